@@ -228,7 +228,7 @@ void Raft::Tick() {
 }
 
 int Raft::IdleTicks() const {
-  if (HasOutput() || recovery_ || lost_ || !forwarded_order_.empty() || !suspicions_.empty() ||
+  if (HasOutput() || recovery_ || lost_ || forwarded_reads_.needs_ticks() || !suspicions_.empty() ||
       !unaware_.empty()) {
     return 0;
   }
@@ -364,8 +364,8 @@ bool Raft::LeaderHasOutput(const LeaderRole& leader) const {
 void Raft::TakeLeaderOutput(LeaderRole* leader, Output* output) {
   // A regular heartbeat also starts a round for the waiting reads, so that reads do not depend on
   // one round whose messages were lost.
-  const bool round = ReadRoundDue(*leader) ||
-                     (leader->heartbeat_due && IsEstablished(*leader) && !leader->waiting.empty());
+  const bool round = ReadRoundDue(*leader) || (leader->heartbeat_due && IsEstablished(*leader) &&
+                                               leader->reads.has_waiting());
   if (round) StartReadRound(leader);
   if (round || leader->heartbeat_due) SendHeartbeats(leader);
   if (round) ConfirmReads(leader);
@@ -515,7 +515,7 @@ void Raft::CheckRoleInvariants() const {
            "a leader only appends");
     for (const Progress& progress : leader.followers) {
       progress.CheckInvariants(last_index());
-      ASSERT(progress.read_round() <= leader.round);
+      ASSERT(progress.read_round() <= leader.reads.round());
       ASSERT((progress.state() == Progress::State::kSnapshot) == NeedsSnapshot(progress));
       ASSERT(membership().Contains(progress.member()) != progress.leaving());
     }

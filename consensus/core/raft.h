@@ -47,6 +47,7 @@
 #include "consensus/core/message.h"
 #include "consensus/core/options.h"
 #include "consensus/core/output.h"
+#include "consensus/core/pending_reads.h"
 #include "consensus/core/progress.h"
 #include "consensus/core/quorum.h"
 #include "consensus/core/term_history.h"
@@ -203,17 +204,6 @@ class Raft {
     // The batch that makes the vote for itself durable, once it was handed out.
     std::optional<PersistId> own_vote_batch;
   };
-  struct PendingRead {
-    uint64_t request_id;
-    MemberId from;  // this member, or the follower that forwarded it
-    // The least index of the answer: up to there a recovering member must have the log.
-    Index floor{};
-  };
-  struct ReadBatch {
-    ReadRound round;
-    Index index;  // the commit index when the round began
-    std::vector<PendingRead> reads;
-  };
   struct Transfer {
     MemberId target;
     int ticks = 0;
@@ -227,9 +217,7 @@ class Raft {
     Index first_index;  // of the no-op that began this leadership
     int ticks_since_heartbeat = 0;
     bool heartbeat_due = false;
-    ReadRound round;                   // the newest that was begun
-    std::vector<PendingRead> waiting;  // not yet in a round
-    std::deque<ReadBatch> confirming;  // ascending rounds
+    ReadRounds reads;
     std::optional<Transfer> transfer;
     // The bytes of all snapshots together that may leave between two ticks; adapts.
     size_t snapshot_rate_bytes = 0;
@@ -582,9 +570,7 @@ class Raft {
   std::optional<SnapshotMeta> installing_;
   bool install_handed_ = false;
 
-  // Reads forwarded to the leader: the tick of each by its id; and all in order, for their expiry.
-  std::map<uint64_t, uint64_t> forwarded_reads_;
-  std::deque<std::pair<uint64_t, uint64_t>> forwarded_order_;  // (ticks, id)
+  ForwardedReads forwarded_reads_;
 
   std::vector<Message> messages_now_;
   std::vector<Message> messages_after_persist_;

@@ -18,20 +18,17 @@ constexpr char kReadsTooEarly[] = "a read before the no-op";
 
 void Raft::ReadIndex(uint64_t request_id) {
   if (auto* leader = std::get_if<LeaderRole>(&role_)) {
-    if (leader->waiting.size() >= kPendingReadsMax) {
+    if (leader->reads.is_full()) {
       reads_.push_back({request_id, false, {}});
     } else {
-      leader->waiting.push_back({request_id, options_.self, {}});
+      leader->reads.Add({request_id, options_.self, {}});
     }
     return;
   }
-  if (leader_ == kNoMember || forwarded_reads_.size() >= kPendingReadsMax) {
+  if (leader_ == kNoMember || !forwarded_reads_.Add(request_id, now_ticks_)) {
     reads_.push_back({request_id, false, {}});
     return;
   }
-  const bool is_new = forwarded_reads_.emplace(request_id, now_ticks_).second;
-  ASSERT(is_new, "a request id is used once");
-  forwarded_order_.emplace_back(now_ticks_, request_id);
   Send(leader_, ReadIndexRequest{request_id});
 }
 
@@ -39,15 +36,13 @@ void Raft::ReadIndex(uint64_t request_id) {
 
 bool Raft::ReadRoundDue(const LeaderRole& leader) const {
   // Until an entry of its term is committed, a leader may not know the newest commit index.
-  return !leader.waiting.empty() && leader.confirming.empty() &&
+  return leader.reads.has_waiting() && !leader.reads.is_confirming() &&
          (IsEstablished(leader) || SeededBug(kReadsTooEarly));
 }
 
 void Raft::StartReadRound(LeaderRole* leader) {
   ASSERT(IsEstablished(*leader) || SeededBug(kReadsTooEarly));
-  ASSERT(!leader->waiting.empty());
-  ++leader->round;
-  leader->confirming.push_back({leader->round, commit_, std::exchange(leader->waiting, {})});
+  leader->reads.Start(commit_);
   if (SeededBug("read without a quorum")) ConfirmReads(leader);
 }
 
@@ -55,59 +50,47 @@ void Raft::SendHeartbeats(LeaderRole* leader) {
   for (const Progress& progress : leader->followers) {
     // Learners confirm nothing, so rounds between regular heartbeats do not go to them.
     if (!membership().IsVoter(progress.member()) && !leader->heartbeat_due) continue;
-    Send(progress.member(), Heartbeat{std::min(progress.match(), commit_), leader->round});
+    Send(progress.member(), Heartbeat{std::min(progress.match(), commit_), leader->reads.round()});
   }
   leader->heartbeat_due = false;
 }
 
 void Raft::ConfirmReads(LeaderRole* leader) {
-  if (leader->confirming.empty()) return;
+  if (!leader->reads.is_confirming()) return;
   const ReadRound confirmed = quorum().Reached([&](MemberId member) {
-    if (member == options_.self || SeededBug("read without a quorum")) return leader->round;
+    if (member == options_.self || SeededBug("read without a quorum")) return leader->reads.round();
     const Progress* progress = FindProgress(member);
     return CountsForQuorum(progress) ? progress->read_round() : ReadRound{0};
   });
-  while (!leader->confirming.empty() && leader->confirming.front().round <= confirmed) {
-    const ReadBatch& batch = leader->confirming.front();
-    ASSERT(batch.index <= commit_);
-    for (const PendingRead& read : batch.reads) {
-      if (read.from == options_.self) {
-        reads_.push_back({read.request_id, true, batch.index});
-      } else {
-        Send(read.from, ReadIndexResponse{read.request_id, std::max(batch.index, read.floor)});
-      }
+  leader->reads.Confirm(confirmed, [this](const PendingRead& read, Index index) {
+    ASSERT(index <= commit_);
+    if (read.from == options_.self) {
+      reads_.push_back({read.request_id, true, index});
+    } else {
+      Send(read.from, ReadIndexResponse{read.request_id, std::max(index, read.floor)});
     }
-    leader->confirming.pop_front();
-  }
+  });
 }
 
 void Raft::FailLeaderReads(const LeaderRole& leader) {
   // Members that forwarded reads notice themselves that the leader changed.
-  auto fail = [this](const std::vector<PendingRead>& reads) {
-    for (const PendingRead& read : reads) {
-      if (read.from == options_.self) reads_.push_back({read.request_id, false, {}});
-    }
-  };
-  for (const ReadBatch& batch : leader.confirming) fail(batch.reads);
-  fail(leader.waiting);
+  leader.reads.ForEach([this](const PendingRead& read) {
+    if (read.from == options_.self) reads_.push_back({read.request_id, false, {}});
+  });
 }
 
 // --- Forwarded reads at the others ---------------------------------------------------------------
 
 void Raft::FailForwardedReads() {
-  for (const auto& [request_id, ticks] : forwarded_reads_) {
+  for (const uint64_t request_id : forwarded_reads_.RemoveAll()) {
     reads_.push_back({request_id, false, {}});
   }
-  forwarded_reads_.clear();
-  forwarded_order_.clear();
 }
 
 void Raft::ExpireForwardedReads() {
   const auto timeout = static_cast<uint64_t>(options_.election_ticks);
-  while (!forwarded_order_.empty() && now_ticks_ - forwarded_order_.front().first >= timeout) {
-    const uint64_t request_id = forwarded_order_.front().second;
-    forwarded_order_.pop_front();
-    if (forwarded_reads_.erase(request_id) > 0) reads_.push_back({request_id, false, {}});
+  for (const uint64_t request_id : forwarded_reads_.RemoveExpired(now_ticks_, timeout)) {
+    reads_.push_back({request_id, false, {}});
   }
 }
 
@@ -134,14 +117,16 @@ void Raft::Handle(MemberId from, const Heartbeat& heartbeat) {
 void Raft::Handle(MemberId from, const HeartbeatResponse& response) {
   auto* leader = std::get_if<LeaderRole>(&role_);
   Progress* progress = FindProgress(from);
-  if (leader == nullptr || progress == nullptr || response.read_round > leader->round) return;
+  if (leader == nullptr || progress == nullptr || response.read_round > leader->reads.round()) {
+    return;
+  }
   progress->RoundAnswered(response.read_round);
   ConfirmReads(leader);
 }
 
 void Raft::Handle(MemberId from, const ReadIndexRequest& request) {
   auto* leader = std::get_if<LeaderRole>(&role_);
-  if (leader == nullptr || leader->waiting.size() >= kPendingReadsMax) return;
+  if (leader == nullptr || leader->reads.is_full()) return;
   Index floor;
   if (request.recovering) {
     const Progress* progress = FindProgress(from);
@@ -153,7 +138,7 @@ void Raft::Handle(MemberId from, const ReadIndexRequest& request) {
     AppendEntry({last_index() + 1, term_, EntryKind::kNoOp, {}});
     floor = last_index();
   }
-  leader->waiting.push_back({request.request_id, from, floor});
+  leader->reads.Add({request.request_id, from, floor});
 }
 
 void Raft::Handle(MemberId from, const ReadIndexResponse& response) {
@@ -161,7 +146,7 @@ void Raft::Handle(MemberId from, const ReadIndexResponse& response) {
     if (from == recovery_->leader && term_ == recovery_->term) recovery_->index = response.index;
     return;
   }
-  if (from != leader_ || forwarded_reads_.erase(response.request_id) == 0) return;
+  if (from != leader_ || !forwarded_reads_.Remove(response.request_id)) return;
   reads_.push_back({response.request_id, true, response.index});
 }
 
