@@ -146,7 +146,7 @@ void Raft::BecomeLeader() {
   leader.snapshot_rate_bytes = options_.snapshot_bytes_per_tick;
   SyncFollowers(&leader);
   role_ = std::move(leader);
-  AbandonStaging();
+  staging_.Abandon();
   SetLeader(options_.self);
   // An entry of its own term commits those of earlier terms (paper 5.4.2), and lets the leader
   // learn the commit index (paper 8).

@@ -1,5 +1,5 @@
-// Linearizable reads that wait for an answer: at a leader for a round of heartbeats (thesis 6.4), at
-// another member for the leader.
+// Linearizable reads that wait for an answer: at a leader for a round of heartbeats (thesis 6.4),
+// at another member for the leader.
 //
 // Thread-safety: none.
 #pragma once
@@ -24,8 +24,8 @@ struct PendingRead {
   Index floor{};
 };
 
-// The reads of a leader. Those that come together are confirmed by one round of heartbeats. The next
-// round begins when the one before is confirmed, or with the next regular heartbeat.
+// The reads of a leader. Those that come together are confirmed by one round of heartbeats. The
+// next round begins when the one before is confirmed, or with the next regular heartbeat.
 class ReadRounds {
  public:
   // Whether as many reads wait for the next round as are allowed to.

@@ -49,7 +49,8 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
       applied_(state.applied),
       apply_handed_(state.applied),
       checkpoint_(state.checkpoint ? state.checkpoint->index : Index{0}),
-      previous_checkpoint_(state.base_index) {
+      previous_checkpoint_(state.base_index),
+      staging_(options_.snapshot_window_bytes_max) {
   ASSERT(options_.Validate().ok());
   ASSERT(terms_.last_term() <= term_, "the hard state is written before entries of its term");
   ASSERT(applied_ <= state.last_index, "what is applied is in the log");
@@ -379,8 +380,7 @@ void Raft::TakeLeaderOutput(LeaderRole* leader, Output* output) {
 bool Raft::HasOutput() const {
   if (!messages_now_.empty() || !reads_.empty() || PersistDue() || ApplyDue()) return true;
   if (membership_changed_ || compact_to_ || InstallDue()) return true;
-  if (discard_staging_ || (staging_ && !staging_->writes.empty())) return true;
-  if (!snapshot_rejections_.empty() || checkpoint_wanted_) return true;
+  if (staging_.has_output() || !snapshot_rejections_.empty() || checkpoint_wanted_) return true;
   if (const auto* leader = std::get_if<LeaderRole>(&role_); leader && LeaderHasOutput(*leader)) {
     return true;
   }
@@ -403,13 +403,8 @@ Output Raft::TakeOutput() {
   output.messages_now = std::exchange(messages_now_, {});
   output.reads = std::exchange(reads_, {});
   output.compact_to = std::exchange(compact_to_, std::nullopt);
-  output.discard_staging = std::exchange(discard_staging_, false);
-  if (staging_) {
-    staging_->writing += staging_->writes.size();
-    output.snapshot_writes.assign(std::make_move_iterator(staging_->writes.begin()),
-                                  std::make_move_iterator(staging_->writes.end()));
-    staging_->writes.clear();
-  }
+  output.discard_staging = staging_.TakeDiscard();
+  output.snapshot_writes = staging_.TakeWrites();
   output.snapshot_rejections = std::exchange(snapshot_rejections_, {});
   output.checkpoint_wanted = std::exchange(checkpoint_wanted_, std::nullopt);
   if (std::exchange(membership_changed_, false)) output.membership = membership();
@@ -483,8 +478,7 @@ void Raft::CheckLogInvariants() const {
 }
 
 void Raft::CheckMemoryInvariants() const {
-  ASSERT(!staging_ || staging_->ticks_since_chunk < SnapshotStallTicks(),
-         "a staging for which nothing comes is given back");
+  staging_.CheckInvariants(SnapshotStallTicks());
   // While this disk lags behind those of the majority, entries stay in memory until it counts as
   // stalled.
   if (durable_index() < commit_) return;
@@ -545,9 +539,7 @@ void Raft::CheckSettingInvariants() const {
   ASSERT(!lost_ || role() == Role::kFollower);
   ASSERT(!install_handed_ || installing_);
   ASSERT(!installing_ || (role() == Role::kFollower && installing_->index > commit_));
-  ASSERT(!installing_ || !staging_);
-  ASSERT(!staging_ || staging_->staged <= staging_->received);
-  ASSERT(!staging_ || role() != Role::kLeader);
+  ASSERT(!staging_.is_active() || (!installing_ && role() != Role::kLeader));
 }
 
 }  // namespace quorate::consensus

@@ -50,6 +50,7 @@
 #include "consensus/core/pending_reads.h"
 #include "consensus/core/progress.h"
 #include "consensus/core/quorum.h"
+#include "consensus/core/snapshot_staging.h"
 #include "consensus/core/term_history.h"
 #include "consensus/core/types.h"
 
@@ -224,18 +225,6 @@ class Raft {
     // The last index at each of the latest ticks, the oldest at now_ticks_ modulo their number. If
     // the oldest is not committed by now, commits are slow.
     std::array<Index, 3> last_before = {};
-  };
-  // A snapshot that is being received. It outlives its sender's leadership: the next leader may be
-  // able to go on with it.
-  struct Staging {
-    SnapshotMeta meta;
-    uint64_t staged = 0;                      // everything before it is staged
-    uint64_t received = 0;                    // everything before it was received
-    std::deque<SnapshotWriteRequest> writes;  // not yet handed out
-    size_t writing = 0;                       // handed out and not answered
-    bool last = false;                        // the last chunk was received
-    Term offered_in;  // term in which a leader that began another one was asked to go on with this
-    int ticks_since_chunk = 0;
   };
   // The log that this member still kept for followers when its leadership ended: from where, and
   // when.
@@ -460,11 +449,7 @@ class Raft {
   void AdaptSnapshotRate(LeaderRole* leader, bool kept_back);
   // Whether this member has everything that the snapshot of `meta` contains.
   bool HasAllOf(const SnapshotMeta& meta) const;
-  // Begins to stage the snapshot of `meta`, if it is not being staged yet. Returns false if the
-  // chunk at `offset` cannot be taken; then the leader gets an answer that says where to go on.
-  bool PrepareStaging(const SnapshotMeta& meta, uint64_t offset);
   void StagingComplete();
-  void AbandonStaging();
   void TickStaging();
   // Whether the leader has offered nothing but a snapshot that needs a newer program, for at least
   // an election timeout: so it is no stray message.
@@ -562,9 +547,7 @@ class Raft {
   bool space_is_short_ = false;
   std::optional<Index> compact_to_;  // for the next Output
   std::optional<FormerHold> former_hold_;
-  std::optional<Staging> staging_;
-  uint64_t abandoned_writes_ = 0;  // handed out for an earlier staging, not answered yet
-  bool discard_staging_ = false;   // for the next Output
+  SnapshotStaging staging_;
   std::vector<SnapshotRejection> snapshot_rejections_;  // for the next Output
   std::optional<Index> checkpoint_wanted_;              // for the next Output
   std::optional<SnapshotMeta> installing_;

@@ -268,25 +268,6 @@ bool Raft::HasAllOf(const SnapshotMeta& meta) const {
   return meta.index <= last_index() && terms_.TermAt(meta.index) == meta.term;
 }
 
-bool Raft::PrepareStaging(const SnapshotMeta& meta, uint64_t offset) {
-  if (staging_ && HasAllOf(staging_->meta)) AbandonStaging();
-  const bool same = staging_ && staging_->meta == meta;
-  if (same) return true;
-  if (offset != 0) {
-    Send(leader_, SnapshotAck{meta.index, 0, false});
-    return false;
-  }
-  if (staging_ && staging_->staged > 0 && staging_->offered_in != term_) {
-    staging_->offered_in = term_;
-    Send(leader_, SnapshotAck{staging_->meta.index, staging_->staged, false});
-    return false;
-  }
-  AbandonStaging();
-  staging_ = Staging{};
-  staging_->meta = meta;
-  return true;
-}
-
 void Raft::Handle(MemberId from, const SnapshotChunk& chunk) {
   const SnapshotMeta& meta = chunk.meta;
   if (meta.index == Index{0} || meta.term == Term{0} || meta.term > term_) return;
@@ -299,25 +280,12 @@ void Raft::Handle(MemberId from, const SnapshotChunk& chunk) {
   }
   snapshot_version_ = 0;
   if (HasAllOf(meta)) {
-    AbandonStaging();
+    staging_.Abandon();
     Send(from, SnapshotAck{meta.index, 0, true});
     return;
   }
-  if (!PrepareStaging(meta, chunk.offset)) return;
-  staging_->ticks_since_chunk = 0;
-  const bool is_idle = staging_->writing == 0 && staging_->writes.empty();
-  if (chunk.offset != staging_->received) {
-    // If writes are under way, the answer follows when they are done.
-    if (is_idle) Send(from, SnapshotAck{meta.index, staging_->staged, false});
-    return;
-  }
-  const uint64_t waiting = staging_->received - staging_->staged;
-  // No space in the window: the chunk is dropped, and the leader sends it again.
-  if (!is_idle && waiting + chunk.bytes.size() > options_.snapshot_window_bytes_max) return;
-  if (staging_->last) return;
-  staging_->writes.push_back({meta, chunk.offset, chunk.bytes, chunk.last});
-  staging_->received += chunk.bytes.size();
-  staging_->last = chunk.last;
+  if (staging_.is_active() && HasAllOf(staging_.meta())) staging_.Abandon();
+  if (const auto ack = staging_.Receive(chunk, term_)) Send(from, *ack);
 }
 
 bool Raft::SnapshotIsTooNew() const {
@@ -325,45 +293,26 @@ bool Raft::SnapshotIsTooNew() const {
          now_ticks_ - snapshot_version_ticks_ >= static_cast<uint64_t>(options_.election_ticks);
 }
 
-void Raft::AbandonStaging() {
-  if (!staging_) return;
-  abandoned_writes_ += staging_->writing;
-  staging_.reset();
-  discard_staging_ = true;
-}
-
 void Raft::TickStaging() {
-  if (!staging_ || ++staging_->ticks_since_chunk < SnapshotStallTicks()) return;
-  if (!SeededBug("a staging is never given back")) AbandonStaging();
+  if (!staging_.Tick(SnapshotStallTicks())) return;
+  if (!SeededBug("a staging is never given back")) staging_.Abandon();
 }
 
 void Raft::SnapshotWritten(Index index, uint64_t next_offset) {
-  if (abandoned_writes_ > 0) {
-    --abandoned_writes_;
-    return;
+  switch (staging_.ChunkWritten(index, next_offset)) {
+    case SnapshotStaging::Written::kAbandoned:
+      return;
+    case SnapshotStaging::Written::kPart:
+      if (leader_ != kNoMember) Send(leader_, SnapshotAck{index, staging_.staged(), false});
+      return;
+    case SnapshotStaging::Written::kAll:
+      StagingComplete();
+      return;
   }
-  ASSERT(staging_ && staging_->writing > 0, "it was asked for");
-  ASSERT(staging_->meta.index == index);
-  ASSERT(next_offset <= staging_->received);
-  --staging_->writing;
-  staging_->staged = std::max(staging_->staged, next_offset);
-  if (staging_->last && staging_->writing == 0 && staging_->writes.empty()) {
-    StagingComplete();
-    return;
-  }
-  if (leader_ != kNoMember) Send(leader_, SnapshotAck{index, staging_->staged, false});
 }
 
 void Raft::SnapshotWriteFailed(Index index, std::string reason) {
-  if (abandoned_writes_ > 0) {
-    --abandoned_writes_;
-    return;
-  }
-  ASSERT(staging_ && staging_->writing > 0, "it was asked for");
-  ASSERT(staging_->meta.index == index);
-  --staging_->writing;
-  AbandonStaging();
-  if (leader_ == kNoMember) return;
+  if (!staging_.WriteFailed(index) || leader_ == kNoMember) return;
   if (std::min(version_of(leader_), options_.version) >= kVersionSnapshotWindow) {
     if (reason.size() > kReasonBytesMax) reason.resize(kReasonBytesMax);
     Send(leader_, SnapshotRejected{index, std::move(reason)});
@@ -373,14 +322,14 @@ void Raft::SnapshotWriteFailed(Index index, std::string reason) {
 }
 
 void Raft::StagingComplete() {
-  const SnapshotMeta meta = staging_->meta;
+  const SnapshotMeta meta = staging_.meta();
   if (HasAllOf(meta)) {
     // The entries have come through the log meanwhile.
-    AbandonStaging();
+    staging_.Abandon();
     if (leader_ != kNoMember) Send(leader_, SnapshotAck{meta.index, 0, true});
     return;
   }
-  staging_.reset();
+  staging_.Complete();
   if (role() != Role::kFollower) BecomeFollower(term_, kNoMember);
   installing_ = meta;
 }
