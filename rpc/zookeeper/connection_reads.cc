@@ -29,7 +29,7 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
                                                            std::string_view body) {
   if (!IsServed(op)) {
     // As ZooKeeper does: the client gets an error, and loses its connection but not its session.
-    ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented);
+    ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented).body();
     ++packets_sent_;
     return absl::UnimplementedError(
         absl::StrCat("operation ", static_cast<int32_t>(op), " is not one that is served"));
