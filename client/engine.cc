@@ -224,7 +224,8 @@ void Engine::Submit(std::unique_ptr<Pending> pending) {
                call_bytes_ + pending->bytes > options_.pending_bytes_max) {
       refused = absl::ResourceExhaustedError(
           absl::StrCat(calls_, " calls of ", call_bytes_,
-                       " bytes are pending: wait for some of them before there are more"));
+                       " bytes are pending, the most that the client's options allow; wait until "
+                       "some are done"));
     } else {
       ++calls_;
       call_bytes_ += pending->bytes;

@@ -156,7 +156,8 @@ absl::StatusOr<bool> DoubleBarrier::CloseIfEmpty(const std::vector<std::string>&
 
 absl::Status DoubleBarrier::Leave(int deadline_ms) {
   if (own_.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(path_, ": it has not entered"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot leave the barrier ", path_, ": this object has not entered it"));
   }
   const internal::WaitDeadline deadline(deadline_ms);
   const absl::Status removed = client_->Delete(PathOf(own_), {.deadline_ms = -1}).status();

@@ -89,7 +89,8 @@ class ServiceProvider {
   absl::StatusOr<ServiceInstance> Next();
   // Returns all instances, by id; the last known ones if status() is not OK.
   std::vector<ServiceInstance> All() const;
-  // OK while this object follows the service; otherwise why not, mostly that the session has ended.
+  // OK while this object receives the changes of the service; otherwise the reason why it no longer
+  // does, in most cases the end of the session.
   absl::Status status() const { return cache_->status(); }
   // Blocks until all changes that were acknowledged before the call are seen. Deadline as of
   // TreeCache::WaitUntilCurrent.

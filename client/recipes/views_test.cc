@@ -377,7 +377,8 @@ TEST_CASE("a persistent node beyond a quota is tried now and then, and its liste
   REQUIRE(client->Delete("/a/n").ok());
   CHECK(told.WaitFor(2) == Strings{"there", "gone"});
   CHECK(ErrorOf(node->WaitUntilThere(kLongMs)) == ErrorCode::kQuotaExceeded);
-  // Each try adds a zxid: at most four tries fit into half a second.
+  // Each attempt to create the znode takes a zxid. The waits between them grow, so that at most
+  // four fit into half a second.
   const int64_t before = client->Create("/before")->zxid;
   CHECK(told.WaitFor(3, std::chrono::milliseconds(500)) == Strings{"there", "gone"});
   CHECK(client->Create("/after")->zxid - before < 10);

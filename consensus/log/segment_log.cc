@@ -530,7 +530,8 @@ class SegmentLog::Impl {
   absl::Status AllocateFile(Segment* segment, const BallastFile* first) {
     if (first != nullptr && !first->exists()) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(segment->path, ": the disk is full; what is free is for a checkpoint"));
+          absl::StrCat(segment->path,
+                       ": the disk is full; the free space that is left is kept for a checkpoint"));
     }
     absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(segment->path, /*create=*/true);
     if (!file.ok()) return file.status();

@@ -62,9 +62,9 @@ void Replica::CheckMemberState(const consensus::Status& status) {
   if (status.differs_from != raft_status_.differs_from &&
       status.differs_from != consensus::kNoMember) {
     spdlog::error(
-        "server {} was started with other members ({}) than this server ({}), and no log says yet "
-        "who takes part: this server does not become leader until the server lines of their "
-        "configurations agree",
+        "server {} was started with other members ({}) than this server ({}), and no log "
+        "holds the membership yet: this server does not become leader until the server lines of "
+        "their configurations agree",
         status.differs_from.value(), consensus::ToString(status.other_configured),
         consensus::ToString(options_.node.raft.membership));
   }

@@ -103,9 +103,9 @@ def two_holders_of_a_mutex_are_noticed():
     swapped = [*good[:4], hold(5, 2, token=6), hold(6, 1, token=5), *good[6:]]
     assert "token 5 at" in problem_of(swapped) and "comes after 6" in problem_of(swapped), problem_of(swapped)
     assert "comes after" not in problem_of(swapped, stopped=(11.7, 12.7))
-    # The resource takes what somebody writes who has lost the lock.
+    # The resource accepts a write of a contender that has lost the lock: a note, not a violation.
     assert problem_of(good, "12.1 2 wrote 5 99").startswith("a note: ["), problem_of(good, "12.1 2 wrote 5 99")
-    # Nothing to be wrong with.
+    # Histories without a violation.
     assert problem_of(good[:10]) == "a note: 10 acquired"
     assert problem_of([hold(i, 1 + i % 2)[:2] + hold(i, 1 + i % 2)[3:] for i in range(1, 13)]) == "a note: 12 acquired"
 
@@ -146,7 +146,7 @@ def transactions_that_are_not_decided_by_all_alike_are_noticed():
     assert "c was committed with the votes of" in problem_of(*committed, *aborted, *few)
     late = voting("c", begin=1) + decided("c", "commit commit commit")  # the decision came before the last votes
     assert "c was committed with the votes of" in problem_of(*committed, *aborted, *late)
-    # Nothing to be wrong with.
+    # Histories without a violation.
     assert problem_of(*committed) == "1 commits, 0 aborts" and problem_of(*aborted) == "0 commits, 1 aborts"
 
 

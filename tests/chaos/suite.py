@@ -211,7 +211,7 @@ def disk_stalls(options):
     waiting, elsewhere = write("stalled"), write("elsewhere")
     try:
         assert elsewhere.wait(PATIENCE_SECONDS) == 0
-        # It has surely come to its write: it sleeps, and the file is there, and empty.
+        # The stalled process waits inside its write: the process sleeps, and its file exists, empty.
         path = os.path.join(options.directory, "stalled/file")
         _await("a file", lambda: os.path.exists(path))
         assert not harness.wait_for_exit(waiting, 0.3) and os.path.getsize(path) == 0, "the disk answers"

@@ -127,7 +127,7 @@ def finish(workers):
 
 def gaps_of(worker, lines):
     """When the worker did not run, as (begin, end)."""
-    # It does not tick any more when it is told to end; its last line shows when it went on.
+    # A worker that was asked to end ticks no more; its last line shows that it ran again.
     ticks = [line.ns for line in lines if line.event == "tick"] + [line.ns for line in lines[-1:]]
     gaps = [(a, b) for a, b in zip(ticks, ticks[1:]) if b - a > GAP_NS]
     if worker.is_killed and ticks:

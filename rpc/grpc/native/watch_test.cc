@@ -513,7 +513,7 @@ TEST_CASE("a client that does not read costs bounded memory, and misses nothing"
       if (item.has_event()) zxids.push_back(item.event().event().zxid());
       answered = item.has_response();
     }
-    // The zxid up to which all events were sent is true.
+    // A response claims no zxid whose events the client has not received.
     told = std::max(told, response.zxid());
     REQUIRE(told <= (answered ? f.zxid() : zxids.empty() ? told : zxids.back()));
   } while (f.transport.ReadOne(tag));
