@@ -1,7 +1,7 @@
 #include "base/build_version.h"
 
-#include "base/version.h"
 #include "base/build_commit.h"
+#include "base/version.h"
 
 namespace quorate {
 

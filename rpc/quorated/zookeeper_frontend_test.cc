@@ -1,6 +1,4 @@
 // The front end in front of a real standalone server, driven packet by packet.
-#include "rpc/zookeeper/frontend.h"
-
 #include <atomic>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -19,6 +17,7 @@
 #include "base/random.h"
 #include "rpc/config/config.h"
 #include "rpc/member/server.h"
+#include "rpc/zookeeper/frontend.h"
 #include "rpc/zookeeper/listener.h"
 #include "rpc/zookeeper/protocol.h"
 #include "rpc/zookeeper/testing/test_packets.h"

@@ -191,7 +191,9 @@ TEST_CASE("mntr shows what takes memory") {
   WordsFixture f;
   auto lines = f.Monitor();
   CHECK(lines["zk_quorate_memory_result_caches_bytes"] == "0");
-  const auto number = [&](const std::string& key) { return std::stoll(lines.at("zk_quorate_" + key)); };
+  const auto number = [&](const std::string& key) {
+    return std::stoll(lines.at("zk_quorate_" + key));
+  };
   const int64_t before = number("memory_sessions_bytes");
   f.ConnectSession();
   MemoryBudget& memory = f.service.memory();
