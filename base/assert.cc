@@ -18,8 +18,8 @@ constexpr int kStderrTimeoutMs = 1000;
 // A pipe that poll reports as writable takes this many bytes at once.
 constexpr size_t kMessageBytesMax = 4096;
 
-// Writes the beginning of a line of the program's log: time with zone, and level. Returns its size;
-// 0 if `room` is too small.
+// Writes the beginning of a log line, which is the time with its zone and the level, to `to`.
+// Returns its size in bytes, or 0 if it does not fit into `room` bytes.
 size_t WriteLineBegin(char* to, size_t room) {
   timespec now{};
   tm local{};

@@ -42,7 +42,8 @@ struct Pipe {
   std::array<int, 2> ends{};
 };
 
-// Fails an assertion in a child whose stderr is `stderr_pipe`; returns the signal that ended it.
+// Fails an assertion in a child process whose stderr is `stderr_pipe`. Returns the number of the
+// signal that ended the child.
 int FailIn(const Pipe& stderr_pipe) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -59,7 +60,7 @@ int FailIn(const Pipe& stderr_pipe) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-TEST_CASE("an assertion that fails calls the hook, says where, and aborts") {
+TEST_CASE("a failed assertion calls the hook, prints its place, and aborts") {
   const Pipe messages;
   const Pipe hook;
   hook_descriptor = hook.ends[1];
@@ -73,7 +74,7 @@ TEST_CASE("an assertion that fails calls the hook, says where, and aborts") {
           R"(assertion failed: one == 2: it never is\n)"));
 }
 
-TEST_CASE("an assertion aborts also if nobody reads what it prints") {
+TEST_CASE("a failed assertion aborts even if its message cannot be written") {
   const Pipe messages;
   const Pipe hook;
   hook_descriptor = hook.ends[1];

@@ -19,7 +19,7 @@ TEST_CASE("CRC-32C has the check value of its definition") {
   CHECK(internal::Crc32cPortable("123456789", 0) == 0xE3069283u);
 }
 
-TEST_CASE("CRC-32C goes on from a prefix, and both forms agree at each length") {
+TEST_CASE("CRC-32C continues from a prefix, and both implementations agree at each length") {
   std::string bytes;
   for (int i = 0; i < 100; ++i) {
     uint32_t whole = Crc32c(bytes);
@@ -50,7 +50,7 @@ TEST_CASE("a reader returns what a writer wrote, in either byte order") {
   CHECK(reader.ok());
 }
 
-TEST_CASE("a reader that runs out of bytes says so and stays empty") {
+TEST_CASE("a reader that runs out of bytes reports it and stays empty") {
   std::string bytes("\xff\0\0\0rest", 8);
   LittleEndianReader reader(bytes);
   CHECK(reader.String().empty());
@@ -67,7 +67,7 @@ TEST_CASE("a slice keeps its buffer alive") {
   CHECK(part.view() == "3456");
 }
 
-TEST_CASE("a manual clock moves only when it is told to, and the wall time can jump alone") {
+TEST_CASE("a manual clock changes only by Advance, and its wall time also by SetWallMs") {
   ManualClock clock(1000);
   const auto begin = clock.Now();
   clock.Advance(50);
@@ -78,7 +78,7 @@ TEST_CASE("a manual clock moves only when it is told to, and the wall time can j
   CHECK(clock.WallMs() == 7);
 }
 
-TEST_CASE("the system's clock goes on and its bytes differ") {
+TEST_CASE("the system's clock does not go back, and its random bytes differ") {
   const auto begin = Clock::System()->Now();
   CHECK(Clock::System()->Now() >= begin);
   CHECK(Clock::System()->WallMs() > 1'700'000'000'000);
@@ -88,7 +88,7 @@ TEST_CASE("the system's clock goes on and its bytes differ") {
   CHECK(bytes != RandomBytes::System()->Make(1000));
 }
 
-TEST_CASE("similar names differ in two letters at most, or only in case, or begin so") {
+TEST_CASE("similar names differ in at most two letters or in case, or begin with the given name") {
   const std::vector<std::string> names = {"status", "stat", "snapshot", "lock"};
   CHECK(SimilarNames("statsu", names) == std::vector<std::string>{"status", "stat"});
   CHECK(SimilarNames("snap", names) == std::vector<std::string>{"stat", "snapshot"});
@@ -96,7 +96,7 @@ TEST_CASE("similar names differ in two letters at most, or only in case, or begi
   CHECK(SimilarNames("backup", names).empty());
 }
 
-TEST_CASE("secrets are equal if all of their bytes are") {
+TEST_CASE("secrets are equal if all of their bytes are equal") {
   CHECK(SecretsEqual("", ""));
   CHECK(SecretsEqual(std::string("a\0b", 3), std::string("a\0b", 3)));
   CHECK_FALSE(SecretsEqual(std::string("a\0b", 3), std::string("a\0c", 3)));

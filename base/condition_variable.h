@@ -26,7 +26,7 @@ class ConditionVariable {
     condition_.wait(lock);
     lock.release();  // the caller holds it
   }
-  // Waits as Wait does, but at most until `deadline`; returns false if that has passed.
+  // Waits like Wait, but at most until `deadline`. Returns false if the deadline has passed.
   bool WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex->native(), std::adopt_lock);

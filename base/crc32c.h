@@ -11,8 +11,8 @@ namespace quorate {
 uint32_t Crc32c(std::string_view bytes, uint32_t crc = 0);
 
 namespace internal {
-// The portable implementation, for processors without the instruction and for the test that
-// compares both.
+// Returns the same as Crc32c, without the processor's CRC instruction. It is used on processors
+// without that instruction, and by the test that compares both implementations.
 uint32_t Crc32cPortable(std::string_view bytes, uint32_t crc);
 }  // namespace internal
 

@@ -27,8 +27,8 @@ class ManualClock final : public Clock {
   void SetWallMs(int64_t wall_ms) { wall_ms_ = wall_ms; }
 
  private:
-  // Far from zero, as on a real machine, so that the difference to a time that was never set is
-  // large.
+  // The clock starts far from zero, as on a real machine, so that the difference to a time that was
+  // never set is large.
   std::chrono::steady_clock::time_point now_{std::chrono::hours(1)};
   int64_t wall_ms_;
 };

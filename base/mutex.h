@@ -17,7 +17,7 @@ class ABSL_LOCKABLE Mutex {
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
   bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
-  // For std::condition_variable.
+  // Returns the underlying mutex, for ConditionVariable.
   std::mutex& native() ABSL_LOCK_RETURNED(this) { return mutex_; }
 
  private:
@@ -37,9 +37,9 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* mutex_;
 };
 
-// Readers and one writer; a waiting writer goes before new readers, so that a steady stream of
-// readers cannot starve it (std::shared_mutex prefers readers on Linux). A thread that holds the
-// read side must not take it again.
+// A lock for several readers or one writer. A waiting writer goes before new readers, so that a
+// steady stream of readers cannot starve it (std::shared_mutex prefers readers on Linux). A thread
+// that holds the lock for reading must not take it again.
 class ABSL_LOCKABLE SharedMutex {
  public:
   SharedMutex() {

@@ -8,8 +8,9 @@
 
 namespace quorate {
 
-// Returns those of `names` that `name` may be a mistyped form of, in the order of `names`: at most
-// two letters differ, or only the case, or they begin with `name` (three letters or more).
+// Returns the elements of `names`, in their order, of which `name` may be a mistyped form: those
+// that differ from it in at most two letters or only in case, and those that begin with it if it
+// has at least three letters.
 std::vector<std::string> SimilarNames(const std::string& name,
                                       const std::vector<std::string>& names);
 

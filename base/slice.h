@@ -18,10 +18,10 @@ class Slice {
   using Buffer = std::shared_ptr<const std::string>;
 
   Slice() = default;
-  // A slice of all of `bytes`.
+  // Makes a slice of all of `bytes`.
   explicit Slice(std::string bytes)
       : buffer_(std::make_shared<const std::string>(std::move(bytes))), view_(*buffer_) {}
-  // A slice of `size` bytes of `*buffer` from `offset`. REQUIRES: they lie within it.
+  // Makes a slice of `size` bytes of `*buffer` from `offset`. REQUIRES: they lie within the buffer.
   Slice(Buffer buffer, size_t offset, size_t size) : buffer_(std::move(buffer)) {
     ASSERT(offset <= buffer_->size());
     ASSERT(size <= buffer_->size() - offset);

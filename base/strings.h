@@ -1,6 +1,6 @@
-// Conversions between std::string_view and Abseil's, and a hash map that can be searched with the
-// former. Debian builds Abseil with a string_view of its own that does not convert to the standard
-// one.
+// Conversions between std::string_view and absl::string_view, and a hash map from std::string that
+// can be searched with std::string_view. Debian builds Abseil with a string_view type of its own,
+// which does not convert to the standard one.
 #pragma once
 
 #include <functional>

@@ -11,7 +11,7 @@
 
 namespace quorate {
 
-// A value type around `Rep`. `Tag` is any type; it only tells one StrongInt from another.
+// A value type around `Rep`. `Tag` is any type; it only makes this StrongInt a type of its own.
 template <class Tag, class Rep>
 class StrongInt {
  public:

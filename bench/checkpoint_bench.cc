@@ -1,5 +1,5 @@
-// Checkpoints of a tree in RocksDB: the cost of one after a number of changes, and the time to load
-// one at a start.
+// Measures checkpoints of a tree in RocksDB: the cost of a checkpoint after a number of changes,
+// and the time to load one at a start.
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -63,7 +63,7 @@ struct Stored {
   std::unique_ptr<tree::RocksRecordStore> store;
 };
 
-// Arguments: number of nodes; number of nodes that are changed before each checkpoint.
+// Arguments: number of znodes; number of znodes that are changed before each checkpoint.
 void BM_Checkpoint(benchmark::State& state) {
   Stored stored(Shape::kDirectories);
   const auto nodes = static_cast<uint64_t>(state.range(0));
@@ -77,7 +77,7 @@ void BM_Checkpoint(benchmark::State& state) {
   for (auto unused : state) {
     state.PauseTiming();
     for (uint64_t i = 0; i < changes; ++i) {
-      // Changes nodes all over the tree, in an order unrelated to that of the keys.
+      // Changes znodes all over the tree, in an order unrelated to that of the keys.
       next = (next + 7'368'787) % nodes;
       stored.grown.Apply(stored.grown.SetDataCommand(stored.grown.PathOf(next), data));
     }

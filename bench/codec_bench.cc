@@ -1,4 +1,4 @@
-// Decoding of a client's bytes to a command, and encoding of a result as a reply.
+// Measures the decoding of a client's bytes to a command, and the encoding of a result as a reply.
 
 #include <benchmark/benchmark.h>
 

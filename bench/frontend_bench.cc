@@ -1,5 +1,5 @@
-// The work of a member on its clients' bytes, without threads, sockets and log: reads from request
-// bytes to answer bytes, and writes from log entries to answers.
+// Measures the work of a member on its clients' bytes, without threads, sockets and log: reads from
+// request bytes to answer bytes, and writes from log entries to answers.
 
 #include <benchmark/benchmark.h>
 
@@ -26,7 +26,7 @@ namespace {
 
 using rpc::zk::OpCode;
 
-constexpr uint64_t kStride = 7'368'787;  // a step that visits nodes all over the tree, each once
+constexpr uint64_t kStride = 7'368'787;  // a step that visits znodes all over the tree, each once
 constexpr size_t kConnections = 30;
 constexpr tree::Proposer kProposer{3, 5};
 constexpr int64_t kTimeMs = 1'800'000'000'000;
@@ -42,12 +42,12 @@ class CountingSockets final : public rpc::zk::Sockets {
     sent += bytes.size();
     return bytes.size();
   }
-  void Close(uint32_t) override { ASSERT(false, "all goes well here"); }
+  void Close(uint32_t) override { ASSERT(false, "no connection fails here"); }
 
   size_t sent = 0;
 };
 
-// A service that makes entries of commands at once.
+// A service that turns submitted commands into log entries at once.
 class EntryService final : public rpc::Service {
  public:
   explicit EntryService(rpc::ReplicatedTree* replicated) : replicated_(*replicated) {}
@@ -85,7 +85,7 @@ class EntryService final : public rpc::Service {
   uint64_t sequence_ = 0;
 };
 
-// A member with its clients, and a tree of directories of 20 nodes.
+// A member with its clients, and a tree of directories of 20 znodes.
 class Member {
  public:
   explicit Member(uint64_t nodes) : nodes_(nodes) {
@@ -104,15 +104,15 @@ class Member {
   }
 
   const std::vector<uint32_t>& tags() const { return tags_; }
-  // Returns paths of nodes all over the tree, one per call.
+  // Returns the path of another znode with each call, all over the tree.
   std::string NextPath() {
     next_ = (next_ + kStride) % nodes_;
     return grown_.PathOf(next_);
   }
   // Receives bytes from a client.
   void Receive(uint32_t tag, std::string_view bytes) { loop_.OnBytes(tag, bytes); }
-  // Ends the loop iteration in which requests came: reads are answered, and writes returned as
-  // entries.
+  // Ends the loop iteration in which requests were received: answers the reads, and returns the
+  // writes as log entries.
   std::vector<consensus::Entry> Begin() {
     loop_.EndIteration();
     return service_.TakeEntries();
@@ -163,9 +163,9 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"nodes", "depth"})->ArgsProduct({{1'000, 1'000'000}, {1, 32}});
 }
 
-// getData, from the bytes of the requests to those of the answers.
+// Measures getData, from the bytes of the requests to those of the answers.
 void BM_ReadThroughFrontend(benchmark::State& state) {
-  constexpr size_t kRounds = 64;  // so that the same nodes are not read again at once
+  constexpr size_t kRounds = 64;  // so that the same znodes are not read again at once
   Member& member = MemberOf(static_cast<uint64_t>(state.range(0)));
   const auto depth = static_cast<size_t>(state.range(1));
   std::vector<std::vector<std::string>> rounds;
@@ -217,11 +217,11 @@ void Write(benchmark::State& state, bool measures_apply) {
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kConnections * depth));
 }
 
-// setData, from the bytes of the requests to entries for the log.
+// Measures setData, from the bytes of the requests to entries for the log.
 void BM_WriteIntoFrontend(benchmark::State& state) { Write(state, false); }
 BENCHMARK(BM_WriteIntoFrontend)->Apply(Sizes)->Unit(benchmark::kMicrosecond);
 
-// setData, from committed entries to the bytes of the answers, on the server of the clients.
+// Measures setData on the clients' server, from committed entries to the bytes of the answers.
 void BM_ApplyAndAnswer(benchmark::State& state) { Write(state, true); }
 BENCHMARK(BM_ApplyAndAnswer)->Apply(Sizes)->Unit(benchmark::kMicrosecond);
 

@@ -12,7 +12,7 @@ namespace {
 constexpr tree::Proposer kProposer{1, 1};
 constexpr tree::SessionId kSession{7};
 constexpr int64_t kStartMs = 1'700'000'000'000;
-constexpr uint64_t kGroup = 20;  // nodes of a chain, or of a directory
+constexpr uint64_t kGroup = 20;  // znodes in a chain or a directory
 const std::string kData(100, 'd');
 
 // Ignores all calls, so that only the changes are measured.

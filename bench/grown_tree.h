@@ -1,7 +1,7 @@
 // A tree of a given shape and size, built with the same commands as on a server: with 24-byte names
 // and 100-byte data.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 namespace quorate::bench {
 
 enum class Shape : uint8_t {
-  kFlat,         // all nodes are children of one node
-  kChains,       // chains of 20 nodes, each the only child of the one above
-  kDirectories,  // directories of 20 nodes
+  kFlat,         // all znodes are children of one znode
+  kChains,       // chains of 20 znodes, each the only child of its parent
+  kDirectories,  // directories of 20 znodes
 };
 
 // Parses "flat", "chains" or "directories".
@@ -28,12 +28,12 @@ class GrownTree {
  public:
   explicit GrownTree(Shape shape) : shape_(shape) { OpenSession(); }
 
-  // Adds nodes until the tree has `nodes` of them.
+  // Adds znodes until the tree has `nodes` of them.
   void GrowTo(uint64_t nodes);
-  // Returns the path of the added node number `i`, from 0.
+  // Returns the path of the added znode number `i`, from 0.
   std::string PathOf(uint64_t i) const;
 
-  // Each returns a command for a path, without applying it.
+  // These functions return a command for a path, without applying it.
   std::string CreateCommand(std::string_view path, std::string_view data);
   std::string SetDataCommand(std::string_view path, std::string_view data);
   std::string DeleteCommand(std::string_view path);
@@ -42,7 +42,7 @@ class GrownTree {
 
   uint64_t size() const { return size_; }
   tree::Tree& tree() { return *tree_; }
-  // Replaces the tree by one that was loaded from the records of this one.
+  // Replaces the tree by one that was loaded from the records of the current tree.
   void Replace(std::unique_ptr<tree::Tree> tree) { tree_ = std::move(tree); }
   std::unique_ptr<tree::Tree> Release() { return std::move(tree_); }
 

@@ -1,4 +1,4 @@
-// The segment log on this machine's disk.
+// Measures the segment log on this machine's disk.
 
 #include <benchmark/benchmark.h>
 
@@ -43,7 +43,7 @@ class OpenLog {
   const Slice payload_{std::string(200, 'p')};
 };
 
-// Argument: entries per write. Without a sync.
+// Measures appends without a sync. Argument: entries per append.
 void BM_Append(benchmark::State& state) {
   OpenLog open;
   for (auto unused : state) {
@@ -60,7 +60,7 @@ void BM_Append(benchmark::State& state) {
 }
 BENCHMARK(BM_Append)->ArgName("entries")->Arg(1)->Arg(100)->Arg(1000);
 
-// Argument: entries per sync.
+// Measures appends that are each followed by a sync. Argument: entries per sync.
 void BM_GroupCommit(benchmark::State& state) {
   OpenLog open;
   for (auto unused : state) {
@@ -77,7 +77,7 @@ BENCHMARK(BM_GroupCommit)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
-// Reading the log, as at a start.
+// Measures reading the log, as a start does.
 void BM_Read(benchmark::State& state) {
   OpenLog open;
   for (int i = 0; i < 200; ++i) ASSERT(open.log().Append(open.MakeEntries(1000)).ok());

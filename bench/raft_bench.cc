@@ -1,4 +1,4 @@
-// The core alone: three members in memory, whose disks and network take no time.
+// Measures the Raft core alone: up to five members in memory, whose disks and network take no time.
 
 #include <benchmark/benchmark.h>
 
@@ -33,7 +33,7 @@ class Cluster {
       options.self = consensus::MemberId(id);
       rafts_.push_back(std::make_unique<Raft>(options, consensus::InitialState{}, &random_));
     }
-    // Only the first member gets ticks, so that it wins.
+    // Only the first member gets ticks, so that it wins the election.
     while (rafts_.front()->role() != consensus::Role::kLeader) {
       rafts_.front()->Tick();
       Run();

@@ -1,4 +1,4 @@
-// The tree alone: one command, one read, one digest, by the size of the tree.
+// Measures the tree alone: the cost of one command, one read and one digest, by the tree's size.
 
 #include <benchmark/benchmark.h>
 
@@ -13,7 +13,7 @@
 namespace quorate::bench {
 namespace {
 
-constexpr uint64_t kStride = 7'368'787;  // a step that visits nodes all over the tree, each once
+constexpr uint64_t kStride = 7'368'787;  // a step that visits znodes all over the tree, each once
 
 // Returns a tree that is built once; the largest only if --benchmark_filter selects it.
 GrownTree& TreeOf(uint64_t nodes) {
@@ -25,7 +25,7 @@ GrownTree& TreeOf(uint64_t nodes) {
   return *grown;
 }
 
-// Ten million nodes take minutes and 2.5 GB.
+// Sets the sizes of the tree. Ten million znodes take minutes and 2.5 GB.
 void Sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgName("nodes")->Arg(1'000)->Arg(1'000'000);
   if (std::getenv("QUORATE_BENCH_LARGE") != nullptr) benchmark->Arg(10'000'000);

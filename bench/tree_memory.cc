@@ -1,4 +1,4 @@
-// tree_memory [NODES [SHAPE...]]: measures the memory of a node of the tree, in bytes of the
+// tree_memory [NODES [SHAPE...]]: measures the memory of a znode of the tree, in bytes of the
 // process.
 //
 // Each shape is measured in a separate process, because one shape would use memory that the
@@ -44,7 +44,7 @@ void Measure(const std::string& name, Shape shape, uint64_t nodes) {
   const size_t malloc_before = MallocBytes();
   const size_t data_before = grown.tree().data_bytes();
   grown.GrowTo(nodes);
-  // As after a checkpoint: the list of changes is empty.
+  // Empties the list of changes, as a checkpoint does.
   grown.tree().BeginDelta();
   while (grown.tree().NextDeltaRecords(1 << 20, [](auto, auto) {})) {
   }

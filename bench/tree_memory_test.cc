@@ -1,5 +1,5 @@
-// Tests the memory of a node of the tree besides its name and data: counted inside the process, so
-// that each run gives the same.
+// Tests how much memory a znode takes besides its name and data. The bytes are counted inside the
+// process, so that each run gives the same result.
 
 #include <malloc.h>
 
@@ -54,13 +54,13 @@ void operator delete[](void* block, const std::nothrow_t&) noexcept { operator d
 namespace quorate::bench {
 namespace {
 
-// Returns the bytes of memory per node of a tree, besides name and data.
+// Returns the bytes of memory per znode of a tree, besides name and data.
 double BytesBeside(Shape shape, uint64_t nodes) {
   const size_t before = new_bytes;
   GrownTree grown(shape);
   const size_t data_before = grown.tree().data_bytes();
   grown.GrowTo(nodes);
-  // As after a checkpoint: the list of changes is empty.
+  // Empties the list of changes, as a checkpoint does.
   grown.tree().BeginDelta();
   while (grown.tree().NextDeltaRecords(1 << 20, [](auto, auto) {})) {
   }
@@ -71,19 +71,19 @@ double BytesBeside(Shape shape, uint64_t nodes) {
   return static_cast<double>(memory - data) / static_cast<double>(nodes);
 }
 
-TEST_CASE("a node takes at most 128 bytes beside its name and data, whatever the tree looks like") {
+TEST_CASE("a znode takes at most 128 bytes besides its name and data, in a tree of any shape") {
   constexpr double kBytesMax = 128;
-  // So many that memory that exists only once has little effect.
+  // There are so many znodes that memory that exists only once has little effect.
   constexpr uint64_t kNodes = 200'000;
   const Shape shape = GENERATE(Shape::kFlat, Shape::kChains, Shape::kDirectories);
   const double bytes = BytesBeside(shape, kNodes);
   INFO("shape " << static_cast<int>(shape));
   CHECK(bytes <= kBytesMax);
-  // Less than the size of a node would mean that nodes are not counted.
+  // A result below the size of a Node would mean that znodes are not counted.
   CHECK(bytes > 88);
 }
 
-TEST_CASE("what has gone takes no memory") {
+TEST_CASE("a destroyed tree leaves no memory allocated") {
   const size_t before = new_bytes;
   BytesBeside(Shape::kDirectories, 1000);
   CHECK(new_bytes == before);

@@ -1,4 +1,4 @@
-// The cost of an event among a million watches.
+// Measures the cost of an event among a million watches.
 
 #include <benchmark/benchmark.h>
 
@@ -44,7 +44,7 @@ void BM_FireUnwatched(benchmark::State& state) {
 void BM_FirePersistent(benchmark::State& state) {
   Fire(state, tree::WatchKind::kPersistent, 0, false);
 }
-// As many iterations as there are paths with watches: each watch fires once.
+// Runs as many iterations as there are paths with watches, because each watch fires once.
 void BM_FireOneShot(benchmark::State& state) { Fire(state, tree::WatchKind::kData, 0, false); }
 void BM_FireRecursive(benchmark::State& state) {
   Fire(state, tree::WatchKind::kData, kPaths, true);
@@ -54,7 +54,7 @@ BENCHMARK(BM_FirePersistent);
 BENCHMARK(BM_FireOneShot)->Iterations(kPaths / kStride);
 BENCHMARK(BM_FireRecursive);
 
-// Setting a watch blocks other clients meanwhile: the longest time counts.
+// Measures the longest time that setting a watch takes, because it blocks other clients meanwhile.
 void BM_Add(benchmark::State& state) {
   std::chrono::steady_clock::duration longest{};
   for (auto unused : state) {
