@@ -3,9 +3,9 @@
 //
 // The call starts when the Async function is called, not when its outcome is awaited, and goes on
 // if its Call object is destroyed. Callbacks and coroutines run one at a time, in the order of the
-// answers, on the client's thread of callbacks (client.h). They may call all functions but blocking
-// ones, which return FAILED_PRECONDITION there. While a callback runs, no other begins, but the
-// session is kept alive, and the client continues to send and receive.
+// answers, on the client's callback thread (client.h). They may call every function that does not
+// block; functions that block return FAILED_PRECONDITION there. While a callback runs, no other
+// begins, but the session is kept alive, and the client continues to send and receive.
 //
 // Thread-safety: a Call is used by one thread at a time.
 #pragma once
@@ -30,24 +30,24 @@ namespace internal {
 class Delivery {
  public:
   virtual ~Delivery() = default;
-  // Delivers it; called on the thread of callbacks. REQUIRES: it was not delivered yet.
+  // Delivers it; called on the callback thread. REQUIRES: it was not delivered yet.
   virtual void Deliver() = 0;
   // Delivers it and returns true if that runs no code of the user; otherwise does nothing and
   // returns false. May be called on any thread.
   virtual bool DeliverWithoutCallback() { return false; }
 };
 
-// The thread of callbacks of a client.
+// The callback thread of a client.
 class CallbackThread {
  public:
   virtual ~CallbackThread() = default;
-  // Schedules `callback` on the thread of callbacks; runs it on the calling thread if the client is
+  // Schedules `callback` on the callback thread; runs it on the calling thread if the client is
   // destroyed.
   virtual void Post(absl::AnyInvocable<void()> callback) = 0;
   // Ends the call with CANCELLED if it is pending.
   virtual void Cancel(uint64_t call) = 0;
 
-  // Returns FAILED_PRECONDITION if the calling thread is running a callback, of whatever client.
+  // Returns FAILED_PRECONDITION if the calling thread is running a callback of any client.
   static absl::Status CheckMayBlock();
 };
 
@@ -114,13 +114,13 @@ class [[nodiscard]] Call {
   explicit Call(std::shared_ptr<internal::CallState<T>> state) : state_(std::move(state)) {}
 
   // Blocks until the call is over, and returns its outcome. REQUIRES: at most one of Wait, Then and
-  // co_await is used, and once.
+  // co_await is used, and at most once.
   absl::StatusOr<T> Wait() {
     if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
     return state_->Wait();
   }
 
-  // Calls `callback` once with the outcome, on the thread of callbacks; also if the call is over
+  // Calls `callback` once with the outcome, on the callback thread, even if the call is over
   // already. Does not block.
   void Then(Callback callback) {
     // The callback may destroy this object before SetCallback returns.
@@ -171,7 +171,7 @@ class [[nodiscard]] Call {
     // State shared with the callback, which must not access the frame of a destroyed coroutine.
     struct Shared {
       std::mutex mutex;
-      std::coroutine_handle<> waiting;  // none: the coroutine was resumed, or destroyed
+      std::coroutine_handle<> waiting;  // null: the coroutine was resumed or destroyed
       std::optional<absl::StatusOr<T>> outcome;
     };
     Call* const call_;

@@ -10,11 +10,13 @@
 namespace quorate::internal {
 namespace {
 
-// Limits of the bytes that wait for callbacks: beyond the first one no requests are sent, beyond
-// the second one events are merged; each until the bytes fall to half of the limit.
+// Limits of the bytes of the items that wait for callbacks. Above kFullBytes no requests are sent,
+// and above kOverfullBytes events are merged. Either state ends when the bytes have fallen to half
+// of its limit.
 constexpr size_t kFullBytes = 16u << 20;
 constexpr size_t kOverfullBytes = 32u << 20;
-// Counted for each item besides its content, so that at most some thousands of items wait.
+// The bytes that each item counts besides its content, so that at most some thousands of items
+// wait.
 constexpr size_t kItemBytes = 2048;
 // The most items that are delivered without taking the lock in between.
 constexpr size_t kDeliveredAtOnce = 64;

@@ -1,8 +1,9 @@
-// The queue of deliveries to the user, in order: outcomes of calls, events of watches and of the
+// The ordered queue of deliveries to the user: outcomes of calls, and events of watches and of the
 // session. User code runs only here, on the queue's own thread or on the executor that the user
 // gave, so that user code cannot delay the engine, which keeps the session alive.
 //
-// Thread-safety: all functions from any thread, except those marked as called by the engine only.
+// Thread-safety: all functions may be called from any thread, except those marked as called by the
+// engine only.
 #pragma once
 
 #include <atomic>

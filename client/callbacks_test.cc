@@ -1,5 +1,5 @@
-// Callbacks that take long: the session is kept alive meanwhile, and the number of waiting answers
-// and events is bounded.
+// Tests of callbacks that take long: the session is kept alive meanwhile, and the number of waiting
+// answers and events is bounded.
 
 #include <algorithm>
 #include <atomic>
@@ -37,7 +37,7 @@ std::unique_ptr<Client> Connect(const std::string& servers, ClientOptions option
   return *std::move(client);
 }
 
-// Runs `callback` on the thread of callbacks and waits until it has returned.
+// Runs `callback` on the callback thread and waits until it has returned.
 void RunInCallback(Client* client, std::function<void()> callback) {
   std::promise<void> done;
   client->AsyncExists("/").Then([&](const auto&) {
@@ -145,7 +145,7 @@ TEST_CASE("a blocking call returns only after the callbacks of earlier events") 
   CHECK(read.get());
 }
 
-TEST_CASE("callbacks run on the executor that was given, one at a time and in order") {
+TEST_CASE("callbacks run on ClientOptions::executor, one at a time and in order") {
   ScriptedServer server({});
   std::vector<std::thread> threads;
   std::mutex mutex;
@@ -211,7 +211,7 @@ TEST_CASE("callbacks run on the executor that was given, one at a time and in or
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_CASE("answers that wait for a callback are bounded, and keep-alives go on") {
+TEST_CASE("the number of answers behind a slow callback is bounded, and keep-alives continue") {
   constexpr int kCalls = 30'000;
   constexpr int kWaitMax = 15'000;
   Collected<int> messages;
@@ -250,7 +250,7 @@ TEST_CASE("answers that wait for a callback are bounded, and keep-alives go on")
   CHECK(server.streams() == 1);
 }
 
-TEST_CASE("events that wait behind a slow callback are bounded: one WatchReset replaces them") {
+TEST_CASE("a WatchReset replaces the events behind a slow callback if there are too many") {
   constexpr int kTransactions = 40, kChanges = 1000;
   ScriptedServer server({});
   auto client = Connect(server.address());
@@ -283,7 +283,7 @@ TEST_CASE("events that wait behind a slow callback are bounded: one WatchReset r
     REQUIRE(written.ok());
     written_zxid = written->zxid;
   }
-  // A request, because the scripted server sends events only with its answers.
+  // This makes a request, because the scripted server sends events only with its answers.
   client->AsyncExists("/a").Then([](const auto&) {});
   begun.get_future().wait();
   auto synced = std::async(std::launch::async, [&] { return client->Sync(); });

@@ -149,7 +149,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   absl::StatusOr<internal::Servers> servers = internal::ParseServers(options.servers);
   if (!servers.ok()) return servers.status();
   if (options.session_timeout_ms < 1 || options.session_timeout_ms > kSessionTimeoutMaxMs) {
-    return absl::InvalidArgumentError("session_timeout_ms must be 1 ms to a day");
+    return absl::InvalidArgumentError("session_timeout_ms must be between 1 ms and one day");
   }
   if (options.connect_timeout_ms < 0 || options.default_deadline_ms < 0) {
     return absl::InvalidArgumentError("a timeout or deadline must not be negative (0: none)");

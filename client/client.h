@@ -4,32 +4,32 @@
 // apply the write once. Only the loss of the session, a deadline, Cancel or Close end a write
 // without an answer, and its status says which. Calls take effect in the order in which they were
 // made, and a session never reads a state that is older than one that it has read or written. A
-// read may see a newer state than its place in that order says: if its answer is lost with the
-// member, the read is sent again and sees the effects of later calls that were executed meanwhile.
+// read may see effects of later calls: if its answer is lost with the member, the read is sent
+// again, after later calls may have been executed.
 //
 // Callbacks of calls, watches and listeners, and coroutines, run one at a time, in the order of the
 // answers and events that the session received, on a thread of the client's own or on
-// ClientOptions::executor: the "thread of callbacks". A callback may take long: another thread,
-// which never waits for callbacks, keeps the session alive, receives answers and events, and sends
-// writes again. Behind a slow callback some thousands of answers, or 16 MB, can wait; then no
-// further calls are sent until half of that is delivered (the calls stay pending, and their
-// deadlines count). Some thousands of further events can wait; beyond that, the events of a watch
-// are merged into one WatchReset, and those of a listener into the last one. A blocking call on
-// another thread returns after the callbacks of everything that precedes its answer; only its
-// deadline, or Cancel, ends it at once.
+// ClientOptions::executor: the "callback thread". A callback may take long: another thread, which
+// never waits for callbacks, keeps the session alive, receives answers and events, and sends writes
+// again. Behind a slow callback some thousands of answers, or 16 MB, can wait; then no further
+// calls are sent until half of that is delivered (the calls stay pending, and their deadlines
+// count). Some thousands of further events can wait; beyond that, the events of a watch are merged
+// into one WatchReset, and those of a listener into the last one. A blocking call on another thread
+// returns after the callbacks of everything that precedes its answer; only its deadline, or Cancel,
+// ends it at once.
 //
 // Errors of calls, besides those named at each function:
 //   refusals by the servers        a canonical code; ErrorOf returns the exact one (client/types.h)
 //   DEADLINE_EXCEEDED, CANCELLED   the message says whether a write may have been made
 //   UNAUTHENTICATED                the session has ended (ErrorOf: kSessionExpired)
 //   RESOURCE_EXHAUSTED             too many calls or bytes are pending: wait for some of them
-//   INVALID_ARGUMENT               not the path of a znode, or text that is not UTF-8; nothing was
+//   INVALID_ARGUMENT               an invalid path, or text that is not UTF-8; nothing was
 //                                  sent
 //   FAILED_PRECONDITION            the client was closed, or a blocking function was called on the
-//                                  thread of callbacks
+//                                  callback thread
 //
-// Thread-safety: all functions from any thread, except the destructor. Connect, Close and each
-// function that has an Async form block.
+// Thread-safety: all functions may be called from any thread, except the destructor. Connect, Close
+// and each function that has an Async form block.
 #pragma once
 
 #include <chrono>
@@ -81,13 +81,13 @@ struct ClientOptions {
   std::string servers{};
   // The requested session timeout; the servers may grant a different one, within their limits.
   int session_timeout_ms = 10'000;
-  // How long Connect tries; 0: session_timeout_ms.
+  // How long Connect tries, in milliseconds; 0: session_timeout_ms.
   int connect_timeout_ms = 0;
-  // The deadline of calls that give none themselves; 0: none, they end with an answer or the
-  // session.
+  // The deadline of calls that set none, in milliseconds; 0: no deadline, such calls end with an
+  // answer or with the session.
   int default_deadline_ms = 0;
   std::vector<Credential> credentials{};
-  // Called on the thread of callbacks.
+  // Called on the callback thread.
   std::function<void(const SessionEvent&)> on_session_event{};
   // Runs the callbacks, instead of a thread of the client's own. The executor must run each task
   // exactly once, on any thread, but not before the executor itself returns; it must neither refuse
@@ -119,7 +119,7 @@ struct ReadOptions {
   bool linearizable = false;
   int deadline_ms = 0;
 };
-// `version` is the one that the znode must have; none: any version.
+// `version` is the version that the znode must have; nullopt accepts any version.
 struct SetOptions {
   std::optional<int32_t> version{};
   int deadline_ms = 0;
@@ -196,7 +196,7 @@ class Client {
 
   // Closes the session, waiting at most two seconds for the servers' answer. Pending calls end with
   // CANCELLED, and all callbacks have run, before the destructor returns. REQUIRES: the calling
-  // thread is not the thread of callbacks.
+  // thread is not the callback thread.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -236,7 +236,7 @@ class Client {
   Call<uint32_t> AsyncDelete(std::string_view path, DeleteOptions options = {});
 
   // Makes all operations of the transaction, or none. The error is that of the operation that
-  // failed; FailedOperationOf returns which one it was.
+  // failed; FailedOperationOf returns the index of that operation.
   absl::StatusOr<TransactionResult> Commit(const Transaction& transaction,
                                            CallOptions options = {});
   Call<TransactionResult> AsyncCommit(const Transaction& transaction, CallOptions options = {});
@@ -262,10 +262,10 @@ class Client {
   Call<WatchHandle> AsyncWatch(std::string_view path, WatchScope scope, WatchCallback callback,
                                WatchOptions options = {});
 
-  // Leaves the member that serves this client, if one does, for another one; use it to rebalance
-  // clients after members were added or came back. The session goes on; pending calls get their
-  // answers, and watches their events, from the new member. Does not block; session events report
-  // the change.
+  // Leaves the member that serves this client, if any, for another one. Use it to rebalance clients
+  // after members were added or came back. The session goes on; pending calls get their answers,
+  // and watches their events, from the new member. Does not block; session events report the
+  // change.
   void ChangeMember();
 
   // Ends the session, with its ephemeral znodes, after all calls that were made before; later calls
@@ -276,17 +276,18 @@ class Client {
   // Calls `callback` for each event of the session, until the handle is destroyed. If no member
   // serves the session now, or the session has ended, that event comes first. Unlike
   // on_session_event, this callback also gets kLost when the client is closed or destroyed. kLost
-  // comes before the outcomes of the calls that fail because of it. Callbacks run on the thread of
-  // callbacks. Does not block.
+  // comes before the outcomes of the calls that fail because of it. Callbacks run on the callback
+  // thread. Does not block.
   WatchHandle ListenToSession(SessionCallback callback);
 
   int64_t session_id() const;
-  // The timeout that the servers have granted, which may differ from the requested one.
+  // Returns the session timeout that the servers have granted, which may differ from the requested
+  // one.
   int session_timeout_ms() const;
 
-  // How many milliseconds ago a member was last known to serve the session; time in which the
-  // machine was suspended counts. If that is more than session_timeout_ms(), the servers may have
-  // expired the session.
+  // Returns how many milliseconds ago a member was last known to serve the session. Time in which
+  // the machine was suspended counts. If that is more than session_timeout_ms(), the servers may
+  // have expired the session.
   int64_t ms_since_served() const;
 
   enum class State { kConnecting, kConnected, kSuspended, kLost, kClosed };
@@ -301,7 +302,7 @@ class Client {
   int DeadlineOf(int deadline_ms) const;
 
   const std::shared_ptr<internal::Engine> engine_;
-  const std::string chroot_;  // empty: none
+  const std::string chroot_;  // empty: no chroot
   const int default_deadline_ms_;
 };
 

@@ -40,7 +40,7 @@ std::unique_ptr<Client> Connect(const std::string& servers, ClientOptions option
   return *std::move(client);
 }
 
-// Accepts connections, and never sends anything.
+// A member that accepts connections, and never sends anything.
 class SilentMember {
  public:
   SilentMember() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
@@ -59,7 +59,7 @@ class SilentMember {
     close(socket_);
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-  // Whether a client has connected since the last call.
+  // Returns whether a client has connected since the last call.
   bool was_tried() {
     const size_t before = connections_.size();
     for (int accepted = 0; (accepted = accept(socket_, nullptr, nullptr)) >= 0;) {
@@ -144,7 +144,7 @@ TEST_CASE("each write is made once if streams never last") {
   CHECK(server.streams() > 5);
 }
 
-TEST_CASE("a watch tells each event once, in order, wherever the stream breaks") {
+TEST_CASE("a watch reports each event once, in order, wherever the stream breaks") {
   constexpr int kTransactions = 5;
   for (int broken = 1; broken <= 60; ++broken) {
     CAPTURE(broken);
@@ -174,7 +174,7 @@ TEST_CASE("a watch tells each event once, in order, wherever the stream breaks")
   }
 }
 
-TEST_CASE("a watch whose events are lost says so once, and goes on") {
+TEST_CASE("a watch whose events are lost reports one reset, and continues") {
   std::atomic<bool> breaks{false};
   ScriptedServer server({.at_moment = [&](int, Moment moment) {
     return moment == Moment::kDone && breaks.exchange(false) ? kBroken : grpc::Status::OK;
@@ -194,7 +194,7 @@ TEST_CASE("a watch whose events are lost says so once, and goes on") {
   REQUIRE(client->Create("/b").ok());
   CHECK(told.WaitFor(2) == std::vector<std::string>{"reset@101", "/b@102"});
 
-  // A watch that begins too far back gets a reset, too.
+  // A watch whose after_zxid is too old gets a reset, too.
   Collected<std::string> late;
   auto second =
       client->Watch("/", WatchScope::kSubtree,
@@ -203,7 +203,7 @@ TEST_CASE("a watch whose events are lost says so once, and goes on") {
   CHECK(late.WaitFor(0) == std::vector<std::string>{"reset@102"});
 }
 
-TEST_CASE("a watch that was told up to a zxid goes on from there, also without events of its own") {
+TEST_CASE("a watch continues from the last zxid received, even if that was not an event's") {
   std::atomic<bool> breaks{false};
   ScriptedServer server({.at_moment = [&](int, Moment moment) {
     return moment == Moment::kDone && breaks.exchange(false) ? kBroken : grpc::Status::OK;
@@ -221,7 +221,7 @@ TEST_CASE("a watch that was told up to a zxid goes on from there, also without e
   CHECK(told.WaitFor(0) == std::vector<std::string>{"/quiet@102"});
 }
 
-TEST_CASE("a watch from an earlier zxid tells what happened since") {
+TEST_CASE("a watch with an earlier after_zxid reports the events since then") {
   ScriptedServer server({});
   auto client = Connect(server.address());
   const int64_t before = client->Create("/a")->zxid;
@@ -261,7 +261,7 @@ TEST_CASE("a handle that is destroyed ends its watch") {
   CHECK(told.WaitFor(0).size() == 2);
 }
 
-TEST_CASE("the end of the session fails every call, and is told") {
+TEST_CASE("the end of the session fails every call, and is reported") {
   std::atomic<bool> is_silent{false};
   std::atomic<bool> breaks{false};
   ScriptedServer server(
@@ -287,7 +287,7 @@ TEST_CASE("the end of the session fails every call, and is told") {
   CHECK(client->state() == Client::State::kLost);
 }
 
-TEST_CASE("what happens to the session is told in order, each before the calls that it concerns") {
+TEST_CASE("session events are reported in order, before the outcomes of the calls they concern") {
   using Type = SessionEvent::Type;
   std::atomic<bool> breaks{false};
   ScriptedServer server(
@@ -322,8 +322,7 @@ TEST_CASE("what happens to the session is told in order, each before the calls t
   CHECK(ErrorOf(told[3].reason) == ErrorCode::kSessionExpired);
 }
 
-TEST_CASE(
-    "several listen to the session, each until its handle ends, and later ones hear how it is") {
+TEST_CASE("a session listener gets the current state, and then events until its handle ends") {
   using Type = SessionEvent::Type;
   std::atomic<bool> breaks{false};
   ScriptedServer server(
@@ -358,7 +357,7 @@ TEST_CASE(
   CHECK(first.WaitFor(0).size() == 2);
 }
 
-TEST_CASE("listeners hear that the client is closed, or destroyed") {
+TEST_CASE("session listeners get kLost when the client is closed or destroyed") {
   const bool closes = GENERATE(false, true);
   CAPTURE(closes);
   std::atomic<bool> is_silent{false};
@@ -375,10 +374,11 @@ TEST_CASE("listeners hear that the client is closed, or destroyed") {
   CHECK(heard.WaitFor(0) == std::vector<SessionEvent::Type>{SessionEvent::Type::kLost});
 }
 
-TEST_CASE("that no member serves is told in time, although some were not tried yet") {
+TEST_CASE("kSuspended is reported in time, although some members were not tried yet") {
   using Clock = std::chrono::steady_clock;
-  // A silent member is left after a fifth of the timeout. kSuspended is reported after a quarter,
-  // or when all members of a round were tried: until then two members are tried.
+  // A silent member is left after a fifth of the timeout. kSuspended is reported after a quarter of
+  // the timeout, or when all members of a round were tried. So at most two members are tried before
+  // it.
   constexpr int kSessionTimeoutMs = 2000;
   constexpr std::chrono::milliseconds kAttempt{kSessionTimeoutMs / 5}, kTold{kSessionTimeoutMs / 4};
   constexpr ptrdiff_t kSilent = 5, kTriedMax = 2;
@@ -430,7 +430,7 @@ TEST_CASE("that no member serves is told in time, although some were not tried y
   CHECK(call.Wait().ok());
 }
 
-TEST_CASE("a deadline is honest about writes") {
+TEST_CASE("the status of a missed deadline says whether a write may have been made") {
   std::atomic<bool> is_silent{false};
   ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
   auto client = Connect(server.address());
@@ -443,7 +443,7 @@ TEST_CASE("a deadline is honest about writes") {
   CHECK(read.status().code() == absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_CASE("a write that was not sent is not made after its deadline, or when it is cancelled") {
+TEST_CASE("an unsent write is not made after its deadline or its cancellation") {
   std::atomic<bool> breaks{false};
   ScriptedServer server(
       {.at_moment = [&](int, Moment) { return breaks ? kBroken : grpc::Status::OK; }});
@@ -471,7 +471,7 @@ TEST_CASE("a write that was not sent is not made after its deadline, or when it 
   CHECK(server.changes() == std::vector<std::string>{"create /a", "set /a=made"});
 }
 
-TEST_CASE("too many calls fail at once, and the others do not") {
+TEST_CASE("calls beyond the limit fail at once, and the pending ones succeed") {
   std::atomic<bool> is_silent{false};
   ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
   Collected<SessionEvent::Type> events;
@@ -490,11 +490,11 @@ TEST_CASE("too many calls fail at once, and the others do not") {
   CHECK(first.Wait().ok());
   CHECK(second.Wait().ok());
   CHECK(client->Get("/a").ok());
-  // More than two if the machine was slow, too.
+  // There may be more than two if the machine was slow.
   CHECK(server.streams() >= 2);
 }
 
-TEST_CASE("answers that the servers have no room for are fetched in smaller steps") {
+TEST_CASE("writes that fail with TOO_MANY_UNACKNOWLEDGED are sent again and succeed") {
   std::atomic<int> refusals{0};
   ScriptedServer server(
       {.at_moment = nullptr, .at_answer = [&](const v1::Request& request, v1::Response* response) {
@@ -511,7 +511,7 @@ TEST_CASE("answers that the servers have no room for are fetched in smaller step
   CHECK(server.changes() == NumberedSets(10));
 }
 
-TEST_CASE("what was answered is acknowledged with the next message") {
+TEST_CASE("received answers are acknowledged with the next message") {
   ScriptedServer server({});
   auto client = Connect(server.address());
   REQUIRE(client->Create("/a").ok());
@@ -531,7 +531,7 @@ TEST_CASE("blocking in a callback is an error instead of a deadlock") {
   CHECK(blocked.get_future().get().code() == absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_CASE("callbacks come in the order of the calls, and may make calls") {
+TEST_CASE("callbacks run in the order of the calls, and may make calls") {
   ScriptedServer server({});
   auto client = Connect(server.address());
   REQUIRE(client->Create("/a").ok());
@@ -547,7 +547,7 @@ TEST_CASE("callbacks come in the order of the calls, and may make calls") {
   CHECK(std::is_sorted(told.begin(), told.end()));
 }
 
-TEST_CASE("credentials are shown again on the next stream") {
+TEST_CASE("credentials are presented again on the next stream") {
   std::atomic<bool> breaks{false};
   ScriptedServer server({.at_moment = [&](int, Moment) {
     return breaks.exchange(false) ? kBroken : grpc::Status::OK;
@@ -601,7 +601,7 @@ TEST_CASE("members that are slow to open a stream get more time with each round"
   CHECK(client->Sync().ok());
 }
 
-TEST_CASE("members are waited for no longer than at first when one of them has served") {
+TEST_CASE("the time limit of an attempt is the initial one again after a member has served") {
   // With this session timeout the third round takes 1,200 ms, and each later one 2,000 ms.
   constexpr int kSessionTimeoutMs = 1500, kSilentRounds = 3;
   // Longer than two first attempts, and shorter than one attempt after the silent rounds.
@@ -633,11 +633,11 @@ TEST_CASE("members are waited for no longer than at first when one of them has s
   CHECK(client->Sync().ok());
 }
 
-TEST_CASE("answers that came while the client stood still are taken before the member is left") {
+TEST_CASE("answers that arrived during a standstill are handled before the member is left") {
   // Longer than the client waits for a silent member with this timeout, and shorter than the
   // session timeout.
   constexpr int kStandsStillMs = 700;
-  // On a busy machine the member itself may be that late, so try several times.
+  // On a busy machine the member itself may answer that late, so try several times.
   constexpr int kAttempts = 3;
   bool is_kept = false;
   for (int attempt = 0; attempt < kAttempts && !is_kept; ++attempt) {
@@ -655,7 +655,7 @@ TEST_CASE("answers that came while the client stood still are taken before the m
   CHECK(is_kept);
 }
 
-TEST_CASE("a client that stood still for longer than its session lives says so before it goes on") {
+TEST_CASE("kSuspended and then kReconnected follow a standstill longer than the session timeout") {
   using Type = SessionEvent::Type;
   constexpr int kSessionTimeoutMs = 3000, kStandsStillMs = kSessionTimeoutMs * 3 / 2;
   // The client keeps its member, which went on serving, unless that is late on a busy machine.
@@ -724,7 +724,7 @@ TEST_CASE("an answer from before a standstill does not show that the session liv
   CHECK(told[2].type == Type::kReconnected);
 }
 
-TEST_CASE("a client that was suspended by a standstill hears that its session has ended") {
+TEST_CASE("a client that a standstill suspended reports that its session has ended") {
   using Type = SessionEvent::Type;
   constexpr int kSessionTimeoutMs = 3000, kStandsStillMs = kSessionTimeoutMs * 3 / 2;
   // The server is silent until the client is suspended. Otherwise the answer to the first message
@@ -745,7 +745,7 @@ TEST_CASE("a client that was suspended by a standstill hears that its session ha
   CHECK(events.WaitFor(3) == std::vector<Type>{Type::kConnected, Type::kSuspended, Type::kLost});
 }
 
-TEST_CASE("Connect names each member and what is wrong with it") {
+TEST_CASE("the error of Connect says for each member why it did not serve") {
   ScriptedServer bad({.at_moment = [&](int, Moment) { return kBroken; }});
   ClientOptions options;
   options.servers = bad.address() + ",127.0.0.1:1";
@@ -766,7 +766,7 @@ TEST_CASE("Connect names each member and what is wrong with it") {
   CHECK(has("127.0.0.1:1: UNAVAILABLE"));
 }
 
-TEST_CASE("Close is done although its answer is lost, and later calls fail") {
+TEST_CASE("Close succeeds although its answer is lost, and later calls fail") {
   for (const Moment moment : {Moment::kReceived, Moment::kDone}) {
     std::atomic<bool> breaks{false};
     ScriptedServer server({.at_moment = [&](int, Moment at) {
@@ -792,7 +792,7 @@ TEST_CASE("a create with parents that was made before Close is made") {
         absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_CASE("calls that are under way when the client is destroyed are cancelled") {
+TEST_CASE("pending calls are cancelled when the client is destroyed") {
   std::atomic<bool> is_silent{false};
   ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
   auto client = Connect(server.address());
@@ -805,7 +805,7 @@ TEST_CASE("calls that are under way when the client is destroyed are cancelled")
   CHECK(watch.Wait().status().code() == absl::StatusCode::kCancelled);
 }
 
-TEST_CASE("clients that wait take no time of the processor, with members or without") {
+TEST_CASE("idle clients use no CPU time, whether a member serves them or not") {
   constexpr size_t kClients = 2;
   const bool has_member = GENERATE(false, true);
   CAPTURE(has_member);
@@ -866,7 +866,7 @@ TEST_CASE("paths are below the chroot, and are checked before anything is sent")
   }
 }
 
-TEST_CASE("a transaction tells which operation failed, and can be committed again") {
+TEST_CASE("a failed transaction names the operation that failed, and can be committed again") {
   ScriptedServer server({});
   auto client = Connect(server.address());
   const Transaction transaction = Transaction().Create("/a").Create("/a/b");
@@ -951,7 +951,7 @@ TEST_CASE("a coroutine awaits calls") {
   CHECK(ErrorOf(failed.get_future().get().status()) == ErrorCode::kNoNode);
 }
 
-TEST_CASE("a server that makes no sense does not crash the client") {
+TEST_CASE("a server that violates the protocol does not crash the client") {
   const bool other_id = GENERATE(true, false);
   std::atomic<int> answers{0};
   ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response* response) {

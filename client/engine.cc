@@ -18,7 +18,8 @@ using std::chrono::milliseconds;
 
 // Memory of a pending request besides its message.
 constexpr size_t kPendingBytes = 200;
-// The servers accept messages of up to 8 MB; the rest is for the fields around the request.
+// The most bytes of a request. The servers accept messages of up to 8 MB; the difference is for the
+// fields around the request.
 constexpr size_t kRequestBytesMax = 7u << 20;
 // The most operations that a server accepts in one write (quorate.v1.Tree.Txn), for a caller with
 // one identity besides its address.
@@ -26,12 +27,12 @@ constexpr int kOperationsMax = 250'000;
 // The pause after a round in which no member served, before all members are tried again.
 constexpr milliseconds kBackOffMin{10};
 constexpr milliseconds kBackOffMax{1000};
-// How long an attempt waits for a member: bounds of the first and of later waits.
+// Bounds of the time that an attempt waits for a member's answer.
 constexpr milliseconds kPatienceMin{250};
 constexpr milliseconds kPatienceMax{2000};
-// A member that served for a shorter time than this counts as one that did not serve.
+// A member that served for a shorter time counts as one that did not serve.
 constexpr milliseconds kStable{1000};
-// The most unanswered writes on a stream; the servers keep 1,024 answers of a session.
+// The most unanswered writes on a stream. The servers keep 1,024 answers of a session.
 constexpr size_t kWritesSentMax = 512;
 
 // The most deliveries that are put into the queue together.
@@ -251,7 +252,7 @@ void Engine::ChangeMember() {
   Add({nullptr, [this] {
          if (!is_up_) return;
          up_since_ = Clock::now() - kStable;  // so that a new round begins, with this member last
-         Abandon(absl::UnavailableError("it was left when that was asked for"));
+         Abandon(absl::UnavailableError("ChangeMember asked the client to leave"));
        }});
 }
 
@@ -444,10 +445,10 @@ void Engine::CheckTime() {
   if (now < SilenceTime()) return;
   if (!is_up_) {
     was_silent_ = true;
-    Abandon(absl::UnavailableError("it did not answer"));
+    Abandon(absl::UnavailableError("the member did not answer in time"));
   } else {
     Abandon(absl::UnavailableError(
-        absl::StrCat("nothing was received from it for ", timeout_.count() / 3, " ms")));
+        absl::StrCat("nothing was received from the member for ", timeout_.count() / 3, " ms")));
   }
 }
 
@@ -604,8 +605,8 @@ void Engine::OnOpened(const v1::SessionOpened& opened) {
 void Engine::OnMessage(Stream* stream, v1::SessionResponse message) {
   if (stream != stream_) return;
   const Clock::time_point now = Clock::now();
-  // The time of the last check, which DiscountStandstill sets to now: the message may have waited
-  // since then, while this thread stood still.
+  // The time of the last check, read before DiscountStandstill sets it to now: the message may have
+  // waited since then, while this thread stood still.
   const Clock::time_point looked_at = checked_at_;
   DiscountStandstill(now);
   last_received_ = now;
@@ -614,7 +615,7 @@ void Engine::OnMessage(Stream* stream, v1::SessionResponse message) {
     served_at_.store(looked_at, std::memory_order_relaxed);
   }
   if (message.has_opened() == is_up_) {
-    return Abandon(absl::InternalError("`opened` comes first, and once"));
+    return Abandon(absl::InternalError("the first message, and no other, must be `opened`"));
   }
   if (message.has_opened()) OnOpened(message.opened());
   for (v1::SessionItem& item : *message.mutable_items()) {
@@ -645,7 +646,7 @@ void Engine::OnEnded(Stream* stream, const grpc::Status& grpc_status) {
       status.code() == absl::StatusCode::kInvalidArgument) {
     return Fail(status);
   }
-  if (status.ok()) status = absl::UnavailableError("it ended the stream");
+  if (status.ok()) status = absl::UnavailableError("the member ended the stream");
   OnDisconnected(stream->address(), status);
 }
 

@@ -74,8 +74,8 @@ class Engine final : public CallbackThread,
 
   // Returns a number for a new call, for Submit and Cancel.
   uint64_t NewCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
-  // Sends `request` in its turn. `done` is called with the answer if that has no error, otherwise
-  // with the status. deadline_ms 0: no deadline.
+  // Queues `request`; requests are sent in the order of their submission. `done` is called with the
+  // answer if that has no error, otherwise with the status. deadline_ms 0: no deadline.
   void Submit(uint64_t call, std::unique_ptr<v1::Request> request, int deadline_ms, Done done);
   // Begins a chain: a call that consists of several requests, of which the first one is submitted
   // by Submit. A Close is not sent until all copies of the returned pointer are destroyed.
@@ -88,18 +88,18 @@ class Engine final : public CallbackThread,
   void SubmitWatch(uint64_t call, uint64_t watch_id, v1::Request::Watch watch, int deadline_ms,
                    std::shared_ptr<WatchNotifier> notifier, Done done);
   void RemoveWatch(uint64_t watch_id);
-  // Leaves the member, if one serves, for another one.
+  // Leaves the member that serves the session, if any, for another one.
   void ChangeMember();
   void AddListener(uint64_t listener_id, std::shared_ptr<SessionNotifier> listener);
   void RemoveListener(uint64_t listener_id);
   void Cancel(uint64_t call) override;
   void Post(absl::AnyInvocable<void()> callback) override;
-  // Runs `callback` on the thread of callbacks after `delay`, or when the engine is stopped.
+  // Runs `callback` on the callback thread after `delay`, or when the engine is stopped.
   void PostAfter(std::chrono::milliseconds delay, absl::AnyInvocable<void()> callback);
 
   Client::State state() const { return state_.load(std::memory_order_acquire); }
   int64_t session_id() const { return session_id_.load(std::memory_order_acquire); }
-  // The timeout as granted; before there is a session, as requested.
+  // Returns the granted session timeout; before the session is created, the requested one.
   int session_timeout_ms() const { return session_timeout_ms_.load(std::memory_order_acquire); }
   // Returns how long ago a member was last known to serve the session.
   std::chrono::milliseconds SinceServed() const;
@@ -118,7 +118,7 @@ class Engine final : public CallbackThread,
     bool is_continuation = false;  // a further request of a chain
     Clock::time_point deadline = Clock::time_point::max();
     int deadline_ms = 0;
-    Done done;  // none: nobody waits for the answer
+    Done done;  // null: nothing waits for the answer
   };
   // A watch. Its user was notified of all events up to `position`; beyond that, of all events
   // before `event_zxid` and of the first `event_count` events of `event_zxid`.
@@ -128,7 +128,7 @@ class Engine final : public CallbackThread,
     int64_t position = 0;
     int64_t event_zxid = 0;
     int event_count = 0;
-    int skip = 0;                 // so many events of event_zxid come again, and are dropped
+    int skip = 0;                 // events of event_zxid that come again and are to be dropped
     bool is_established = false;  // the request that set the watch was answered
     bool is_live = false;         // the watch is set on the current stream
     bool is_reset = false;        // events were lost; a WatchReset is due
@@ -160,10 +160,10 @@ class Engine final : public CallbackThread,
   void GiveUp(std::deque<std::unique_ptr<Pending>>::iterator pending, absl::StatusCode code,
               const std::string& why);
   void CheckTime();
-  // Does not count time in which this thread stood still as silence of the member: nothing was sent
-  // to the member in that time, not even a ping. This affects only whether the member is left. The
-  // session aged in that time, and the next message may have been sent before the standstill, so
-  // that it does not show that the session is alive (`is_stale_`).
+  // Excludes the time in which this thread stood still from the member's silence, because nothing
+  // was sent to the member in that time, not even a ping. This affects only whether the member is
+  // left. The session aged in that time, and the next message may have been sent before the
+  // standstill, so that it does not show that the session is alive (`is_stale_`).
   void DiscountStandstill(Clock::time_point now);
   void CheckTimers(Clock::time_point now);
   void CheckDeadlines(Clock::time_point now);
@@ -210,7 +210,7 @@ class Engine final : public CallbackThread,
   int AddRequests(v1::SessionRequest* message);
   void AddOwn(std::unique_ptr<v1::Request> request);
   void OnResponse(v1::Response* response);
-  // Whether the answer means that the request has to be sent to another member.
+  // Returns whether the answer means that the request has to be sent to another member.
   bool IsRefusedByMember(const Pending& pending, const v1::Response& response);
   void Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Response> outcome);
 
@@ -218,14 +218,14 @@ class Engine final : public CallbackThread,
   void Deliver(std::shared_ptr<Delivery> delivery, size_t bytes);
   void Notify(WatchNotifier* notifier, WatchNotification notification);
   void Notify(SessionNotifier* notifier, const SessionEvent& event);
-  // Releases an object of the user on the thread of callbacks.
+  // Releases an object of the user on the callback thread.
   void Dispose(std::shared_ptr<void> owned);
   void Flush() { callbacks_->Add(&to_deliver_); }
 
   // Watches.
   void RewatchAll();
-  // Whether some watches of earlier streams are not set on the current one yet. Until they are, no
-  // calls are sent: the user gets an answer only after all events before it, or after the
+  // Returns whether some watches of earlier streams are not set on the current one yet. Until they
+  // are, no calls are sent: the user gets an answer only after all events before it, or after the
   // WatchReset if some were lost (which follows the second request for the watch).
   bool IsRewatching();
   // Sets the position from which the watch continues. Returns false if the watch was ended.
@@ -261,7 +261,7 @@ class Engine final : public CallbackThread,
   std::vector<Posted> inbox_ ABSL_GUARDED_BY(mutex_);
   bool sleeps_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_waking_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;  // the inbox takes nothing any more
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;  // the inbox accepts nothing more
   size_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t call_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, std::string> member_errors_ ABSL_GUARDED_BY(mutex_);
@@ -284,13 +284,13 @@ class Engine final : public CallbackThread,
   bool is_up_ = false;
   bool was_up_ = false;  // whether any stream was ever up
   bool is_suspended_ = false;
-  // The thread stood still since the stream began, and no message since then is known to have been
-  // sent after the standstill: that is known only of an answer to a request with the number
-  // fresh_from_id_ or a later one.
+  // Whether the thread has stood still since the stream began, and no message received since is
+  // known to have been sent after the standstill. Only an answer to a request numbered
+  // fresh_from_id_ or later is known to be.
   bool is_stale_ = false;
   uint64_t fresh_from_id_ = 0;
   bool is_rewatching_ = false;  // may be out of date if true; IsRewatching() checks
-  size_t attempts_ = 0;         // of this round through the members
+  size_t attempts_ = 0;         // attempts in this round through the members
   Clock::time_point up_since_;
   Clock::time_point disconnected_;  // when the last stream that was up ended
   Clock::time_point attempt_deadline_ = Clock::time_point::max();

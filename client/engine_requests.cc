@@ -83,7 +83,7 @@ bool Engine::IsRefusedByMember(const Pending& pending, const v1::Response& respo
       // for ever.
       return pending.watch_id == 0 || pending.request->watch().after_zxid() <= last_zxid_;
     case v1::TOO_MANY_UNACKNOWLEDGED:
-      // The answers are large: have fewer unanswered writes at a time.
+      // The answers are large: allow fewer unanswered writes at a time.
       write_window_ = std::max<size_t>(write_window_ / 2, 1);
       return true;
     case v1::OUT_OF_SEQUENCE:
@@ -95,7 +95,7 @@ bool Engine::IsRefusedByMember(const Pending& pending, const v1::Response& respo
 
 void Engine::OnResponse(v1::Response* response) {
   if (sent_ == 0 || pending_.front()->request->id() != response->id()) {
-    return Abandon(absl::InternalError("it answered what it was not asked"));
+    return Abandon(absl::InternalError("the member answered a request that was not sent"));
   }
   if (IsRefusedByMember(*pending_.front(), *response)) {
     return Abandon(absl::UnavailableError(absl::StrCat(Describe(*pending_.front()->request), ": ",
@@ -107,7 +107,7 @@ void Engine::OnResponse(v1::Response* response) {
   const v1::Request& request = *pending_.front()->request;
   if (response->error() == v1::OK && request.has_write() &&
       response->write().results_size() != request.write().operations_size()) {
-    return Abandon(absl::InternalError("it answered a write without its results"));
+    return Abandon(absl::InternalError("the member answered a write without its results"));
   }
   std::unique_ptr<Pending> pending = std::move(pending_.front());
   pending_.pop_front();

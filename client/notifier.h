@@ -1,6 +1,7 @@
 // Passes the notifications of a watch, or the events of the session, to the user's callback.
 //
-// Thread-safety: all functions from any thread, except those marked as called by the engine.
+// Thread-safety: all functions may be called from any thread, except those marked as called by the
+// engine.
 #pragma once
 
 #include <memory>
@@ -29,8 +30,8 @@ class Notifier : public std::enable_shared_from_this<Notifier<Notification>> {
   explicit Notifier(Callback callback) : callback_(std::move(callback)) {}
 
   // Returns the delivery for `notification`, which the engine puts into the queue. If the queue has
-  // no room, turns the notification into a summary; if another one of this notifier still waits,
-  // the summary replaces that, and nothing is returned. Called by the engine.
+  // no room, turns the notification into a summary. If an earlier notification of this notifier is
+  // still queued, the summary replaces it, and null is returned. Called by the engine.
   std::shared_ptr<Delivery> Add(Notification notification, bool has_room) {
     if (!has_room) {
       notification = Summary(notification);

@@ -58,19 +58,19 @@ absl::Status CheckPath(std::string_view path, bool is_sequential) {
   const auto wrong = [path](const char* why) {
     return absl::InvalidArgumentError(Quoted(path) + ": " + why);
   };
-  if (path.empty() || path.front() != '/') return wrong("a path begins with \"/\"");
-  if (!IsUtf8(path)) return wrong("paths are UTF-8");
+  if (path.empty() || path.front() != '/') return wrong("a path must begin with \"/\"");
+  if (!IsUtf8(path)) return wrong("a path must be valid UTF-8");
   if (std::any_of(path.begin(), path.end(),
                   [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; })) {
-    return wrong("a path has no control characters");
+    return wrong("a path must not contain control characters");
   }
   if (path == "/") return absl::OkStatus();
   for (size_t at = 1; at <= path.size();) {
     const size_t end = std::min(path.find('/', at), path.size());
     const std::string_view name = path.substr(at, end - at);
     const bool may_be_empty = is_sequential && end == path.size();
-    if (name.empty() && !may_be_empty) return wrong("a name in a path is not empty");
-    if (name == "." || name == "..") return wrong("\".\" and \"..\" are no names");
+    if (name.empty() && !may_be_empty) return wrong("a name in a path must not be empty");
+    if (name == "." || name == "..") return wrong("\".\" and \"..\" are not valid names");
     at = end + 1;
   }
   return absl::OkStatus();

@@ -1,7 +1,8 @@
 // A fake cluster in one object, for tests of the client: it has sessions, a few znodes and events,
 // and misbehaves as its script says. A transaction that fails is not rolled back.
 //
-// Thread-safety: all functions from any thread; `script` is set before there are clients.
+// Thread-safety: all functions may be called from any thread; `script` is set before there are
+// clients.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

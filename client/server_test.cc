@@ -64,7 +64,7 @@ int MemberAt(const ServerFixture& servers, const std::string& address) {
 
 }  // namespace
 
-TEST_CASE("calls against one server") {
+TEST_CASE("each call works with a real server") {
   const auto servers = StartServers(1);
   auto client = Connect(*servers);
 
@@ -100,7 +100,7 @@ TEST_CASE("calls against one server") {
   CHECK(client->Get("/a")->data == "1");
 }
 
-TEST_CASE("access control with credentials") {
+TEST_CASE("an ACL admits only a client with the credential") {
   const auto servers = StartServers(1);
   auto owner = Connect(*servers);
   auto other = Connect(*servers);
@@ -116,7 +116,7 @@ TEST_CASE("access control with credentials") {
             .code() == absl::StatusCode::kUnauthenticated);
 }
 
-TEST_CASE("ephemeral znodes end with Close") {
+TEST_CASE("Close deletes the session's ephemeral znodes") {
   const auto servers = StartServers(1);
   auto client = Connect(*servers);
   auto watcher = Connect(*servers);
@@ -127,7 +127,7 @@ TEST_CASE("ephemeral znodes end with Close") {
   CHECK(!watcher->Exists("/e", {.linearizable = true})->has_value());
 }
 
-TEST_CASE("a session, its writes and its watch go on when its member dies or hangs") {
+TEST_CASE("a session, its writes and its watch continue when its member dies or hangs") {
   const bool hangs = GENERATE(false, true);
   CAPTURE(hangs);
   const auto servers = StartServers(3);
@@ -170,7 +170,7 @@ TEST_CASE("a session, its writes and its watch go on when its member dies or han
   CHECK(client->Get("/e")->stat.version == 3);
 }
 
-TEST_CASE("a client changes its member when that is asked for, and nothing is lost") {
+TEST_CASE("ChangeMember moves the client to another member, and nothing is lost") {
   const auto servers = StartServers(3);
   Attachment attachment;
   ClientOptions options;

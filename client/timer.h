@@ -8,7 +8,7 @@
 
 namespace quorate::internal {
 
-// Runs `callback` on the client's thread of callbacks after `delay`, or earlier if the client is
+// Runs `callback` on the client's callback thread after `delay`, or earlier if the client is
 // destroyed before that. Does not block. Timers do not count as pending calls of the client.
 void RunAfter(Client* client, std::chrono::milliseconds delay, absl::AnyInvocable<void()> callback);
 

@@ -1,5 +1,5 @@
-// A list of operations that the servers make all together, as one change of the tree, or not at
-// all. Client::Commit commits it.
+// A list of operations that the servers make together, as one change of the tree, or not at all.
+// Client::Commit commits it.
 //
 // Thread-safety: as a std::vector. A Transaction can be committed any number of times.
 #pragma once
@@ -51,8 +51,8 @@ class Transaction {
   using Operation = std::variant<CreateOperation, SetOperation, SetAclOperation, DeleteOperation,
                                  CheckOperation, CheckCreatedOperation>;
 
-  // Each of these functions appends an operation. Versions are those that a znode must have; none:
-  // any.
+  // Each of these functions appends an operation. `version` is the version that the znode must
+  // have; nullopt accepts any version.
   Transaction& Create(std::string path, std::string data = {},
                       CreateMode mode = CreateMode::kPersistent, std::vector<Acl> acl = {},
                       int64_t ttl_ms = 0) {

@@ -18,7 +18,7 @@ bool IsSequential(CreateMode mode) {
 absl::Status ToProto(const std::vector<Acl>& acl, google::protobuf::RepeatedPtrField<v1::Acl>* to) {
   for (const Acl& entry : acl) {
     if (!IsUtf8(entry.scheme) || !IsUtf8(entry.id)) {
-      return absl::InvalidArgumentError("an access control list is UTF-8");
+      return absl::InvalidArgumentError("an access control list must be valid UTF-8");
     }
     v1::Acl* added = to->Add();
     added->set_permissions(entry.permissions);
@@ -115,7 +115,7 @@ absl::Status ToProto(const Transaction::Operation& operation, std::string_view c
 
 absl::Status ToProto(const Credential& credential, v1::Credential* to) {
   if (!IsUtf8(credential.scheme)) {
-    return absl::InvalidArgumentError("a credential's scheme is UTF-8");
+    return absl::InvalidArgumentError("a credential's scheme must be valid UTF-8");
   }
   to->set_scheme(credential.scheme);
   to->set_secret(credential.secret);

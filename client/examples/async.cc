@@ -15,7 +15,7 @@ using quorate::Client;
 
 namespace {
 
-// The return type of a coroutine whose result nobody awaits. Coroutine libraries have better ones.
+// The return type of a coroutine whose result is not awaited. Coroutine libraries have better ones.
 struct Detached {
   struct promise_type {
     Detached get_return_object() { return {}; }
@@ -26,7 +26,7 @@ struct Detached {
   };
 };
 
-// Adds 1 to /count. Runs on the client's thread of callbacks after the first co_await.
+// Adds 1 to /count. Runs on the client's callback thread after the first co_await.
 Detached AddOne(Client& client, std::promise<absl::Status>& done) {
   absl::StatusOr<quorate::GetResult> read = co_await client.AsyncGet("/count");
   if (!read.ok()) {
@@ -51,7 +51,7 @@ absl::Status Run(Client& client) {
     if (absl::Status s = call.Wait().status(); !s.ok()) return s;
   }
 
-  // The watch's callback runs on the client's thread of callbacks, too.
+  // The watch's callback runs on the client's callback thread, too.
   absl::StatusOr<quorate::WatchHandle> watch =
       client
           .AsyncWatch("/count", quorate::WatchScope::kNode,
@@ -66,7 +66,7 @@ absl::Status Run(Client& client) {
   AddOne(client, added);
   if (absl::Status s = added.get_future().get(); !s.ok()) return s;
 
-  // Callbacks run on the client's thread of callbacks, in the order of the calls, and must not use
+  // Callbacks run on the client's callback thread, in the order of the calls, and must not use
   // blocking functions of the client.
   std::promise<absl::Status> told;
   client.AsyncGet("/count").Then([](absl::StatusOr<quorate::GetResult> read) {

@@ -16,7 +16,7 @@ absl::Status Run(Client& client) {
       client.Create("/app/config", "v1", {.create_parents = true});
   if (!created.ok()) return created.status();
 
-  // Reports every change below /app until the handle is destroyed, also if the member changes.
+  // Reports every change below /app until the handle is destroyed, even if the member changes.
   absl::StatusOr<quorate::WatchHandle> watch = client.Watch(
       "/app", quorate::WatchScope::kSubtree, [](const quorate::WatchNotification& notification) {
         if (const auto* event = std::get_if<quorate::Event>(&notification)) {

@@ -10,7 +10,7 @@
 namespace quorate {
 namespace {
 
-// Returns the server, which all examples share: each example uses its own paths.
+// Returns the addresses of the server that all examples share. Each example uses its own paths.
 const std::string& Servers() {
   static auto servers = testing::ServerFixture::Start({.members = 1});
   INFO(servers.status().ToString());
@@ -53,17 +53,17 @@ std::string LinesOf(const std::string& beginning, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("basic: creates, reads, lists, and is told of changes") {
+TEST_CASE("basic: creates, reads, lists, and receives events") {
   const std::string output = OutputOf("basic");
   CAPTURE(output);
   CHECK(LinesOf("read:", output) == "v1 ");
   CHECK(LinesOf("child:", output) == "config job-0000000001 worker ");
-  // Set and deletion of the one, creation and deletion of the other znode.
+  // /app/config was set and deleted, and /app/worker created and deleted.
   CHECK(CountOf("changed: /app/config\n", output) == 2);
   CHECK(CountOf("changed: /app/worker\n", output) == 2);
 }
 
-TEST_CASE("async: calls keep their order, and what they do is told") {
+TEST_CASE("async: calls keep their order, and a watch reports their changes") {
   const std::string output = OutputOf("async");
   CAPTURE(output);
   CHECK(LinesOf("count:", output) == "1000 ");
@@ -89,7 +89,7 @@ TEST_CASE("two_phase_commit: all commit, or all abort") {
   CHECK(LinesOf("coordinator:", output) == "commit abort ");
 }
 
-TEST_CASE("service_discovery: calls go in turns to those that are there") {
+TEST_CASE("service_discovery: calls alternate between the registered instances") {
   const std::string output = OutputOf("service_discovery");
   CAPTURE(output);
   const size_t gone = output.find("the first one is gone\n");
@@ -102,21 +102,21 @@ TEST_CASE("service_discovery: calls go in turns to those that are there") {
   CHECK(CountOf("goes to ", after) == 2);
 }
 
-TEST_CASE("mutex: all writes are taken") {
+TEST_CASE("mutex: all writes are accepted") {
   const std::string output = OutputOf("mutex");
   CAPTURE(output);
   CHECK(CountOf("a writes, for the time number ", output) == 2);
   CHECK(CountOf("b writes, for the time number ", output) == 2);
 }
 
-TEST_CASE("read_write_lock: everybody reads or writes") {
+TEST_CASE("read_write_lock: every reader reads, and every writer writes") {
   const std::string output = OutputOf("read_write_lock");
   CAPTURE(output);
   CHECK(CountOf("reading: ", output) == 3);
   CHECK(CountOf("written: ", output) == 3);
 }
 
-TEST_CASE("leader_election: one leads after the other") {
+TEST_CASE("leader_election: the next candidate leads when a leader fails") {
   const std::string output = OutputOf("leader_election");
   CAPTURE(output);
   // Each candidate has its own thread: only the lines of one candidate are in a certain order.

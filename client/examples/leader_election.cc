@@ -25,7 +25,7 @@ absl::Status Run(const std::string& servers) {
   for (const std::string id : {"anna", "bert", "cleo"}) {
     absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect({.servers = servers});
     if (!client.ok()) return client.status();
-    // The listener runs on the client's thread of callbacks: real work belongs on another thread.
+    // The listener runs on the client's callback thread: real work belongs on another thread.
     auto print = [id](const quorate::ElectionEvent& event) {
       std::printf("%s: %s\n", id.c_str(), std::string(NameOf(event.state)).c_str());
     };

@@ -6,7 +6,7 @@
 // Each waiter gets one event, when the znode is deleted. The gate stays closed when the session of
 // the client that closed it ends.
 //
-// Thread-safety: all functions from any thread but that of callbacks.
+// Thread-safety: all functions may be called from any thread except the callback thread.
 #pragma once
 
 #include <string>
@@ -29,7 +29,7 @@ class Barrier {
   absl::Status Open();
 
   // Blocks until the gate is open. DEADLINE_EXCEEDED after `deadline_ms`; 0: without a deadline.
-  // Returns OK also if the gate was opened and closed again during the call: the gate was open at
+  // Returns OK even if the gate was opened and closed again during the call: the gate was open at
   // some time during the call, not necessarily at its end.
   absl::Status Wait(int deadline_ms = 0);
 

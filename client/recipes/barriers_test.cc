@@ -1,4 +1,4 @@
-// Barrier, DoubleBarrier and CountDownLatch.
+// Tests Barrier, DoubleBarrier and CountDownLatch.
 
 #include "client/recipes/barrier.h"
 #include "client/recipes/count_down_latch.h"
@@ -19,7 +19,7 @@ bool IsTooLate(const absl::Status& status) { return absl::IsDeadlineExceeded(sta
 
 }  // namespace
 
-TEST_CASE("a barrier holds up until it is opened") {
+TEST_CASE("a barrier blocks its waiters until it is opened") {
   const auto client = ConnectTo("/barrier");
   const auto other = ConnectTo("/barrier");
   Barrier barrier(client.get(), "/gate");
@@ -36,7 +36,7 @@ TEST_CASE("a barrier holds up until it is opened") {
   CHECK(two.get().ok());
 }
 
-TEST_CASE("who waits is told that the session ends") {
+TEST_CASE("a waiter at a barrier returns an error when its session ends") {
   const auto client = ConnectTo("/barrier-session");
   const auto owner = ConnectTo("/barrier-session");
   REQUIRE(Barrier(owner.get(), "/gate").Close().ok());
@@ -45,7 +45,7 @@ TEST_CASE("who waits is told that the session ends") {
   CHECK(!waits.get().ok());
 }
 
-TEST_CASE("a double barrier lets nobody in before all are there, nor out before all leave") {
+TEST_CASE("members enter and leave a double barrier together") {
   const auto one = ConnectTo("/double");
   const auto two = ConnectTo("/double");
   DoubleBarrier first(one.get(), "/b", 2);
@@ -69,7 +69,7 @@ TEST_CASE("a double barrier lets nobody in before all are there, nor out before 
   }
 }
 
-TEST_CASE("a member that comes late is let in at once, and waited for") {
+TEST_CASE("a late member enters a double barrier at once, and the others wait for it to leave") {
   const auto one = ConnectTo("/late");
   const auto two = ConnectTo("/late");
   DoubleBarrier first(one.get(), "/b", 1);
@@ -81,7 +81,7 @@ TEST_CASE("a member that comes late is let in at once, and waited for") {
   CHECK(one->List("/b")->children.empty());
 }
 
-TEST_CASE("a double barrier that all members crashed inside of is closed") {
+TEST_CASE("a double barrier in which all members crashed is closed") {
   const auto client = ConnectTo("/stale");
   REQUIRE(client->Create("/b").ok());
   REQUIRE(client->Create("/b/ready").ok());
@@ -90,7 +90,7 @@ TEST_CASE("a double barrier that all members crashed inside of is closed") {
   CHECK(client->List("/b")->children.empty());
 }
 
-TEST_CASE("a member that crashed inside is not waited for after its session") {
+TEST_CASE("members wait for a crashed member only until its session ends") {
   const auto one = ConnectTo("/crashed");
   auto two = ConnectTo("/crashed");
   DoubleBarrier first(one.get(), "/b", 2);
@@ -103,7 +103,7 @@ TEST_CASE("a member that crashed inside is not waited for after its session") {
   CHECK(leaves.get().ok());
 }
 
-TEST_CASE("a latch opens when everything was counted") {
+TEST_CASE("a latch opens when its count reaches 0") {
   const auto one = ConnectTo("/latch");
   const auto two = ConnectTo("/latch");
   CountDownLatch latch(one.get(), "/a/latch");
@@ -129,7 +129,7 @@ TEST_CASE("a latch opens when everything was counted") {
   CHECK(latch.Wait(kLongMs).ok());
 }
 
-TEST_CASE("a latch that is counted down by many at the same time") {
+TEST_CASE("a latch counts each of many concurrent calls of CountDown once") {
   const auto client = ConnectTo("/latch-many");
   CountDownLatch latch(client.get(), "/latch");
   REQUIRE(*latch.Create(40));
@@ -147,7 +147,7 @@ TEST_CASE("a latch that is counted down by many at the same time") {
   CHECK(*latch.Count() == 0);
 }
 
-TEST_CASE("a latch that was counted by more than can be removed at once is removed in parts") {
+TEST_CASE("a latch with more names than one call can delete is removed in parts") {
   constexpr int kNames = 10'050, kTogether = 1'500;
   const auto client = ConnectTo("/large-latch");
   const auto other = ConnectTo("/large-latch");
@@ -165,7 +165,7 @@ TEST_CASE("a latch that was counted by more than can be removed at once is remov
   }
   auto waits = Begin([&] { return seen.Wait(kLongMs); });
   SECTION("at once") { REQUIRE(latch.Remove().ok()); }
-  SECTION("by whoever uses it after its remover has crashed") {
+  SECTION("by the next user, after the client that was removing it has crashed") {
     REQUIRE(client->Set("/latch", "removed").ok());
     REQUIRE(client->Delete("/latch/by-7").ok());
     CHECK(ErrorOf(seen.CountDown("7").status()) == ErrorCode::kNoNode);

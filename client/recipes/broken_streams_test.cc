@@ -1,4 +1,4 @@
-// Recipes whose streams break at any moment, and whose events get lost meanwhile.
+// Tests recipes whose streams break at any moment, and whose events get lost meanwhile.
 
 #include <algorithm>
 #include <atomic>
@@ -48,7 +48,7 @@ class LossyServer {
     REQUIRE(losses_.exchange(0) > 0);
   }
 
-  // The paths of all watches that were set.
+  // The paths of all watches that clients have set, in order.
   Collected<std::string> watched;
 
  private:
@@ -80,7 +80,7 @@ std::string NodeOf(InterProcessMutex* mutex, size_t place = 0) {
 
 }  // namespace
 
-TEST_CASE("who gets in line does it once wherever the stream breaks, and leaves nothing behind") {
+TEST_CASE("a mutex creates one znode wherever the stream breaks, and leaves none behind") {
   bool is_beyond_the_end = false;
   for (int broken = 1; !is_beyond_the_end; ++broken) {
     CAPTURE(broken);
@@ -106,7 +106,7 @@ TEST_CASE("who gets in line does it once wherever the stream breaks, and leaves 
   }
 }
 
-TEST_CASE("who waits gets the lock although the end of the one before was lost") {
+TEST_CASE("a waiter gets the mutex although the event of the holder's release was lost") {
   LossyServer lossy;
   auto first_client = Connect(lossy.server), second_client = Connect(lossy.server);
   InterProcessMutex first(first_client.get(), "/lock"), second(second_client.get(), "/lock");
@@ -123,7 +123,7 @@ TEST_CASE("who waits gets the lock although the end of the one before was lost")
   CHECK(NodeOf(&second) != before);
 }
 
-TEST_CASE("who has the lock notices that its znode is gone although that was lost") {
+TEST_CASE("the holder of a mutex notices that its znode is gone although the event was lost") {
   LossyServer lossy;
   auto client = Connect(lossy.server), other = Connect(lossy.server);
   Collected<LockEvent::Type> events;
@@ -147,7 +147,7 @@ TEST_CASE("who has the lock notices that its znode is gone although that was los
   CHECK(mutex.Release(kLongMs).code() == absl::StatusCode::kAborted);
 }
 
-TEST_CASE("a cache is the tree again although changes were lost") {
+TEST_CASE("a cache equals the tree again after events were lost") {
   LossyServer lossy;
   auto client = Connect(lossy.server), other = Connect(lossy.server);
   for (const char* path : {"/t", "/t/gone", "/t/gone/too", "/t/changed", "/t/same"}) {
@@ -175,7 +175,7 @@ TEST_CASE("a cache is the tree again although changes were lost") {
   CHECK(changes == Strings{"+/t/new", "-/t/gone", "-/t/gone/too", "=/t/changed"});
 }
 
-TEST_CASE("a cache that follows no more tells nothing more") {
+TEST_CASE("a cache that has stopped following changes reports nothing more") {
   std::atomic<bool> fails{false};
   ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response* response) {
     if (!fails || !request.has_get()) return;
@@ -199,7 +199,7 @@ TEST_CASE("a cache that follows no more tells nothing more") {
   CHECK(told.WaitFor(3).size() == 3);
 }
 
-TEST_CASE("a member of a group that waits for its znode can leave") {
+TEST_CASE("a Join that waits for its znode can be ended by Leave") {
   Collected<std::string> writes;
   std::promise<void> joined;
   std::shared_future<void> join_is_over = joined.get_future().share();
@@ -229,7 +229,7 @@ TEST_CASE("a member of a group that waits for its znode can leave") {
   CHECK(group->Join("a", "", kLongMs).ok());
 }
 
-TEST_CASE("a persistent node is made again although its deletion was lost") {
+TEST_CASE("a persistent node is created again although the event of its deletion was lost") {
   LossyServer lossy;
   auto client = Connect(lossy.server), other = Connect(lossy.server);
   Collected<bool> is_there;

@@ -1,4 +1,4 @@
-// Every blocking function of a recipe returns with an error when the client is closed.
+// Tests that every blocking function of a recipe returns an error when the client is closed.
 
 #include <chrono>
 #include <functional>
@@ -190,7 +190,7 @@ const std::vector<Wait> kWaits = {
 
 }  // namespace
 
-TEST_CASE("who waits returns when the client is closed") {
+TEST_CASE("every blocked call returns an error when its client is closed") {
   for (const Wait& wait : kWaits) {
     INFO(wait.name);
     const auto client = ConnectTo("/closing");
@@ -209,7 +209,7 @@ TEST_CASE("who waits returns when the client is closed") {
   }
 }
 
-TEST_CASE("who begins to wait when the client was closed returns at once") {
+TEST_CASE("every blocking call returns an error at once if its client was closed before") {
   for (const Wait& wait : kWaits) {
     INFO(wait.name);
     const auto client = ConnectTo("/closed");

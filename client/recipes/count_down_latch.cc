@@ -40,7 +40,8 @@ absl::Status DeleteNames(Client* client, const std::string& path, int32_t versio
 absl::StatusOr<int64_t> CountDownLatch::Parse(std::string_view data) const {
   const std::optional<int64_t> count = internal::ParseNumber(data);
   if (count.has_value() && *count >= 0) return *count;
-  return absl::FailedPreconditionError(absl::StrCat(path_, " is no latch: its data is no number"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(path_, " is not a latch: its data is not a number"));
 }
 
 absl::StatusOr<GetResult> CountDownLatch::Read(int deadline_ms) {
@@ -56,7 +57,7 @@ absl::StatusOr<GetResult> CountDownLatch::Read(int deadline_ms) {
 }
 
 absl::StatusOr<bool> CountDownLatch::Create(int64_t count) {
-  if (count < 0) return absl::InvalidArgumentError("a latch counts from 0 or more");
+  if (count < 0) return absl::InvalidArgumentError("the count of a latch must not be negative");
   Transaction transaction;
   transaction.Create(path_, absl::StrCat(count));
   if (count > 0) transaction.Create(absl::StrCat(path_, kClosed));

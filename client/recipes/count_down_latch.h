@@ -1,4 +1,4 @@
-// A latch that opens when it was counted down to zero.
+// A latch that opens when its count reaches zero.
 //
 // Layout: the data of the znode at `path` is the remaining count, in decimal digits. Its child
 // `closed` exists until the count is 0; a child `by-NAME` exists for each name that counted down.
@@ -7,7 +7,7 @@
 // Waiters watch `closed` only, so that each gets one event, at the end. A latch outlives its
 // clients, and never closes again. While a latch is being removed in parts, its data is `removed`.
 //
-// Thread-safety: all functions from any thread but that of callbacks.
+// Thread-safety: all functions may be called from any thread except the callback thread.
 #pragma once
 
 #include <cstdint>

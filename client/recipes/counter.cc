@@ -17,7 +17,8 @@ absl::StatusOr<Counter::Reading> Counter::Read(bool linearizable) {
   if (read->data.empty()) return reading;
   if (read->data.size() != size) {
     return absl::FailedPreconditionError(absl::StrCat(path_, ": a counter's data has ", size,
-                                                      " bytes, and this has ", read->data.size()));
+                                                      " bytes, but this znode's has ",
+                                                      read->data.size()));
   }
   reading.value = width_ == Width::k64Bits ? LoadInt<std::endian::big, int64_t>(read->data.data())
                                            : LoadInt<std::endian::big, int32_t>(read->data.data());

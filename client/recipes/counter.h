@@ -10,13 +10,13 @@
 // A change reads the number and sets it on condition that its version is the same, and repeats this
 // until it succeeds. Of concurrent changes one always succeeds; the others pause for a random time,
 // longer after each attempt. As the client makes each write exactly once, each acknowledged change
-// counts once, also if servers fail.
+// counts once, even if servers fail.
 //
 // Errors: OUT_OF_RANGE, the number would not fit, and was not changed; FAILED_PRECONDITION, the
 // data has a different size; those of Client. The message of DEADLINE_EXCEEDED (after
 // ClientOptions::default_deadline_ms) says whether the change may have been made.
 //
-// Thread-safety: all functions from any thread but that of callbacks.
+// Thread-safety: all functions may be called from any thread except the callback thread.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
-TEST_CASE("a counter begins at 0, and is added to, set and compared") {
+TEST_CASE("a counter begins at 0, and Add, Set and CompareAndSet change it") {
   const auto client = ConnectTo("/counter-basic");
   Counter counter(client.get(), "/a/count");
   CHECK(*counter.Get() == 0);
@@ -29,7 +29,7 @@ TEST_CASE("a counter begins at 0, and is added to, set and compared") {
   CHECK(*counter.Get() == kMax);
 }
 
-TEST_CASE("comparing makes the counter, and Set does") {
+TEST_CASE("CompareAndSet and Set create a counter that does not exist") {
   const auto client = ConnectTo("/counter-made");
   CHECK_FALSE(*Counter(client.get(), "/c").CompareAndSet(1, 2));
   CHECK(*Counter(client.get(), "/c").CompareAndSet(0, 2));
@@ -40,7 +40,7 @@ TEST_CASE("comparing makes the counter, and Set does") {
   CHECK(*Counter(client.get(), "/e").Add(1) == 1);
 }
 
-TEST_CASE("a counter of 4 bytes, and data of another size") {
+TEST_CASE("a 4-byte counter refuses larger numbers, and a counter data of another size") {
   const auto client = ConnectTo("/counter-narrow");
   Counter narrow(client.get(), "/c", Counter::Width::k32Bits);
   CHECK(*narrow.Add(258) == 258);
@@ -53,7 +53,7 @@ TEST_CASE("a counter of 4 bytes, and data of another size") {
   CHECK(std::string(status.message()).find("8 bytes") != std::string::npos);
 }
 
-TEST_CASE("many add at the same time, and each sum comes once") {
+TEST_CASE("many clients add at the same time, and each sum is returned once") {
   constexpr int kThreads = 8, kEach = 25;
   const auto one = ConnectTo("/counter-many");
   const auto other = ConnectTo("/counter-many");

@@ -23,7 +23,7 @@ DelayedQueue::DelayedQueue(Client* client, std::string path, std::function<int64
       now_ms_(now_ms != nullptr ? std::move(now_ms) : SystemNowMs) {}
 
 absl::Status DelayedQueue::Offer(std::string_view data, int64_t due_ms) {
-  if (due_ms <= 0) return absl::InvalidArgumentError("due_ms is a time after 1970");
+  if (due_ms <= 0) return absl::InvalidArgumentError("due_ms must be positive");
   return Add(absl::StrFormat("%s%08X|", kPrefix, due_ms), data);
 }
 

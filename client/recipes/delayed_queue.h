@@ -7,7 +7,7 @@
 // Times are milliseconds since the Unix epoch, by the clocks of the producers and consumers: the
 // delay is as exact as these clocks agree. A waiting Take wakes up when the next item is due.
 //
-// Thread-safety: all functions from any thread but that of callbacks.
+// Thread-safety: all functions may be called from any thread except the callback thread.
 #pragma once
 
 #include <functional>

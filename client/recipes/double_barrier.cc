@@ -106,7 +106,7 @@ absl::Status DoubleBarrier::GiveUp(absl::Status reason) {
 
 absl::Status DoubleBarrier::Enter(int deadline_ms) {
   if (!own_.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(path_, ": it has entered already"));
+    return absl::FailedPreconditionError(absl::StrCat(path_, ": this member has entered already"));
   }
   const internal::WaitDeadline deadline(deadline_ms);
   if (absl::Status s = Join(deadline); !s.ok()) {

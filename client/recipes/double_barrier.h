@@ -24,7 +24,7 @@
 // A member that waits to enter watches `ready` only; one that waits to leave watches one other
 // member.
 //
-// Thread-safety: one thread at a time, and not that of callbacks.
+// Thread-safety: one thread at a time, which must not be the callback thread.
 #pragma once
 
 #include <cstdint>

@@ -117,7 +117,7 @@ absl::Status Election::Core::Start() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (is_started_ && IsCandidate(state_)) {
-      return absl::FailedPreconditionError(absl::StrCat("this is a candidate at ", path_));
+      return absl::FailedPreconditionError(absl::StrCat("this is already a candidate at ", path_));
     }
     is_started_ = true;
     is_stopped_ = false;
@@ -255,7 +255,7 @@ absl::Status Election::Core::WaitUntilGone(Deadline deadline) {
       if (deadline == Deadline::max()) {
         changed_.wait(lock);
       } else if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
-        return absl::DeadlineExceededError(absl::StrCat(path_, ": it is being stopped"));
+        return absl::DeadlineExceededError(absl::StrCat(path_, ": the candidate is being stopped"));
       }
     }
     leaving = leaving_;
@@ -272,10 +272,10 @@ absl::Status Election::Core::Resign() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!is_started_ || !IsCandidate(state_)) {
-      return absl::FailedPreconditionError(absl::StrCat("this is no candidate at ", path_));
+      return absl::FailedPreconditionError(absl::StrCat("this is not a candidate at ", path_));
     }
     offer = ++offer_;
-    EnterLocked(ElectionState::kOffer, 0, absl::CancelledError("it has resigned"));
+    EnterLocked(ElectionState::kOffer, 0, absl::CancelledError("the candidate resigned"));
     Leave(std::exchange(node_, nullptr));
   }
   // The listener is called before others can be elected.
@@ -300,7 +300,7 @@ absl::StatusOr<int64_t> Election::Core::AwaitLeadership(Deadline deadline) {
     }
   }
   if (!is_started_ || state_ == ElectionState::kStopped) {
-    return absl::FailedPreconditionError(absl::StrCat("this is no candidate at ", path_));
+    return absl::FailedPreconditionError(absl::StrCat("this is not a candidate at ", path_));
   }
   if (state_ == ElectionState::kFailed) return reason_;
   return fencing_token_;

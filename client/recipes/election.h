@@ -21,7 +21,7 @@
 //   kReady      other candidates come before this one: it is ready to be elected
 //   kElected    this candidate leads
 //   kSuspended  this candidate led, and no member serves: another one may be elected at any time,
-//               so act as if it were. Followed by kElected if the session continues
+//               so act as if one were. Followed by kElected if the session continues
 //   kFailed     the session has ended (a new Client is needed), or the path cannot be used
 //   kStopped    the candidate was stopped; its znode is deleted, or is being deleted
 // If a candidate's znode is deleted by another client, the candidate makes a new offer, at the end
@@ -71,8 +71,8 @@ struct ElectionEvent {
 struct ElectionOptions {
   // The id of this candidate, which others see in Participants.
   std::string id{};
-  // Called with each state as it begins, one call at a time, on the client's thread of callbacks or
-  // on a thread that calls Start, Stop or Resign; it must not block. Stop and Resign call the
+  // Called with each state as it begins, one call at a time, on the client's callback thread or on
+  // a thread that calls Start, Stop or Resign; it must not block. Stop and Resign call the
   // listener, or wait for its calls, before others can be elected, so do not call them while
   // holding a lock that the listener takes. Never called after the destructor has returned.
   std::function<void(const ElectionEvent&)> listener{};
@@ -87,7 +87,7 @@ struct Participant {
   bool operator==(const Participant&) const = default;
 };
 
-// Thread-safety: all functions from any thread. The client must outlive this object.
+// Thread-safety: all functions may be called from any thread. The client must outlive this object.
 class Election {
  public:
   Election(Client* client, std::string path, ElectionOptions options);

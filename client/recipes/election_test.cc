@@ -67,7 +67,7 @@ TEST_CASE("the first candidate leads, and the next one when it stops or fails") 
   CHECK(WaitForChildren(clients[2].get(), path, 0));
 }
 
-TEST_CASE("who resigns, or whose znode is deleted, is at the end of the line") {
+TEST_CASE("a candidate that resigns, or whose znode is deleted, goes to the end of the line") {
   const std::string path = "/election/resign";
   auto client = Connect();
   auto other = Connect();
@@ -90,7 +90,7 @@ TEST_CASE("who resigns, or whose znode is deleted, is at the end of the line") {
                                  "READY", "DETERMINE", "ELECTED"});
 }
 
-TEST_CASE("a candidate may resign, stop being one and end in what it is told") {
+TEST_CASE("the listener of a candidate may resign, stop and destroy it") {
   auto client = Connect();
   std::unique_ptr<Election> election;
   // Catch's assertions may be used by one thread only, so callbacks pass results to this one.
@@ -115,7 +115,7 @@ TEST_CASE("a candidate may resign, stop being one and end in what it is told") {
   CHECK(WaitForChildren(client.get(), "/election/callbacks", 0));
 }
 
-TEST_CASE("a path that cannot be used fails, and can be tried again") {
+TEST_CASE("a candidate at an unusable path fails, and can be started again") {
   auto client = Connect();
   REQUIRE(client->Create("/election-ephemeral", "", {.mode = CreateMode::kEphemeral}).ok());
   Election election(client.get(), "/election-ephemeral", {.id = "a"});
@@ -127,7 +127,7 @@ TEST_CASE("a path that cannot be used fails, and can be tried again") {
   CHECK(election.AwaitLeadership().ok());
 }
 
-TEST_CASE("nobody leads while no member serves") {
+TEST_CASE("no candidate leads while no member serves") {
   auto servers = testing::ServerFixture::Start();
   REQUIRE(servers.ok());
   auto client = *Client::Connect({.servers = (*servers)->servers(), .session_timeout_ms = 20'000});
@@ -166,7 +166,7 @@ TEST_CASE("leader latches share a path") {
   CHECK(second.Await().ok());
 }
 
-TEST_CASE("when it is stopped while it resigns no znode of it is left") {
+TEST_CASE("a candidate that is stopped while it resigns leaves no znode") {
   const std::string path = "/election/resigns";
   auto client = Connect();
   auto other = Connect();

@@ -46,7 +46,7 @@ absl::Status GroupMembership::Join(std::string id, std::string data, int deadlin
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (own_ != nullptr || is_joining_) {
-      return absl::FailedPreconditionError(absl::StrCat("it is a member of ", path_, " already"));
+      return absl::FailedPreconditionError(absl::StrCat("this is a member of ", path_, " already"));
     }
     is_joining_ = true;
     is_leaving_ = false;
@@ -65,7 +65,7 @@ absl::Status GroupMembership::Join(std::string id, std::string data, int deadlin
     if (!is_cancelled) own_ = own;
   }
   if (is_cancelled) {
-    return absl::CancelledError(absl::StrCat("it left ", path_, " before it was there"));
+    return absl::CancelledError(absl::StrCat("it left ", path_, " before its znode existed"));
   }
   const absl::Status status = own->WaitUntilThere(deadline_ms);
   if (status.ok()) return status;

@@ -10,8 +10,9 @@
 // If another client deletes a member's znode, the member creates it again at once. A member that is
 // restarted with the same id replaces the znode of its former session.
 //
-// Thread-safety: all functions from any thread; the destructor and functions that block not from
-// the thread of callbacks. The listener is called on the thread of callbacks, and must not block.
+// Thread-safety: all functions may be called from any thread; the destructor and functions that
+// block must not be called on the callback thread. The listener is called on the callback thread,
+// and must not block.
 #pragma once
 
 #include <functional>
@@ -62,7 +63,8 @@ class GroupMembership {
 
   // Returns the data of each member by id; the last known members if status() is not OK.
   std::map<std::string, std::string> Members() const;
-  // OK while this object follows the group; otherwise why not, mostly that the session has ended.
+  // Returns OK while this object follows the group; otherwise the reason why it no longer does, in
+  // most cases the end of the session.
   absl::Status status() const { return members_->status(); }
   // Returns the members, with all changes that were acknowledged to any client before the call.
   // Deadline as above.

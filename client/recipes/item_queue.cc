@@ -18,10 +18,11 @@ constexpr int32_t kFrameVersion = 0x00010001;
 constexpr uint8_t kFrameItem = 1;
 constexpr uint8_t kFrameEnd = 2;
 
-// After so many items that other consumers took first, the list is too old, and is read again.
+// The number of listed items that other consumers took first, after which the list is too old and
+// is read again.
 constexpr int kLossesUntilListing = 8;
 
-// A difference between due times below this is only due to two readings of the clock.
+// Due times that differ by less than this are equal: the clock was read twice.
 constexpr std::chrono::milliseconds kClockTolerance{5};
 
 constexpr char kLinePrefix[] = "waits-";
@@ -39,7 +40,7 @@ std::string Frame(const std::string_view* begin, const std::string_view* end) {
   return framed;
 }
 
-// A place in a line. The destructor gives it up without waiting for an answer, also if the znode is
+// A place in a line. The destructor gives it up without waiting for an answer, even if the znode is
 // still being created.
 class PlaceInLine {
  public:
@@ -84,7 +85,7 @@ absl::StatusOr<std::vector<std::string>> ItemQueue::Unframe(const std::string& i
   if (format_ == Format::kRaw) return std::vector<std::string>{std::move(data)};
   const auto damaged = [&item_path] {
     return absl::FailedPreconditionError(
-        absl::StrCat(item_path, " is no item of a queue that can be read: delete it"));
+        absl::StrCat(item_path, " is a damaged item of a queue: delete it"));
   };
   std::vector<std::string> items;
   size_t at = sizeof(int32_t);

@@ -20,7 +20,7 @@
 // (ClientOptions::default_deadline_ms), whose message says whether an item may have been removed;
 // those of Client.
 //
-// Thread-safety: all functions from any thread but that of callbacks.
+// Thread-safety: all functions may be called from any thread except the callback thread.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ struct LeaderLatchOptions {
   std::function<void(bool has_leadership)> listener{};
 };
 
-// Thread-safety: all functions from any thread. The client must outlive this object.
+// Thread-safety: all functions may be called from any thread. The client must outlive this object.
 class LeaderLatch {
  public:
   LeaderLatch(Client* client, std::string path, LeaderLatchOptions options);

@@ -12,10 +12,10 @@
 
 namespace quorate::internal {
 
-// Calls the callback with one event at a time, in the order in which events were added, also if the
+// Calls the callback with one event at a time, in the order in which events were added, even if the
 // callback itself or other threads add events meanwhile.
 //
-// Thread-safety: all functions from any thread.
+// Thread-safety: all functions may be called from any thread.
 template <class Event>
 class Listener {
  public:
@@ -44,8 +44,8 @@ class Listener {
     telling_ = std::thread::id();
     told_.notify_all();
   }
-  // As TellAll, and then waits until no event is queued and no call is running. Does not wait on
-  // the thread that runs the callback, nor on a thread of callbacks, which must not block.
+  // Does the same as TellAll, and then waits until no event is queued and no call is running. Does
+  // not wait on the thread that runs the callback, nor on a callback thread, which must not block.
   void TellAllAndWait() {
     TellAll();
     if (!CallbackThread::CheckMayBlock().ok()) return;
@@ -58,7 +58,7 @@ class Listener {
     TellAll();
   }
   // After End no call of the callback begins. Waits for a running call to return, except if End is
-  // called by that call, or on a thread of callbacks, which must not block.
+  // called by that call, or on a callback thread, which must not block.
   void End() {
     std::unique_lock<std::mutex> lock(mutex_);
     is_ended_ = true;

@@ -31,13 +31,13 @@ struct LockEvent {
 struct LockOptions {
   // Data of the znode; tells people and tools who holds the lock.
   std::string data{};
-  // Called on the client's thread of callbacks, in the order of the events. It must not block;
-  // blocking functions of recipes return FAILED_PRECONDITION there. Never called after the lock's
-  // destructor has returned.
+  // Called on the client's callback thread, in the order of the events. It must not block; blocking
+  // functions of recipes return FAILED_PRECONDITION there. Never called after the lock's destructor
+  // has returned.
   std::function<void(const LockEvent&)> listener{};
 };
 
-// Thread-safety: all functions from any thread.
+// Thread-safety: all functions may be called from any thread.
 class InterProcessLock {
  public:
   virtual ~InterProcessLock() = default;
@@ -47,7 +47,7 @@ class InterProcessLock {
   //   DEADLINE_EXCEEDED    the place in line is given up, and its znode is deleted
   //   ABORTED              another client deleted the znode while this thread waited, or this
   //                        thread has lost the lock, and has not released it yet
-  //   FAILED_PRECONDITION  the calling thread is the thread of callbacks
+  //   FAILED_PRECONDITION  the calling thread is the callback thread
   //   any other            an error of Client: UNAUTHENTICATED if the session has ended
   virtual absl::Status Acquire(int deadline_ms = 0) = 0;
 
@@ -57,7 +57,7 @@ class InterProcessLock {
   //   ABORTED              the lock was lost before: others may have had it while this thread
   //                        believed to have it
   //   DEADLINE_EXCEEDED    no member answered; the lock is released as soon as one does
-  //   FAILED_PRECONDITION  this thread does not hold the lock, or is the thread of callbacks
+  //   FAILED_PRECONDITION  this thread does not hold the lock, or is the callback thread
   virtual absl::Status Release(int deadline_ms = 0) = 0;
 
   // Whether any thread of this process holds the lock through this object, as far as is known

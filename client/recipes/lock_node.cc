@@ -182,7 +182,7 @@ void LockNode::WatchOwn(int64_t created_zxid) {
       [self](absl::StatusOr<WatchHandle> watch) {
         if (!watch.ok()) return self->End(watch.status());
         std::lock_guard<std::mutex> lock(self->mutex_);
-        // On the thread of callbacks, ending a handle never waits, so the lock may be held.
+        // On the callback thread, ending a handle never waits, so the lock may be held.
         if (self->state_ != State::kEnded) self->own_watch_ = *std::move(watch);
       },
       [self] { return !self->has_ended(); });
@@ -245,7 +245,7 @@ void LockNode::OnListed(uint64_t round, absl::StatusOr<ListResult> listed) {
     if (round != round_ || state_ != State::kWaiting) return;
     own_name = NameOf(path_);
   }
-  // Only the list that was sent together with the creation can be refused here.
+  // The client can refuse only the list that was sent together with the creation.
   if (IsRefusedByClient(listed.status())) return List();
   if (!listed.ok() && ErrorOf(listed.status()) != ErrorCode::kNoNode) return End(listed.status());
   std::vector<SequentialName> all;
@@ -362,7 +362,7 @@ bool LockNode::Release() {
     is_released_ = true;
     is_there = state_ != State::kCreating;
     state_ = State::kEnded;
-    status_ = absl::CancelledError("it was released");
+    status_ = absl::CancelledError("the node was released");
     own = std::move(own_watch_);
     blocker = std::move(blocker_watch_);
     changed_.notify_all();
@@ -434,7 +434,7 @@ absl::Status LockNode::WaitUntilGone(Deadline deadline) {
       changed_.wait(lock);
     } else if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
       return absl::DeadlineExceededError(
-          absl::StrCat(path_, " is still being deleted, and will be"));
+          absl::StrCat(path_, " is still being deleted; the deletion continues"));
     }
   }
   return delete_status_;

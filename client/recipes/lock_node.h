@@ -7,11 +7,11 @@
 // a new one to watch. All of this happens in callbacks of the client; there is no thread and no
 // polling. Calls that the client refuses, because too many are pending, are repeated after a pause.
 //
-// No znode is left behind: it is deleted however the wait ends, also if its creation is answered
+// No znode is left behind: it is deleted however the wait ends, even if its creation is answered
 // only after that; if the session ends, the servers delete it. The name contains a UUID, so that no
 // other znode can be mistaken for it.
 //
-// Thread-safety: all functions from any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <chrono>
@@ -55,7 +55,7 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
     Type type{};
     absl::Status reason{};  // set for kSuspended and kEnded
   };
-  // Called on the client's thread of callbacks.
+  // Called on the client's callback thread.
   using Handler = std::function<void(const LockNode& node, const Event& event)>;
 
   // The watch that a waiting node sets; after a deletion the node lists the directory again.
@@ -98,7 +98,7 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
   // Blocks until it is this node's turn. DEADLINE_EXCEEDED, or the reason why the node ended.
   absl::Status WaitForTurn(Deadline deadline);
   // Blocks until it is known whether it is this node's turn. Returns true if it is, false if others
-  // come first. Errors as of WaitForTurn.
+  // come first. Errors are those of WaitForTurn.
   absl::StatusOr<bool> WaitForFirstDecision(Deadline deadline);
 
   // Gives up the turn, or the place in line, and starts to delete the znode; does not block.

@@ -1,4 +1,4 @@
-// ReadWriteLock, Semaphore and MultiLock.
+// Tests ReadWriteLock, Semaphore and MultiLock.
 
 #include <algorithm>
 #include <atomic>
@@ -32,7 +32,7 @@ void WaitForDeletion(Client* client) {
 
 }  // namespace
 
-TEST_CASE("readers share, writers do not, and nobody passes a writer who waits") {
+TEST_CASE("readers share the lock, writers do not, and nobody passes a waiting writer") {
   const std::string path = "/read-write/order";
   auto client = Connect();
   auto other = Connect();
@@ -61,7 +61,7 @@ TEST_CASE("readers share, writers do not, and nobody passes a writer who waits")
   CHECK(CountChildren(client.get(), path) == 1);
 }
 
-TEST_CASE("a lease that is assigned over another one returns it") {
+TEST_CASE("assigning to a lease returns the lease that it held") {
   auto client = Connect();
   Semaphore semaphore(client.get(), "/semaphore/assigned", 2);
   auto first = semaphore.Acquire(), second = semaphore.Acquire();
@@ -79,7 +79,7 @@ TEST_CASE("a lease that is assigned over another one returns it") {
   CHECK(first->is_held());
 }
 
-TEST_CASE("a reader whose last writer gives up waits for the one before") {
+TEST_CASE("a reader waits for an earlier writer when the last writer before it gives up") {
   const std::string path = "/read-write/chain";
   auto client = Connect();
   auto other = Connect();
@@ -97,7 +97,7 @@ TEST_CASE("a reader whose last writer gives up waits for the one before") {
   CHECK(reads.get().ok());
 }
 
-TEST_CASE("a writer becomes a reader, and the writers who waited wait on") {
+TEST_CASE("a writer downgrades to reader, and waiting writers keep waiting") {
   const std::string path = "/read-write/downgrade";
   auto client = Connect();
   auto other = Connect();
@@ -129,7 +129,7 @@ TEST_CASE("a writer becomes a reader, and the writers who waited wait on") {
   CHECK(!*Elsewhere([&] { return both.read_lock().TryAcquire(); }).get());
 }
 
-TEST_CASE("a writer who has lost the lock does not become a reader") {
+TEST_CASE("a writer who has lost the lock cannot downgrade to reader") {
   const std::string path = "/read-write/lost";
   auto client = Connect();
   auto other = Connect();
@@ -142,7 +142,7 @@ TEST_CASE("a writer who has lost the lock does not become a reader") {
   CHECK(lock.read_lock().Acquire().ok());
 }
 
-TEST_CASE("as many have a lease as there are leases") {
+TEST_CASE("a semaphore grants as many leases as it has, and no more") {
   constexpr int kLeases = 3, kThreads = 8, kRounds = 10;
   auto client = Connect();
   auto other = Connect();
@@ -171,7 +171,7 @@ TEST_CASE("as many have a lease as there are leases") {
   CHECK(CountChildren(client.get(), "/semaphore/limit/leases") == 0);
 }
 
-TEST_CASE("leases are returned by whoever has them, and by giving up") {
+TEST_CASE("leases are freed by their holders, and by callers that give up") {
   const std::string path = "/semaphore/return";
   auto client = Connect();
   auto other = Connect();
@@ -211,7 +211,7 @@ TEST_CASE("leases are returned by whoever has them, and by giving up") {
   CHECK(absl::IsAborted(last->Return()));
 }
 
-TEST_CASE("all of several locks, or none") {
+TEST_CASE("a multi-lock acquires all of its locks, or none") {
   auto client = Connect();
   auto other = Connect();
   InterProcessMutex a(client.get(), "/multi/a"), b(client.get(), "/multi/b");

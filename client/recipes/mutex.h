@@ -41,7 +41,7 @@
 
 namespace quorate {
 
-// Thread-safety: all functions from any thread. The client must outlive this object.
+// Thread-safety: all functions may be called from any thread. The client must outlive this object.
 class InterProcessMutex : public InterProcessLock {
  public:
   InterProcessMutex(Client* client, std::string path, LockOptions options = {});
@@ -54,7 +54,7 @@ class InterProcessMutex : public InterProcessLock {
   absl::Status Acquire(int deadline_ms = 0) override;
   // Acquires the lock and returns true if no other thread has it or waits for it; otherwise returns
   // false, and keeps no place in line. Blocks only until the servers answer, at most `deadline_ms`.
-  // Errors as of Acquire.
+  // Errors are those of Acquire.
   absl::StatusOr<bool> TryAcquire(int deadline_ms = 0);
   absl::Status Release(int deadline_ms = 0) override;
 
@@ -80,7 +80,7 @@ class InterProcessMutex : public InterProcessLock {
   };
   InterProcessMutex(Client* client, std::string path, LockOptions options, Kind kind);
 
-  // Returns the calling thread's node, also if the lock was lost; null if it holds no lock.
+  // Returns the calling thread's node, even if the lock was lost; null if it holds no lock.
   std::shared_ptr<internal::LockNode> NodeOfThisThread() const;
   // Called before a thread that does not hold the lock gets in line; may change the options. If it
   // returns an error, Acquire fails with that.

@@ -21,7 +21,7 @@ LockOptions ListenWith(Collected<Type>* told) {
 
 }  // namespace
 
-TEST_CASE("one has it at a time, in the order of asking, with tokens that grow") {
+TEST_CASE("one thread has the mutex at a time, in the order of asking, with growing tokens") {
   constexpr int kThreads = 4, kRounds = 20;
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < 2; ++i) clients.push_back(Connect());
@@ -48,7 +48,7 @@ TEST_CASE("one has it at a time, in the order of asking, with tokens that grow")
   CHECK(CountChildren(clients[0].get(), "/mutex/exclusion") == 0);
 }
 
-TEST_CASE("a thread may acquire it again, and another one not") {
+TEST_CASE("a thread may acquire the mutex again, and another thread may not") {
   auto client = Connect();
   InterProcessMutex mutex(client.get(), "/mutex/reentrant");
   CHECK(absl::IsFailedPrecondition(mutex.Release()));
@@ -73,7 +73,7 @@ TEST_CASE("a thread may acquire it again, and another one not") {
   CHECK(CountChildren(client.get(), "/mutex/reentrant") == 0);
 }
 
-TEST_CASE("a lock of a thread that has ended belongs to no later thread") {
+TEST_CASE("the lock of a thread that has ended belongs to no later thread") {
   auto client = Connect();
   InterProcessMutex mutex(client.get(), "/mutex/ended-thread");
   std::thread::id owner;
@@ -96,7 +96,7 @@ TEST_CASE("a lock of a thread that has ended belongs to no later thread") {
   CHECK(mutex.IsAcquiredInThisProcess());
 }
 
-TEST_CASE("who gives up leaves nothing behind, and the others move up") {
+TEST_CASE("a waiter that gives up leaves no znode, and the others move up") {
   auto client = Connect();
   auto second = Connect();
   InterProcessMutex mutex(client.get(), "/mutex/giving-up"),
@@ -117,7 +117,7 @@ TEST_CASE("who gives up leaves nothing behind, and the others move up") {
   CHECK(other.IsAcquiredInThisProcess());
 }
 
-TEST_CASE("what is created only after the deadline is deleted again") {
+TEST_CASE("a znode that is created only after the deadline is deleted again") {
   auto client = Connect();
   InterProcessMutex mutex(client.get(), "/mutex/late");
   REQUIRE(mutex.Acquire().ok());
@@ -134,7 +134,7 @@ TEST_CASE("what is created only after the deadline is deleted again") {
   CHECK(mutex.Acquire(10'000).ok());
 }
 
-TEST_CASE("the holder hears what becomes of it") {
+TEST_CASE("the listener gets each event of the lock") {
   auto client = Connect();
   auto other = Connect();
   Collected<Type> told;
@@ -167,7 +167,7 @@ TEST_CASE("the holder hears what becomes of it") {
                                              Type::kLost});
 }
 
-TEST_CASE("who waits gets it when the holder's session ends, and ends when its own does") {
+TEST_CASE("a waiter gets the mutex when the holder's session ends, and fails when its own ends") {
   auto holder = Connect();
   auto client = Connect();
   InterProcessMutex held(holder.get(), "/mutex/sessions"), mutex(client.get(), "/mutex/sessions");
@@ -185,7 +185,7 @@ TEST_CASE("who waits gets it when the holder's session ends, and ends when its o
   CHECK(!failed.get().ok());
 }
 
-TEST_CASE("the line is shared with whoever uses the same names, and with nobody else") {
+TEST_CASE("the line is shared with znodes of Curator's names, and with no others") {
   auto client = Connect();
   auto java = Connect();
   REQUIRE(java->Create("/mutex/names/other-0000000000", "", {.create_parents = true}).ok());
@@ -199,7 +199,7 @@ TEST_CASE("the line is shared with whoever uses the same names, and with nobody 
   CHECK(*mutex.TryAcquire());
 }
 
-TEST_CASE("it is refused on the thread of callbacks, and a mutex may die there") {
+TEST_CASE("a mutex is refused on the callback thread, and may be destroyed there") {
   auto client = Connect();
   auto mutex = std::make_unique<InterProcessMutex>(client.get(), "/mutex/callbacks");
   REQUIRE(mutex->Acquire().ok());
@@ -215,7 +215,7 @@ TEST_CASE("it is refused on the thread of callbacks, and a mutex may die there")
   CHECK(CountChildren(client.get(), "/mutex/callbacks") == 0);
 }
 
-TEST_CASE("a path that is none, or that is not allowed, is an error at once") {
+TEST_CASE("an invalid path, or one without permission, is an error at once") {
   auto client = Connect();
   CHECK(absl::IsInvalidArgument(InterProcessMutex(client.get(), "mutex").Acquire()));
   CHECK(absl::IsInvalidArgument(InterProcessMutex(client.get(), "/").Acquire()));

@@ -1,4 +1,4 @@
-// Offers of a candidate whose znode is deleted before the offer is complete.
+// Tests offers of a candidate whose znode is deleted before the offer is complete.
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -38,7 +38,7 @@ std::unique_ptr<Client> Connect(const ScriptedServer& server) {
 
 }  // namespace
 
-TEST_CASE("an offer that is returned late does not release the next one") {
+TEST_CASE("the LockNode of an offer that is returned late does not release the next offer") {
   ScriptedServer server({});
   auto client = Connect(server);
   Collected<ElectionState> states;

@@ -91,7 +91,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
   }
 
   absl::Status SetData(std::string data) {
-    // Checked before taking the lock: its holder may be waiting for the thread of callbacks.
+    // Checked before taking the lock: its holder may be waiting for the callback thread.
     if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
     std::lock_guard<std::mutex> setting(setting_mutex_);
     Stat ours;
@@ -123,7 +123,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
       changed_.wait(lock, is_idle);
     } else if (!changed_.wait_until(lock, *deadline.end(), is_idle)) {
       return absl::DeadlineExceededError(
-          absl::StrCat(path_, " was being made, and may be there until the session ends"));
+          absl::StrCat(path_, " was being created, and may exist until the session ends"));
     }
     if (is_session_over_ || is_deleted_ || options_.mode != CreateMode::kEphemeral) {
       return absl::OkStatus();

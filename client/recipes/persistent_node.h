@@ -6,10 +6,10 @@
 // Layout: the znode at `path`, ephemeral unless the options say otherwise; missing ancestors are
 // created. The equivalent of Curator's PersistentNode.
 //
-// In the mode kEphemeral, if the path has a znode that is not ours, mostly an ephemeral one of this
-// program before a restart, this object waits until that is deleted, and then creates its own. With
-// `takes_over` it replaces that znode at the start, in one transaction. In the other modes a znode
-// that exists at the path counts as ours, and gets our data at the start.
+// In the mode kEphemeral the path may have a znode that is not ours, usually an ephemeral one that
+// this program created before a restart. This object then waits until that znode is deleted, and
+// creates its own. With `takes_over` it replaces that znode at the start, in one transaction. In
+// the other modes a znode that exists at the path counts as ours, and gets our data at the start.
 //
 // An ephemeral znode is ours only if it belongs to our session. Each change of it is made on
 // condition that it is the znode that we created (Transaction::CheckCreated), so that a znode that
@@ -23,8 +23,8 @@
 // When the session ends, the servers delete an ephemeral znode, and this object is of no use: make
 // a new one with a new Client.
 //
-// Thread-safety: all functions from any thread but that of callbacks. The listener is called on the
-// thread of callbacks, and must not block.
+// Thread-safety: all functions may be called from any thread except the callback thread. The
+// listener is called on the callback thread, and must not block.
 #pragma once
 
 #include <functional>
@@ -46,7 +46,7 @@ class PersistentNode {
     std::vector<Acl> acl{};
     // Whether to replace a znode that is not ours at the start.
     bool takes_over = false;
-    // Called with whether our znode exists, each time that this changes.
+    // Called each time that our znode begins or ceases to exist, with whether it exists.
     std::function<void(bool is_there)> listener{};
   };
 
@@ -65,7 +65,7 @@ class PersistentNode {
 
   // Blocks until our znode exists. DEADLINE_EXCEEDED after `deadline_ms`; 0: without a deadline.
   // CANCELLED: Close was called meanwhile. RESOURCE_EXHAUSTED: the creation was refused, and will
-  // be retried. Otherwise the error for which the znode cannot be created.
+  // be retried. Otherwise the error that prevents the creation.
   absl::Status WaitUntilThere(int deadline_ms = 0);
   bool is_there() const;
 

@@ -8,7 +8,7 @@
 // Each take lists the queue, because a more urgent item may have been added: the cost of a take
 // grows with the length of the queue.
 //
-// Thread-safety: all functions from any thread but that of callbacks.
+// Thread-safety: all functions may be called from any thread except the callback thread.
 #pragma once
 
 #include "client/recipes/item_queue.h"

@@ -11,7 +11,7 @@
 // Each consumer takes the items of one producer in the order in which they were added. The listed
 // names are kept in memory, so that taking from a long queue costs no more than from a short one.
 //
-// Thread-safety: all functions from any thread but that of callbacks.
+// Thread-safety: all functions may be called from any thread except the callback thread.
 #pragma once
 
 #include "client/recipes/item_queue.h"

@@ -1,4 +1,4 @@
-// Queue, PriorityQueue and DelayedQueue.
+// Tests Queue, PriorityQueue and DelayedQueue.
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +23,7 @@ constexpr int kLongMs = 20'000;
 
 }  // namespace
 
-TEST_CASE("a queue gives items in their order, each once") {
+TEST_CASE("a queue returns its items in order, each once") {
   const auto client = ConnectTo("/queue");
   Queue queue(client.get(), "/a/q");
   CHECK_FALSE(queue.Poll()->has_value());
@@ -45,7 +45,7 @@ TEST_CASE("a queue gives items in their order, each once") {
   CHECK_FALSE(queue.Poll()->has_value());
 }
 
-TEST_CASE("the layouts are Curator's") {
+TEST_CASE("the names and data of the znodes are those of Curator's queues") {
   const auto client = ConnectTo("/queue-layout");
   REQUIRE(Queue(client.get(), "/q").Offer("ab").ok());
   const std::string framed(
@@ -66,7 +66,7 @@ TEST_CASE("the layouts are Curator's") {
   CHECK(client->List("/d")->children == std::vector<std::string>{"queue-|18ABCDEF012|0000000000"});
 }
 
-TEST_CASE("a znode with several items gives one at a time, and a damaged one an error") {
+TEST_CASE("a znode with several items returns one at a time, and a damaged one is an error") {
   const auto client = ConnectTo("/queue-frames");
   const std::string several(
       "\0\1\0\1"
@@ -96,7 +96,7 @@ TEST_CASE("a znode with several items gives one at a time, and a damaged one an 
   }
 }
 
-TEST_CASE("who takes waits in line, and is served in its order") {
+TEST_CASE("consumers wait in line, and are served in its order") {
   const auto producer = ConnectTo("/queue-line");
   Queue queue(producer.get(), "/q");
   std::vector<std::unique_ptr<Client>> clients;
@@ -117,7 +117,7 @@ TEST_CASE("who takes waits in line, and is served in its order") {
   REQUIRE(WaitForChildren(producer.get(), "/q-line", 0));
 }
 
-TEST_CASE("who gave up waiting does not stand in line, whenever the place in it was made") {
+TEST_CASE("a consumer that gave up has no znode in line, whenever that was created") {
   constexpr int kOutageMs = 300;
   const auto client = ConnectTo("/queue-gave-up", {.default_deadline_ms = kOutageMs});
   const auto witness = ConnectTo("/queue-gave-up");
@@ -137,7 +137,7 @@ TEST_CASE("who gave up waiting does not stand in line, whenever the place in it 
   CHECK(WaitForChildren(witness.get(), "/q-line", 0));
 }
 
-TEST_CASE("many producers and consumers: each item once") {
+TEST_CASE("many consumers take the items of many producers, each once") {
   constexpr int kProducers = 3, kConsumers = 4, kEach = 40;
   const auto one = ConnectTo("/queue-many");
   const auto two = ConnectTo("/queue-many");
@@ -171,7 +171,7 @@ TEST_CASE("many producers and consumers: each item once") {
   CHECK(taken == offered);
 }
 
-TEST_CASE("a priority queue gives the most urgent first") {
+TEST_CASE("a priority queue returns the most urgent item first") {
   const auto client = ConnectTo("/priority");
   PriorityQueue queue(client.get(), "/q");
   REQUIRE(queue.Offer("later", 5).ok());
@@ -188,7 +188,7 @@ TEST_CASE("a priority queue gives the most urgent first") {
   CHECK_FALSE(queue.Poll()->has_value());
 }
 
-TEST_CASE("a delayed queue gives nothing before its time") {
+TEST_CASE("a delayed queue returns no item before its due time") {
   const auto client = ConnectTo("/delayed");
   std::atomic<int64_t> now_ms{1'000};
   DelayedQueue queue(client.get(), "/q", [&] { return now_ms.load(); });
@@ -210,7 +210,7 @@ TEST_CASE("a delayed queue gives nothing before its time") {
   CHECK(*takes.get() == "c");
 }
 
-TEST_CASE("who waits at a delayed queue wakes up when an item is due") {
+TEST_CASE("a consumer that waits at a delayed queue wakes up when an item is due") {
   const auto client = ConnectTo("/delayed-wait");
   DelayedQueue queue(client.get(), "/q");
   const auto now = std::chrono::system_clock::now().time_since_epoch();

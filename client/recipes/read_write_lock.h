@@ -36,7 +36,7 @@
 
 namespace quorate {
 
-// Thread-safety: all functions from any thread. The client must outlive this object.
+// Thread-safety: all functions may be called from any thread. The client must outlive this object.
 class ReadWriteLock {
  public:
   // `read` and `write` are the options of the two sides.

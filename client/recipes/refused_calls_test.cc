@@ -1,4 +1,4 @@
-// Recipes whose client refuses calls for a moment, because too many are pending.
+// Tests recipes whose client refuses calls for a moment, because too many are pending.
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -51,7 +51,7 @@ void MakeTooManyCalls(Client* client) {
 
 }  // namespace
 
-TEST_CASE("a release that the client refuses takes no processor time, and is done later") {
+TEST_CASE("a release that the client refuses is retried without using CPU time") {
   std::atomic<bool> is_silent{false};
   ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
   auto client = Connect(server, kCallsMax);
@@ -87,7 +87,7 @@ TEST_CASE("a tree cache is loaded although the client refuses some of its calls"
   CHECK(cache->All().size() == 41);
 }
 
-TEST_CASE("a candidate leads in the end although the client refuses its calls for a moment") {
+TEST_CASE("a candidate leads in the end although the client refuses some of its calls") {
   ScriptedServer server({});
   auto client = Connect(server, kCallsMax), other = Connect(server);
   Election leader(other.get(), "/election", {.id = "first"});
@@ -115,7 +115,7 @@ TEST_CASE("a candidate leads in the end although the client refuses its calls fo
   }));
 }
 
-TEST_CASE("a revocation is told although the client refuses calls when it comes") {
+TEST_CASE("a revocation is reported although the client refuses calls at that moment") {
   ScriptedServer server({});
   auto client = Connect(server, kCallsMax), other = Connect(server);
   REQUIRE(client->Create("/lock").ok());

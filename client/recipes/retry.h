@@ -25,7 +25,7 @@ inline std::chrono::milliseconds PauseAfterRefusals(int refusals) {
 
 // Calls `begin`, which returns a Call, and then `finish` with the outcome. If the client refuses
 // the call and `is_wanted` returns true, calls `begin` again after a pause. The first `begin` runs
-// on the calling thread; all else runs on the client's thread of callbacks.
+// on the calling thread; all else runs on the client's callback thread.
 template <class Begin, class Finish, class IsWanted>
 void CallUntilTaken(Client* client, Begin begin, Finish finish, IsWanted is_wanted,
                     int refusals = 0) {

@@ -43,8 +43,8 @@ class Lease {
   }
 
   // Returns the lease, and blocks until others can have it, at most `deadline_ms`; 0: without a
-  // deadline. Errors as of InterProcessLock::Release; FAILED_PRECONDITION: the lease was returned
-  // or moved.
+  // deadline. Errors are those of InterProcessLock::Release; FAILED_PRECONDITION: the lease was
+  // returned or moved.
   absl::Status Return(int deadline_ms = 0);
   // Whether the lease is held, as far as is known locally.
   bool is_held() const { return node_ != nullptr && node_->has_turn(); }
@@ -55,8 +55,8 @@ class Lease {
   std::shared_ptr<internal::LockNode> node_;
 };
 
-// Thread-safety: all functions from any thread; a thread may have any number of leases. The client
-// must outlive this object and its leases.
+// Thread-safety: all functions may be called from any thread; a thread may have any number of
+// leases. The client must outlive this object and its leases.
 class Semaphore {
  public:
   // options.listener gets the events of all leases. REQUIRES: leases > 0.
@@ -66,8 +66,8 @@ class Semaphore {
   Semaphore(const Semaphore&) = delete;
   Semaphore& operator=(const Semaphore&) = delete;
 
-  // Blocks until a lease is acquired, at most `deadline_ms`; 0: without a deadline. Errors as of
-  // InterProcessLock::Acquire; after an error no znode is left.
+  // Blocks until a lease is acquired, at most `deadline_ms`; 0: without a deadline. Errors are
+  // those of InterProcessLock::Acquire; after an error no znode is left.
   absl::StatusOr<Lease> Acquire(int deadline_ms = 0);
   // Acquires `count` leases, or none. A caller that waits for many leases makes all callers behind
   // it wait. REQUIRES: count > 0. INVALID_ARGUMENT: the semaphore has fewer leases than `count`.

@@ -7,7 +7,7 @@
 
 namespace quorate {
 
-TEST_CASE("the number is what follows the prefix") {
+TEST_CASE("the sequence number consists of the digits after the prefix") {
   CHECK(SequenceNumberOf("lock-0000000001", "lock-") == 1);
   CHECK(SequenceNumberOf("_c_0f-lock-2147483647", "lock-") == 2147483647);
   CHECK(SequenceNumberOf("_c_0f-lock--2147483648", "lock-") == std::numeric_limits<int32_t>::min());
@@ -15,7 +15,7 @@ TEST_CASE("the number is what follows the prefix") {
   CHECK(SequenceNumberOf("lock-lock-0000000007", "lock-") == 7);
 }
 
-TEST_CASE("what no server made is no sequential name") {
+TEST_CASE("a name that no server can have made is not a sequential name") {
   for (const char* name :
        {"lock-", "lock-1", "lock-000000001", "lock-00000000001", "lock-000000000x",
         "lock-+000000001", "lock- 000000001", "lock-2147483648", "lock--0000000005",
@@ -25,7 +25,7 @@ TEST_CASE("what no server made is no sequential name") {
   }
 }
 
-TEST_CASE("names are in the order of their creation, with any prefix, and others are left out") {
+TEST_CASE("names are sorted by creation across prefixes, and other names are dropped") {
   CHECK(SortSequentialNames({"b-__WRIT__0000000012", "a-__READ__0000000011", "other",
                              "c-__READ__0000000009", "a-__WRIT__0000000009"},
                             {"__READ__", "__WRIT__"}) ==
@@ -37,7 +37,7 @@ TEST_CASE("names are in the order of their creation, with any prefix, and others
   CHECK(SortSequentialNames({"other"}, {"n-"}).empty());
 }
 
-TEST_CASE("the order goes on where the counter wraps, in both places") {
+TEST_CASE("names are sorted by creation also where the counter wraps, in both places") {
   const std::vector<std::string> over_the_top{"n-2147483646", "n-2147483647", "n--2147483648",
                                               "n--2147483647"};
   const std::vector<std::string> over_zero{"n--000000002", "n--000000001", "n-0000000000",

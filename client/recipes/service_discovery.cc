@@ -69,7 +69,7 @@ absl::StatusOr<ServiceInstance> ServiceInstanceFromJson(std::string_view json) {
     instance.id = TextOf(object, "id");
   }
   if (instance.name.empty() || instance.id.empty()) {
-    return absl::InvalidArgumentError("no JSON object with the name and the id of an instance");
+    return absl::InvalidArgumentError("not a JSON object with the name and the id of an instance");
   }
   instance.address = TextOf(object, "address");
   instance.port = PortOf(object, "port");
@@ -88,7 +88,7 @@ absl::StatusOr<ServiceInstance> ServiceInstanceFromJson(std::string_view json) {
 // --- Services ------------------------------------------------------------------------------------
 
 absl::Status ServiceRegistration::Update(ServiceInstance instance) {
-  // Checked before taking the lock: its holder may be waiting for the thread of callbacks.
+  // Checked before taking the lock: its holder may be waiting for the callback thread.
   if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
   std::lock_guard<std::mutex> updating(updating_mutex_);
   std::string json = ToJson(instance);
@@ -110,7 +110,8 @@ absl::StatusOr<std::unique_ptr<ServiceRegistration>> ServiceDiscovery::Register(
   if (instance.registered_ms == 0) instance.registered_ms = NowMs();
   if (instance.name.empty() || instance.name.find('/') != std::string::npos ||
       instance.id.find('/') != std::string::npos) {
-    return absl::InvalidArgumentError("a service and its instance have names without \"/\"");
+    return absl::InvalidArgumentError(
+        "a service needs a name, and names and ids must not contain \"/\"");
   }
   std::unique_ptr<ServiceRegistration> registration(new ServiceRegistration());
   auto node = PersistentNode::Start(
@@ -175,7 +176,7 @@ absl::StatusOr<ServiceInstance> ServiceProvider::Next() {
   if (absl::Status s = status(); !s.ok()) return s;
   std::vector<ServiceInstance> instances = All();
   std::erase_if(instances, [](const ServiceInstance& each) { return !each.is_enabled; });
-  if (instances.empty()) return absl::NotFoundError(path_ + " has no instance now");
+  if (instances.empty()) return absl::NotFoundError(path_ + " has no enabled instance now");
   std::lock_guard<std::mutex> lock(mutex_);
   size_t at = static_cast<size_t>(turn_++ % instances.size());
   if (strategy_ != Strategy::kRoundRobin) {

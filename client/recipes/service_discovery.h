@@ -13,8 +13,8 @@
 // An instance exists while its registration and its session live; if another client deletes its
 // znode, it is created again at once. Znodes whose data is no instance are ignored.
 //
-// Thread-safety: all functions from any thread; destructors and functions that block not from the
-// thread of callbacks.
+// Thread-safety: all functions may be called from any thread; destructors and functions that block
+// must not be called on the callback thread.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ class ServiceRegistration {
     std::lock_guard<std::mutex> lock(mutex_);
     return instance_;
   }
-  // Blocks until the instance is registered. Deadline and errors as of
+  // Blocks until the instance is registered. Deadline and errors are those of
   // PersistentNode::WaitUntilThere.
   absl::Status WaitUntilThere(int deadline_ms = 0) { return node_->WaitUntilThere(deadline_ms); }
   // Replaces the instance's data. INVALID_ARGUMENT: another name or id.
@@ -89,11 +89,11 @@ class ServiceProvider {
   absl::StatusOr<ServiceInstance> Next();
   // Returns all instances, by id; the last known ones if status() is not OK.
   std::vector<ServiceInstance> All() const;
-  // OK while this object receives the changes of the service; otherwise the reason why it no longer
-  // does, in most cases the end of the session.
+  // Returns OK while this object receives the changes of the service; otherwise the reason why it
+  // no longer does, in most cases the end of the session.
   absl::Status status() const { return cache_->status(); }
-  // Blocks until all changes that were acknowledged before the call are seen. Deadline as of
-  // TreeCache::WaitUntilCurrent.
+  // Blocks until all changes that were acknowledged before the call are seen. The deadline is that
+  // of TreeCache::WaitUntilCurrent.
   absl::Status WaitUntilCurrent(int deadline_ms = 0) {
     return cache_->WaitUntilCurrent(deadline_ms);
   }
@@ -127,7 +127,7 @@ class ServiceDiscovery {
   absl::StatusOr<std::vector<ServiceInstance>> Instances(std::string_view name);
 
   // Begins to follow a service, which need not exist yet, and blocks until its instances are known.
-  // The listener is called on the thread of callbacks after each change, and must not block.
+  // The listener is called on the callback thread after each change, and must not block.
   absl::StatusOr<std::unique_ptr<ServiceProvider>> Follow(
       std::string_view name,
       ServiceProvider::Strategy strategy = ServiceProvider::Strategy::kRoundRobin,

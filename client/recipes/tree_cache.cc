@@ -25,7 +25,7 @@ std::string PrefixBelow(std::string_view path) {
 
 }  // namespace
 
-// All changes are made, and reported, on the thread of callbacks, one at a time.
+// All changes are made, and reported, on the callback thread, one at a time.
 class TreeCache::State : public std::enable_shared_from_this<State> {
  public:
   State(Client* client, std::string path, Listener listener, WatchScope scope)
@@ -235,7 +235,7 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  // --- On the thread of callbacks ----------------------------------------------------------------
+  // --- On the callback thread --------------------------------------------------------------------
 
   void Tell(Change::Type type, Znode znode = {}) {
     if (listener_ != nullptr) listener_({type, std::move(znode)});

@@ -19,9 +19,9 @@
 // no member serves, the copy stays as it is; also after the session has ended, which status()
 // reports.
 //
-// Thread-safety: all functions from any thread; the destructor and functions that block not from
-// the thread of callbacks. The listener is called on the thread of callbacks, must not block, and
-// may call all functions that do not block.
+// Thread-safety: all functions may be called from any thread; the destructor and functions that
+// block must not be called on the callback thread. The listener is called on the callback thread,
+// must not block, and may call all functions that do not block.
 #pragma once
 
 #include <cstdint>
@@ -88,9 +88,10 @@ class TreeCache {
 
   // Whether the copy is loaded and has all changes that are known.
   bool is_settled() const;
-  // The zxid of the newest state that the cache has read or received an event of.
+  // Returns the zxid of the newest state that the cache has read or received an event of.
   int64_t zxid() const;
-  // OK while the cache follows changes; otherwise why not, mostly that the session has ended.
+  // Returns OK while the cache follows changes; otherwise the reason why it no longer does, in most
+  // cases the end of the session.
   absl::Status status() const;
 
  private:

@@ -31,7 +31,7 @@ absl::StatusOr<std::optional<Decision>> ReadDecision(Client* client, const std::
   if (!read.ok()) return read.status();
   if (read->data == kCommitted) return Decision::kCommit;
   if (read->data == kAborted) return Decision::kAbort;
-  return absl::FailedPreconditionError(absl::StrCat(path, kDecision, " is no decision"));
+  return absl::FailedPreconditionError(absl::StrCat(path, kDecision, " is not a decision"));
 }
 
 // Creates `decision`, unless there is one already. Returns the decision that exists.
@@ -82,7 +82,7 @@ absl::StatusOr<TwoPhaseCoordinator> TwoPhaseCoordinator::Begin(
     Client* client, std::string path, const std::vector<std::string>& participants,
     std::string request) {
   if (participants.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": a transaction has participants"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": a transaction must have participants"));
   }
   if (const std::optional<std::string> parent = internal::ParentOf(path)) {
     if (absl::Status s = internal::EnsureZnode(client, *parent); !s.ok()) return s;

@@ -30,7 +30,7 @@
 //
 // The coordinator watches the whole transaction, each participant only the decision.
 //
-// Thread-safety: all functions from any thread but that of callbacks.
+// Thread-safety: all functions may be called from any thread except the callback thread.
 #pragma once
 
 #include <string>
@@ -57,12 +57,12 @@ class TwoPhaseCoordinator {
 
   // Blocks until all participants have voted yes, or one has voted no, and decides. Decides to
   // abort after `deadline_ms`; 0: without a deadline.
-  // Returns the decision, also if another client made it.
+  // Returns the decision, even if another client made it.
   absl::StatusOr<Decision> Decide(int deadline_ms = 0);
 
-  // Blocks until all participants have acknowledged, and removes the transaction. OK also if it was
-  // removed already. DEADLINE_EXCEEDED after `deadline_ms`: the transaction stays; 0: without a
-  // deadline. FAILED_PRECONDITION: there is no decision yet.
+  // Blocks until all participants have acknowledged, and removes the transaction. Returns OK even
+  // if it was removed already. DEADLINE_EXCEEDED after `deadline_ms`: the transaction stays; 0:
+  // without a deadline. FAILED_PRECONDITION: there is no decision yet.
   absl::Status Finish(int deadline_ms = 0);
 
  private:

@@ -13,7 +13,7 @@ constexpr int kLongMs = 20'000;
 
 }  // namespace
 
-TEST_CASE("all vote yes, and it is committed") {
+TEST_CASE("if all participants vote yes, the decision is commit") {
   const auto client = ConnectTo("/2pc");
   const auto other = ConnectTo("/2pc");
   auto coordinator = TwoPhaseCoordinator::Begin(client.get(), "/t/1", {"a", "b"}, "do it");
@@ -49,7 +49,7 @@ TEST_CASE("all vote yes, and it is committed") {
   CHECK_FALSE(client->Exists("/t/1")->has_value());
 }
 
-TEST_CASE("one votes no, and it is aborted") {
+TEST_CASE("if one participant votes no, the decision is abort") {
   const auto client = ConnectTo("/2pc-no");
   auto coordinator = TwoPhaseCoordinator::Begin(client.get(), "/t", {"a", "b", "c"}, "");
   REQUIRE(coordinator.ok());
@@ -71,7 +71,7 @@ TEST_CASE("one votes no, and it is aborted") {
         ErrorCode::kNoNode);
 }
 
-TEST_CASE("a participant that does not come is outvoted") {
+TEST_CASE("if a participant does not vote in time, the decision is abort") {
   const auto client = ConnectTo("/2pc-late");
   auto coordinator = TwoPhaseCoordinator::Begin(client.get(), "/t", {"a", "b"}, "");
   REQUIRE(coordinator.ok());
@@ -87,7 +87,7 @@ TEST_CASE("a participant that does not come is outvoted") {
   CHECK(ErrorOf(TwoPhaseCoordinator::Resume(client.get(), "/none").status()) == ErrorCode::kNoNode);
 }
 
-TEST_CASE("the last vote decides without a coordinator") {
+TEST_CASE("the last yes vote decides without a coordinator") {
   const auto client = ConnectTo("/2pc-alone");
   REQUIRE(TwoPhaseCoordinator::Begin(client.get(), "/t", {"a", "b"}, "").ok());
   CHECK(*TwoPhaseParticipant(client.get(), "/t", "b").Vote(true));

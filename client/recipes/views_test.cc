@@ -1,4 +1,4 @@
-// TreeCache, PersistentNode, GroupMembership and ServiceDiscovery.
+// Tests TreeCache, PersistentNode, GroupMembership and ServiceDiscovery.
 
 #include <algorithm>
 #include <atomic>
@@ -66,7 +66,7 @@ std::vector<std::string> Summary(const std::vector<TreeCache::Znode>& znodes) {
 
 }  // namespace
 
-TEST_CASE("a cache loads, follows and tells") {
+TEST_CASE("a cache loads the tree, follows its changes and reports them") {
   const auto client = ConnectTo("/cache");
   REQUIRE(client->Create("/a/b/c", "1", {.create_parents = true}).ok());
   REQUIRE(client->Create("/a/b-x", "2").ok());
@@ -94,7 +94,7 @@ TEST_CASE("a cache loads, follows and tells") {
   CHECK(Summary(cache->All()) == Summary(ReadAll(client.get(), "/a")));
 }
 
-TEST_CASE("a cache of the root, of one znode, of its children, and of what is not there yet") {
+TEST_CASE("a cache copies what its scope says, even if the path does not exist yet") {
   const auto client = ConnectTo("/cache-scopes");
   auto root = *TreeCache::Start(client.get(), "/");
   auto node = *TreeCache::Start(client.get(), "/a", nullptr, WatchScope::kNode);
@@ -116,7 +116,7 @@ TEST_CASE("a cache of the root, of one znode, of its children, and of what is no
   CHECK(later->All().size() == 2);
 }
 
-TEST_CASE("a cache is the tree after random changes by several") {
+TEST_CASE("a cache equals the tree after random changes by several clients") {
   const auto client = ConnectTo("/cache-random");
   const auto other = ConnectTo("/cache-random");
   std::mt19937 random(7);
@@ -171,7 +171,7 @@ TEST_CASE("a cache is the tree after random changes by several") {
   CHECK(there.size() == early->All().size());
 }
 
-TEST_CASE("a cache is current only when what was read too early is read again") {
+TEST_CASE("a cache is current only after it has repeated a read that was too early") {
   std::atomic<bool> is_changed = false;
   std::atomic<int> reads = 0;
   std::promise<void> returned;
@@ -199,7 +199,7 @@ TEST_CASE("a cache is current only when what was read too early is read again") 
   CHECK(cache->is_settled());
 }
 
-TEST_CASE("a cache says when the session is over") {
+TEST_CASE("a cache reports the end of the session") {
   const auto client = ConnectTo("/cache-lost");
   Told told;
   auto cache = *TreeCache::Start(client.get(), "/", told.Listener());
@@ -212,7 +212,7 @@ TEST_CASE("a cache says when the session is over") {
   CHECK(cache->Find("/").has_value());
 }
 
-TEST_CASE("a persistent node is made again, with the data that was set last") {
+TEST_CASE("a persistent node is created again, with the data that was set last") {
   const auto client = ConnectTo("/node");
   const auto other = ConnectTo("/node");
   Told told;
@@ -237,7 +237,7 @@ TEST_CASE("a persistent node is made again, with the data that was set last") {
             .code() == absl::StatusCode::kInvalidArgument);
 }
 
-TEST_CASE("a persistent node waits for another's to end, or takes its place") {
+TEST_CASE("a persistent node waits until another client's znode ends, or replaces it") {
   const auto client = ConnectTo("/node-other");
   auto other = ConnectTo("/node-other");
   REQUIRE(other->Create("/n", "other", {.mode = CreateMode::kEphemeral}).ok());
@@ -260,7 +260,7 @@ TEST_CASE("a persistent node waits for another's to end, or takes its place") {
   CHECK(!node->WaitUntilThere(kLongMs).ok());
 }
 
-TEST_CASE("a persistent node takes the place of others only at the start") {
+TEST_CASE("a persistent node replaces other clients' znodes only at the start") {
   const auto client = ConnectTo("/node-start");
   const auto other = ConnectTo("/node-start");
   Told told;
@@ -276,7 +276,7 @@ TEST_CASE("a persistent node takes the place of others only at the start") {
   CHECK(other->Get("/n")->data == "2");
 }
 
-TEST_CASE("data that are set while a persistent node is being made are those that it has") {
+TEST_CASE("a persistent node has the data that was set while it was being created") {
   const auto client = ConnectTo("/node-data");
   for (int i = 0; i < 100; ++i) {
     auto node = *PersistentNode::Start(client.get(), "/n", "");
@@ -292,7 +292,7 @@ TEST_CASE("data that are set while a persistent node is being made are those tha
   }
 }
 
-TEST_CASE("data that are set do not reach what another has put in the place of a persistent node") {
+TEST_CASE("SetData does not change a znode that another client created in place of ours") {
   const auto client = ConnectTo("/node-taken");
   const auto other = ConnectTo("/node-taken");
   auto node = *PersistentNode::Start(client.get(), "/n", "1");
@@ -324,7 +324,7 @@ TEST_CASE("data that are set do not reach what another has put in the place of a
   CHECK(client->Get("/n")->data == "3");
 }
 
-TEST_CASE("what is done to a persistent node depends on its creation, or else its version") {
+TEST_CASE("changes of a persistent node are conditional on its creation, or on its version") {
   // UNIMPLEMENTED is the answer of servers that do not allow CheckCreated yet, BAD_ARGUMENTS that
   // of servers that cannot parse it.
   const v1::ErrorCode answer = GENERATE(v1::OK, v1::UNIMPLEMENTED, v1::BAD_ARGUMENTS);
@@ -348,7 +348,7 @@ TEST_CASE("what is done to a persistent node depends on its creation, or else it
   CHECK(conditions.WaitFor(expected.size()) == expected);
 }
 
-TEST_CASE("data that somebody else has set are replaced by those of a persistent node") {
+TEST_CASE("a persistent node replaces data that another client has set") {
   const auto client = ConnectTo("/node-changed");
   auto node = *PersistentNode::Start(client.get(), "/n", "1");
   REQUIRE(node->WaitUntilThere(kLongMs).ok());
@@ -360,7 +360,7 @@ TEST_CASE("data that somebody else has set are replaced by those of a persistent
   CHECK(client->Get("/n")->stat.version == 4);
 }
 
-TEST_CASE("a persistent node beyond a quota is tried now and then, and its listener told once") {
+TEST_CASE("a persistent node beyond a quota is retried with pauses, and calls its listener once") {
   auto server = testing::ServerFixture::Start({.settings = {"enforceQuota=true"}});
   REQUIRE(server.ok());
   auto client = *Client::Connect({.servers = (*server)->servers()});
@@ -386,14 +386,14 @@ TEST_CASE("a persistent node beyond a quota is tried now and then, and its liste
   CHECK(told.WaitFor(3) == Strings{"there", "gone", "there"});
 }
 
-TEST_CASE("a persistent node that cannot be made says why") {
+TEST_CASE("a persistent node that cannot be created reports why") {
   const auto client = ConnectTo("/node-bad");
   REQUIRE(client->Create("/e", "", {.mode = CreateMode::kEphemeral}).ok());
   auto node = *PersistentNode::Start(client.get(), "/e/n", "");
   CHECK(ErrorOf(node->WaitUntilThere(kLongMs)) == ErrorCode::kNoChildrenForEphemerals);
 }
 
-TEST_CASE("a persistent node that was refused some data is deleted all the same") {
+TEST_CASE("Close deletes a persistent node whose SetData was refused") {
   const auto client = ConnectTo("/node-refused");
   const std::vector<Acl> read_only{{.permissions = kPermissionRead}};
   auto node = *PersistentNode::Start(client.get(), "/n", "1", {.acl = read_only});
@@ -411,7 +411,7 @@ TEST_CASE("a persistent node that was refused some data is deleted all the same"
   CHECK(client->Exists("/n")->has_value());
 }
 
-TEST_CASE("closing a persistent node that took too long can be done again") {
+TEST_CASE("Close of a persistent node can be repeated after it missed its deadline") {
   const auto client = ConnectTo("/node-close");
   auto node = *PersistentNode::Start(client.get(), "/n", "");
   REQUIRE(node->WaitUntilThere(kLongMs).ok());
@@ -422,7 +422,7 @@ TEST_CASE("closing a persistent node that took too long can be done again") {
   CHECK_FALSE(client->Exists("/n")->has_value());
 }
 
-TEST_CASE("a persistent node for which there was no room is made later") {
+TEST_CASE("a persistent node is created later if the client refused its calls") {
   constexpr size_t kCallsMax = 100;
   const auto client = ConnectTo("/node-later", {.pending_calls_max = kCallsMax});
   const auto other = ConnectTo("/node-later");
@@ -471,7 +471,7 @@ TEST_CASE("members of a group see each other") {
   CHECK(told.WaitFor(3)[0] == "joined a 1");
 }
 
-TEST_CASE("what may block is refused on the thread of callbacks, whoever holds a lock meanwhile") {
+TEST_CASE("blocking functions are refused on the callback thread, even while a lock is held") {
   const auto client = ConnectTo("/callbacks");
   auto node = *PersistentNode::Start(client.get(), "/n", "");
   auto group = *GroupMembership::Start(client.get(), "/g");
@@ -481,7 +481,7 @@ TEST_CASE("what may block is refused on the thread of callbacks, whoever holds a
   REQUIRE(node->WaitUntilThere(kLongMs).ok());
   REQUIRE(registration->WaitUntilThere(kLongMs).ok());
   std::promise<std::vector<absl::Status>> done;
-  // Meanwhile other threads wait for answers that the thread of callbacks has to deliver.
+  // Meanwhile other threads wait for answers that the callback thread has to deliver.
   const auto sets = Begin([&] { return node->SetData("1"); });
   const auto joins = Begin([&] { return group->SetData("1"); });
   const auto updates = Begin([&] { return registration->Update(registration->instance()); });
@@ -499,7 +499,7 @@ TEST_CASE("what may block is refused on the thread of callbacks, whoever holds a
   updates.wait();
 }
 
-TEST_CASE("services are found") {
+TEST_CASE("registered instances of a service are found") {
   const auto client = ConnectTo("/discovery");
   auto owner = ConnectTo("/discovery");
   ServiceDiscovery services(client.get(), "/s");
@@ -538,7 +538,7 @@ TEST_CASE("services are found") {
   CHECK(absl::IsNotFound(provider->Next().status()));
 }
 
-TEST_CASE("when the session is over nobody is sent to instances that were there, or counted") {
+TEST_CASE("after the end of the session Next fails, and the last known instances are kept") {
   const auto client = ConnectTo("/discovery-lost");
   const auto owner = ConnectTo("/discovery-lost");
   ServiceDiscovery services(client.get(), "/s"), owners(owner.get(), "/s");
@@ -561,7 +561,7 @@ TEST_CASE("when the session is over nobody is sent to instances that were there,
   CHECK((provider->All().size() == 1 && group->Members().size() == 1));
 }
 
-TEST_CASE("instances as JSON are Curator's") {
+TEST_CASE("instances have the JSON format of Curator") {
   const ServiceInstance instance{.name = "web",
                                  .id = "1",
                                  .address = "h",

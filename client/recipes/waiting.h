@@ -1,7 +1,7 @@
 // Shared by recipes that block: a deadline, and waiting for a condition on watched znodes.
 //
-// Thread-safety: WaitDeadline is a plain value; all functions from any thread but that of
-// callbacks.
+// Thread-safety: WaitDeadline is a plain value; all functions may be called from any thread except
+// the callback thread.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // Collects what callbacks and listeners receive, in order, so that a test can wait for it.
 //
-// Thread-safety: all functions from any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace quorate::testing {
 template <class T>
 class Collected {
  public:
-  // Longer than any item takes that comes at all.
+  // The default time limit, which is longer than any expected item takes to arrive.
   static constexpr std::chrono::seconds kPatience{20};
 
   void Add(T item) {
@@ -23,7 +23,8 @@ class Collected {
     items_.push_back(std::move(item));
     changed_.notify_all();
   }
-  // Waits until there are `count` items, at most `patience`. Returns all items that were added.
+  // Waits until there are `count` items, but at most for `patience`. Returns all items that were
+  // added.
   std::vector<T> WaitFor(size_t count, std::chrono::milliseconds patience = kPatience) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, patience, [&] { return items_.size() >= count; });

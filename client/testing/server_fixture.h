@@ -35,13 +35,13 @@ class ServerFixture {
   ServerFixture(const ServerFixture&) = delete;
   ServerFixture& operator=(const ServerFixture&) = delete;
 
-  // For ClientOptions::servers.
+  // Returns the addresses of all members, for ClientOptions::servers.
   std::string servers() const;
 
   // Members are numbered from 1.
   int members() const { return static_cast<int>(members_.size()); }
   std::string address(int member) const;
-  // host:port of its ZooKeeper front end.
+  // Returns the host:port of the member's ZooKeeper front end.
   std::string zookeeper_address(int member) const;
   bool is_running(int member) const;
   // Returns the member that leads; waits up to ten seconds for one. 0 if there is none.

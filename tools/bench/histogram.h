@@ -1,7 +1,7 @@
 // A histogram of latencies, in fixed memory and with an error of less than 0.8 %: each power of two
 // is divided into 128 buckets of equal width.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The course of a measurement.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <functional>

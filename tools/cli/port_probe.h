@@ -8,7 +8,7 @@
 namespace quorate::tools {
 
 // Returns a message about those servers of `text` ("host:port[,host:port][/chroot]") where a
-// ZooKeeper front end listens instead of gRPC, and what to do. Empty if there are none, also if
+// ZooKeeper front end listens instead of gRPC, and what to do. Empty if there are none, even if
 // nothing listens there. Waits a second at most.
 std::string WrongPortHint(const std::string& text);
 

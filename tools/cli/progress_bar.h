@@ -1,7 +1,7 @@
 // Shows the progress of a long operation on standard error: a bar if that is a terminal, otherwise
 // a line from time to time.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <chrono>

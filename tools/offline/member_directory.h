@@ -6,7 +6,7 @@
 // directories, and they can be made again in the same place. What is left there is removed then:
 // the file "unfinished" in both directories marks them as incomplete.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The records of a tree, in order, and the paths of its znodes.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The shell's output: answers, errors, and events, which may come at any time.
 //
-// Thread-safety: all functions from any thread, except TakeWaiting.
+// Thread-safety: all functions may be called from any thread, except TakeWaiting.
 #pragma once
 
 #include <mutex>

@@ -1,6 +1,6 @@
 // A source of the bytes of a file, in order, decompressed if necessary.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <cstddef>

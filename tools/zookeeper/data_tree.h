@@ -6,7 +6,7 @@
 // the end every node is correct. In between, a transaction may find nodes that it is only about to
 // create, or miss nodes that were deleted later.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 // acknowledged, and ends the file. If an intact record follows anywhere behind it, it is not a torn
 // record but damage, which is an error.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <cstddef>
