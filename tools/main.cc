@@ -1,4 +1,4 @@
-// quorate: the command line of Quorate.
+// quorate: runs the subcommands of Quorate's command line.
 
 #include "base/build_version.h"
 #include "tools/administration/rolling_restart.h"

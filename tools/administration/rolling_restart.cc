@@ -48,7 +48,7 @@ class RollingRestart {
       return absl::InvalidArgumentError(
           "--command is missing: the shell command that restarts one server, for example "
           "--command 'ssh $(echo $QUORATE_SERVER | cut -d: -f1) systemctl restart quorate'; "
-          "--dry-run shows the steps for those who restart servers in another way");
+          "--dry-run shows the steps, to restart the servers in another way");
     }
     if (absl::Status s = FindMembers(*servers); !s.ok()) return s;
     auto members = AskLeader();
@@ -107,7 +107,7 @@ class RollingRestart {
         absl::StrCat("not all servers answer, so none is restarted", problems));
   }
 
-  // The leader's view of the members. Waits for a leader during an election.
+  // Returns the leader's view of the members. Waits for a leader during an election.
   absl::StatusOr<v1::MembersResponse> AskLeader() {
     const auto deadline = Deadline();
     for (;;) {
@@ -251,7 +251,7 @@ class RollingRestart {
 
   const GlobalOptions& global_;
   const Options& options_;
-  std::map<uint32_t, std::string> addresses_;  // gRPC address, by number of the member
+  std::map<uint32_t, std::string> addresses_;  // the gRPC address of each member, by number
 };
 
 }  // namespace
@@ -289,7 +289,7 @@ absl::Status CheckRestartIsSafe(const v1::MembersResponse& members, uint32_t mem
   }
   if (members.changing()) {
     return absl::FailedPreconditionError(
-        "a change of voters is under way; restart servers when it is done");
+        "a change of voters is in progress; restart servers when it is done");
   }
   if (healthy > voters / 2) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -314,10 +314,9 @@ void AddRollingRestartCommand(CommandLine* command_line) {
       ->check(CLI::Range(1, 86400));
   command->add_flag("--dry-run", options->dry_run, "Only show the steps");
   command->footer(
-      "Followers come first, the leader last, after it has handed leadership over; each waits "
-      "until\n"
-      "the one before serves and is in sync. It stops, and says where, as soon as a restart would\n"
-      "leave less than a majority.");
+      "Restarts followers first, and the leader last, after it has handed leadership over. Waits\n"
+      "before each restart until the server before serves and is in sync. Stops with an error\n"
+      "before a restart that would leave less than a majority.");
 }
 
 }  // namespace quorate::tools

@@ -30,12 +30,12 @@ TEST_CASE("observers are restarted first and the leader last") {
   CHECK(RestartOrder(members) == std::vector<uint32_t>{4, 2, 3, 1});
 }
 
-TEST_CASE("a restart is safe if a majority beside the member is in sync") {
+TEST_CASE("a restart is safe if a majority without the member is in sync") {
   CHECK(CheckRestartIsSafe(Three(), 1).ok());
   CHECK(CheckRestartIsSafe(Three(), 2).ok());
 }
 
-TEST_CASE("a restart that would lose the majority is refused, and names who is missing") {
+TEST_CASE("a restart that would lose the majority is refused, and names the missing members") {
   v1::MembersResponse members = Three();
   members.mutable_members(2)->set_in_sync(false);
   const absl::Status lagging = CheckRestartIsSafe(members, 2);
@@ -49,7 +49,7 @@ TEST_CASE("a restart that would lose the majority is refused, and names who is m
   CHECK(CheckRestartIsSafe(members, 3).ok());  // it is down already
 }
 
-TEST_CASE("the only voter, one of two, and members under a change are not restarted") {
+TEST_CASE("the only voter, one of two voters, and members during a change are not restarted") {
   v1::MembersResponse one;
   AddMember(&one, 1, v1::ROLE_LEADER);
   CHECK_FALSE(CheckRestartIsSafe(one, 1).ok());
@@ -61,7 +61,7 @@ TEST_CASE("the only voter, one of two, and members under a change are not restar
   CHECK_FALSE(CheckRestartIsSafe(changing, 2).ok());
 }
 
-TEST_CASE("an observer can always be restarted, and does not count") {
+TEST_CASE("an observer can always be restarted, and does not count for the majority") {
   v1::MembersResponse members = Three();
   AddMember(&members, 4, v1::ROLE_OBSERVER);
   members.mutable_members(1)->set_reachable(false);

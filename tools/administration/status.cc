@@ -15,10 +15,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The cluster serves, but at least one of the queried servers does not.
+// The exit status if the cluster serves, but at least one of the queried servers does not.
 constexpr int kDegradedExitStatus = 3;
 
-// The name of a role for people and programs; "unknown" if only the leader knows the role.
+// Returns the name of a role, as it is printed; "unknown" if only the leader knows the role.
 std::string RoleName(v1::Role role) {
   switch (role) {
     case v1::ROLE_LOOKING:
@@ -121,8 +121,7 @@ absl::Status RunStatus(CommandLine* command_line) {
   }
   if (health.answered == 0) {
     return absl::UnavailableError(
-        "none of the servers answered; is it their gRPC ports that "
-        "--server names?");
+        "none of the servers answered; does --server name their gRPC ports?");
   }
   if (!health.has_leader) {
     return absl::UnavailableError(
@@ -134,7 +133,7 @@ absl::Status RunStatus(CommandLine* command_line) {
   return absl::OkStatus();
 }
 
-// The leader's answer, or that of the first member that answers if no leader does.
+// Returns the leader's answer, or that of the first member that answers if no leader does.
 absl::StatusOr<v1::MembersResponse> AskForMembers(const std::vector<std::string>& servers) {
   std::optional<v1::MembersResponse> best;
   std::string problems;
@@ -211,7 +210,7 @@ absl::Status RunMembers(const GlobalOptions& options) {
 
 void AddStatusCommands(CommandLine* command_line) {
   command_line
-      ->Add(command_line->root(), "status", "How each of the servers does that --server names",
+      ->Add(command_line->root(), "status", "Show the state of each server that --server names",
             [command_line] { return RunStatus(command_line); })
       ->footer(
           "Exit status: 0 if the cluster has a leader and all servers asked serve, 3 if it has a\n"
@@ -219,7 +218,7 @@ void AddStatusCommands(CommandLine* command_line) {
           "the\n"
           "servers answers, 2 for bad usage.");
   command_line->Add(command_line->root(), "members",
-                    "Who takes part in the cluster, as its leader sees it",
+                    "Show the members of the cluster, as its leader sees them",
                     [command_line] { return RunMembers(command_line->global()); });
 }
 

@@ -5,7 +5,7 @@
 
 namespace quorate::tools {
 
-// `command_line` must outlive the commands.
+// Adds the commands to `command_line`, which must outlive them.
 void AddStatusCommands(CommandLine* command_line);
 
 }  // namespace quorate::tools

@@ -30,9 +30,10 @@ namespace quorate::tools {
 namespace {
 
 constexpr auto kMessageTimeout = std::chrono::seconds(30);
-// Failures in a row, without a new record in between.
+// The most failures in a row, without a new record in between, before the backup fails.
 constexpr int kFailuresMax = 12;
-// After so many failures in a row, the data from one member are dropped, and another one is used.
+// The most failures in a row after which the backup resumes. After more, it drops the data that it
+// has and starts from the beginning.
 constexpr int kResumesMax = 4;
 constexpr auto kRetryAfterMin = std::chrono::milliseconds(100);
 constexpr auto kRetryAfterMax = std::chrono::seconds(2);
@@ -57,15 +58,15 @@ class Download {
 
   absl::Status Run();
 
-  // Where the fetched backup came from, and its totals.
+  // The address of the member that sent the fetched backup, and the totals of the file.
   const std::string& source() const { return source_; }
   const tree::BackupTotals& totals() const { return totals_; }
 
  private:
-  // The best member to ask: one that serves, was tried no more often than others, and has the
-  // lowest load otherwise. Unavailable if there is none.
+  // Returns the best member to ask: among those that serve and have failed least often, the one
+  // with the lowest load. Unavailable if there is none.
   absl::StatusOr<std::string> Choose();
-  // Continues the current backup, or begins one; OK once everything is written.
+  // Continues the current backup, or begins one. Returns OK once everything is written.
   absl::Status Fetch();
   absl::Status Take(const v1::BackupResponse& response);
   absl::Status Begin(const v1::BackupBegin& begin);
@@ -181,11 +182,12 @@ absl::Status Download::Fetch() {
     if (!*more) break;
     if (absl::Status s = Take(response); !s.ok()) return s;
   }
-  return finished_ ? absl::OkStatus() : absl::DataLossError("the stream has no end");
+  return finished_ ? absl::OkStatus()
+                   : absl::DataLossError("the stream ended before the backup was complete");
 }
 
 absl::Status Download::Take(const v1::BackupResponse& response) {
-  if (finished_) return absl::DataLossError("something follows the end");
+  if (finished_) return absl::DataLossError("the server sent more after the end of the backup");
   switch (response.part_case()) {
     case v1::BackupResponse::kBegin:
       return Begin(response.begin());
@@ -194,7 +196,7 @@ absl::Status Download::Take(const v1::BackupResponse& response) {
     case v1::BackupResponse::kEnd:
       return Finish(response.end());
     default:
-      return absl::DataLossError("a message of an unknown kind");
+      return absl::DataLossError("the server sent a message of an unknown kind");
   }
 }
 
@@ -227,7 +229,7 @@ absl::Status Download::Begin(const v1::BackupBegin& begin) {
 }
 
 absl::Status Download::TakeRecords(const v1::BackupRecords& records) {
-  if (writer_ == nullptr) return absl::DataLossError("records without a beginning");
+  if (writer_ == nullptr) return absl::DataLossError("the server sent records too early");
   if (Crc32c(records.records()) != records.crc32c()) {
     return absl::DataLossError("records were damaged on their way");
   }
@@ -239,7 +241,8 @@ absl::Status Download::TakeRecords(const v1::BackupRecords& records) {
     const std::string_view value = reader.Raw(value_size);
     if (!reader.ok() || key <= last_key_ ||
         key.size() + value.size() > tree::kBackupRecordBytesMax) {
-      return absl::DataLossError("records that make no sense");
+      return absl::DataLossError(
+          "the server sent records that cannot be decoded or are out of order");
     }
     if (records_ == 0) {
       const auto head = tree::DecodeHead(key, value);
@@ -257,7 +260,7 @@ absl::Status Download::TakeRecords(const v1::BackupRecords& records) {
 
 absl::Status Download::Finish(const v1::BackupEnd& end) {
   if (writer_ == nullptr || end.records() != records_of_stream_) {
-    return absl::DataLossError("records are missing");
+    return absl::DataLossError("the server's number of records differs from that received");
   }
   auto totals = writer_->Finish();
   if (!totals.ok()) return Local(totals.status());
@@ -301,20 +304,21 @@ absl::Status RunBackup(const GlobalOptions& global, const Options& options) {
   std::error_code error;
   if (!options.force && std::filesystem::exists(options.file, error)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(options.file, ": it is there already; choose another name, or --force"));
+        absl::StrCat(options.file, ": it is there already; choose another name, or use --force"));
   }
   const std::string partial = options.file + ".partial";
   Download download(*servers, partial, options.mebibytes_per_second << 20);
   if (absl::Status s = download.Run(); !s.ok()) return s;
-  ProgressBar progress("reading it again");
+  ProgressBar progress("reading the file again");
   auto backup = LoadBackup(partial, &progress);
   if (!backup.ok()) return backup.status();
   if (backup->totals != download.totals()) {
-    return absl::DataLossError(absl::StrCat(partial, ": it is not what was written"));
+    return absl::DataLossError(
+        absl::StrCat(partial, ": its contents differ from what was written"));
   }
   if (std::rename(partial.c_str(), options.file.c_str()) != 0) {
-    return absl::InternalError(absl::StrCat(partial, ": it cannot be renamed to ", options.file,
-                                            ": ", std::strerror(errno)));
+    return absl::InternalError(
+        absl::StrCat(partial, ": cannot be renamed to ", options.file, ": ", std::strerror(errno)));
   }
   if (absl::Status s = tree::SyncDirectoryOf(options.file); !s.ok()) return s;
   Print(*backup, options.file, download.source(), global.json);
@@ -326,25 +330,25 @@ absl::Status RunBackup(const GlobalOptions& global, const Options& options) {
 void AddBackupCommand(CommandLine* command_line) {
   auto options = std::make_shared<Options>();
   CLI::App* command = command_line->Add(
-      command_line->root(), "backup", "Saves the whole tree and its sessions in a file",
+      command_line->root(), "backup", "Save the whole tree and its sessions in a file",
       [command_line, options] { return RunBackup(command_line->global(), *options); });
-  command->add_option("file", options->file, "The file to make")->required();
-  command->add_flag("--force", options->force, "Replace the file if it is there");
+  command->add_option("file", options->file, "The file to create")->required();
+  command->add_flag("--force", options->force, "Replace the file if it exists");
   command
       ->add_option("--rate", options->mebibytes_per_second,
                    "MiB a second at most (default: what the server allows)")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20));
   command->footer(
-      "Every write that was acknowledged before this began is in the file. The members that\n"
-      "--server names are tried in turn, a follower before the leader. Until the file is complete\n"
-      "and was read again, it has the name FILE.partial. It holds everything, whatever the access\n"
-      "control lists say, and the passwords of sessions: keep it where only administrators can\n"
-      "read it.\n"
+      "The file has every write that was acknowledged before the command began. The command asks\n"
+      "the members that --server names, followers before the leader. The file is called\n"
+      "FILE.partial until it is complete and was read again. It holds all znodes, even those that\n"
+      "access control lists protect, and the passwords of sessions: keep it where only\n"
+      "administrators can read it.\n"
       "\n"
-      "When a connection breaks, the backup goes on where it was; when a member dies, it starts\n"
-      "from the beginning with another one. When the command itself has died, run it again: it\n"
-      "starts from the beginning, in the place of FILE.partial, because the file has to hold what\n"
-      "was written since the old run began.");
+      "If a connection breaks, the backup resumes; if a member dies, the backup starts from the\n"
+      "beginning with another member. If the command itself was ended, run it again: it replaces\n"
+      "FILE.partial and starts from the beginning, because the file has to have the writes that\n"
+      "were acknowledged since the earlier run began.");
 }
 
 }  // namespace quorate::tools

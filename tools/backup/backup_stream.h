@@ -1,6 +1,6 @@
-// The stream of a backup from one member.
+// The stream of a backup that one member sends.
 //
-// Thread-safety: none inside; one thread.
+// Thread-safety: none; one thread uses the object.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -37,7 +37,7 @@ struct Options {
   RestoreOptions restore;
 };
 
-// The new member, according to a configuration file or to the options.
+// Returns the new member, as a configuration file or the options describe it.
 absl::StatusOr<NewMember> MemberOf(const Options& options) {
   NewMember member;
   if (!options.config.empty()) {
@@ -68,7 +68,7 @@ absl::StatusOr<NewMember> MemberOf(const Options& options) {
 struct Source {
   std::unique_ptr<tree::Tree> tree;
   uint64_t term = 0;
-  tree::BackupTotals totals;           // of a member's directory: records and checksum
+  tree::BackupTotals totals;           // for a member's directory: records and checksum
   std::optional<LoadedMember> member;  // without its tree; empty for a backup
 };
 
@@ -101,11 +101,11 @@ absl::StatusOr<Source> LoadSource(const Options& options) {
   return source;
 }
 
-// Text on what a member's directory may lack, and on the state of its last entries.
+// Returns a text about what a member's directory may lack, and about its last entries.
 std::string LossText(const LoadedMember& from, uint64_t last_zxid) {
   if (from.commit.only_voter) {
-    return "Nothing is lost: it was the only voter of its cluster, and all that was acknowledged "
-           "is there.";
+    return "Nothing is lost: it was the only voter of its cluster, and has all acknowledged "
+           "writes.";
   }
   std::string text =
       absl::StrCat("May be lost: whatever the other members acknowledged behind zxid ",
@@ -148,7 +148,7 @@ absl::Status Write(const NewMember& member, const tree::Tree& tree, uint64_t ter
   return status;
 }
 
-// `last_zxid` is that of the source.
+// `last_zxid` is the last zxid of the source.
 void Print(const NewMember& member, const Source& source, uint64_t last_zxid, bool json) {
   const tree::Tree& tree = *source.tree;
   const auto zxid = static_cast<uint64_t>(tree.last_zxid().value());
@@ -212,7 +212,7 @@ void AddRestoreCommand(CommandLine* command_line) {
   auto options = std::make_shared<Options>();
   CLI::App* command = command_line->Add(
       command_line->root(), "restore",
-      "Makes the data directory of a member from a backup, or from the data of a stopped member",
+      "Make the data directory of a member from a backup, or from the data of a stopped member",
       [command_line, options] { return RunRestore(command_line->global(), *options); });
   CLI::Option* file = command->add_option("file", options->file, "The backup");
   CLI::Option* from_member =
@@ -220,16 +220,18 @@ void AddRestoreCommand(CommandLine* command_line) {
           ->add_option("--from-member", options->from_member,
                        "Instead of a backup: the dataDir of a stopped member, which is not changed")
           ->excludes(file);
-  command->add_option("--from-log-dir", options->from_log_dir, "Its dataLogDir, if it has one")
+  command
+      ->add_option("--from-log-dir", options->from_log_dir,
+                   "The stopped member's dataLogDir, if it has one")
       ->needs(from_member);
-  CLI::Option* config =
-      command->add_option("--config", options->config,
-                          "The member's zoo.cfg: its directories, its number, its cluster");
+  CLI::Option* config = command->add_option(
+      "--config", options->config,
+      "The new member's zoo.cfg, for its directories, its number and its cluster");
   const auto instead = [&](CLI::Option* option) { option->excludes(config); };
-  instead(command->add_option("--data-dir", options->data_dir, "Its data directory"));
+  instead(command->add_option("--data-dir", options->data_dir, "The new member's data directory"));
   instead(command->add_option("--log-dir", options->log_dir,
-                              "Its log directory, if that is another one"));
-  instead(command->add_option("--member", options->member, "Its number"));
+                              "The new member's log directory, if that is another one"));
+  instead(command->add_option("--member", options->member, "The new member's number"));
   instead(command->add_option("--members", options->members, "The numbers of all voters: 1,2,3")
               ->delimiter(',')
               ->allow_extra_args(false));
@@ -238,9 +240,9 @@ void AddRestoreCommand(CommandLine* command_line) {
               ->allow_extra_args(false));
   command->add_option("--cluster-name", options->cluster_name,
                       "Any text; clusters that are restored from one file under different names "
-                      "are different ones");
+                      "get different ids");
   command->add_flag("--without-sessions", options->restore.without_sessions,
-                    "Leave out the sessions, and the ephemeral nodes with them");
+                    "Leave out the sessions and their ephemeral znodes");
   command
       ->add_option(
           "--zxid-bump", options->restore.zxid_bump,
@@ -248,18 +250,20 @@ void AddRestoreCommand(CommandLine* command_line) {
           "twice: more than the old cluster has written since the backup")
       ->capture_default_str();
   command->footer(
-      "To be run once for each member of a new cluster, with the same file, the same members and "
-      "the\n"
-      "same options; then start them all. Directories must be empty but for configuration and "
-      "myid.\n"
-      "Sessions are kept: clients come back to them, or they expire. Zxids, and with them fencing\n"
-      "tokens, are greater than all that the old cluster has used. This is for a new cluster only: "
-      "a member "
-      "that\nlost its disk later starts with an empty directory, and the others fill it; restoring "
-      "it alone\ncould lose what was written since.\n"
-      "--from-member is for a cluster that has lost a majority of its disks: it takes all that one "
-      "member\nhas, and says what may be missing. While a majority is there, use `quorate "
-      "backup`.");
+      "Run this command once for each member of a new cluster, with the same file, the same "
+      "members\n"
+      "and the same options, and then start all members. The directories must be empty, except "
+      "for\n"
+      "the configuration and myid. Sessions are kept: clients reconnect to them, or they expire.\n"
+      "Zxids, and fencing tokens with them, are greater than all that the old cluster has used.\n"
+      "\n"
+      "Use this command only for a new cluster. Start a member that lost its disk later with an\n"
+      "empty directory: the others send it the data. Restoring one member alone could lose writes\n"
+      "that were made since the backup.\n"
+      "\n"
+      "Use --from-member for a cluster that has lost a majority of its disks: it takes all data "
+      "of\n"
+      "one member, and says what may be missing. While a majority works, use `quorate backup`.");
 }
 
 }  // namespace quorate::tools

@@ -23,7 +23,7 @@ struct RestoreOptions {
   // Closes all sessions, as if each client had closed its own after the backup: their ephemerals
   // are deleted.
   bool without_sessions = false;
-  // The restored tree has the backup's zxid plus this one.
+  // The restored tree has the backup's zxid plus this number.
   uint64_t zxid_bump = kZxidBump;
 };
 
@@ -32,9 +32,9 @@ struct RestoreOptions {
 absl::Status PrepareRestoredTree(const RestoreOptions& options, tree::Tree* tree);
 
 // Returns the id of the new cluster. It is the same for all members that are restored from the same
-// file with the same options, on whichever machine and in whichever order the members are listed.
-// It differs from the id of the cluster that made the backup, and from those of clusters that are
-// restored from another file, or with other options, members or names. `tree` is the prepared one.
+// file with the same options, on any machine and with the members listed in any order. It differs
+// from the id of the cluster that made the backup, and from those of clusters that are restored
+// from another file, or with other options, members or names. `tree` is the prepared one.
 std::string RestoredClusterId(const tree::BackupTotals& totals, const RestoreOptions& options,
                               const tree::Tree& tree, std::vector<uint64_t> voters,
                               std::vector<uint64_t> observers, const std::string& cluster_name);

@@ -58,7 +58,7 @@ TEST_CASE("a restored tree begins above every zxid that the old cluster can have
   CHECK(same.tree().digest() == digest);
 }
 
-TEST_CASE("the zxid of a restored tree can be chosen, and leaves room for others") {
+TEST_CASE("--zxid-bump sets the zxid of a restored tree, unless it leaves too few zxids") {
   tree::Server server;
   Fill(&server);
   const tree::Zxid backup = server.tree().last_zxid();
@@ -83,7 +83,7 @@ TEST_CASE("sessions that are left out are closed, with their ephemeral znodes") 
   CHECK(server.tree().digest() == server.tree().ComputeDigest());
 }
 
-TEST_CASE("members of one restore have the same cluster id in whichever order they are listed") {
+TEST_CASE("members of one restore have the same cluster id, in any order of the list") {
   tree::Server first, second;
   Fill(&first);
   Fill(&second);

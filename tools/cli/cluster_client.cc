@@ -25,7 +25,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   // Each client has connections of its own, so that it does not wait for the backoff of another
   // one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // A member is contacted directly, whatever proxies the environment names.
+  // Connects to the member directly, even if the environment names proxies.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }

@@ -1,4 +1,4 @@
-// Talks to the members of a cluster on their gRPC ports.
+// Asks the members of a cluster on their gRPC ports.
 //
 // Thread-safety: objects may be used by one thread at a time, different ones by different threads.
 #pragma once
@@ -19,7 +19,7 @@ namespace quorate::tools {
 // Parses "host:port,host:port". InvalidArgument if there is no server, or one has no port.
 absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text);
 
-// One member.
+// A client of one member.
 class ClusterClient {
  public:
   explicit ClusterClient(std::string address);
@@ -27,7 +27,7 @@ class ClusterClient {
   const std::string& address() const { return address_; }
   v1::Cluster::Stub* stub() { return stub_.get(); }
 
-  // Errors name the address.
+  // Ask the member for its status, and for the members of its cluster. Errors name the address.
   absl::StatusOr<v1::StatusResponse> Status();
   absl::StatusOr<v1::MembersResponse> Members();
 
@@ -40,7 +40,7 @@ struct StatusAnswer {
   std::string address;
   absl::StatusOr<v1::StatusResponse> status;
 };
-// Asks all servers at once; the answers are in the order of `addresses`.
+// Asks all servers at the same time. Returns the answers in the order of `addresses`.
 std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses);
 
 }  // namespace quorate::tools

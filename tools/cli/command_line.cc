@@ -30,17 +30,17 @@ CommandLine::CommandLine()
       ->envname("QUORATE_SERVER");
   app_.add_flag("--json", global_.json, "Print one JSON document, for programs");
   app_.footer(
-      "\"quorate help COMMAND\" says how a command is used.\n"
+      "\"quorate help COMMAND\" describes a command.\n"
       "Exit status: 0 for success, 1 if the operation failed, 2 for bad usage. With --json, "
       "standard\n"
-      "output has JSON alone, and an error is an object on the last line of standard error.\n"
+      "output has nothing but JSON, and an error is an object on the last line of standard error.\n"
       "\n"
-      "Defaults of options can be set in /etc/quorate/client.conf and in "
-      "~/.config/quorate/config,\n"
-      "which goes before it; or in the one file that QUORATE_CONFIG names. They have lines\n"
-      "\"key = value\"; a key is the name of an option: server, json, shell.timeout, "
-      "log.dump.data.\n"
-      "The environment goes before files, and the command line before both.");
+      "Defaults of options can be set in /etc/quorate/client.conf, and in\n"
+      "~/.config/quorate/config, which overrides it; or only in the file that QUORATE_CONFIG "
+      "names.\n"
+      "These files have lines \"key = value\"; a key is the name of an option: server, json,\n"
+      "shell.timeout, log.dump.data.\n"
+      "The environment overrides files, and the command line overrides both.");
 }
 
 void CommandLine::SetVersion(const std::string& version) {

@@ -5,7 +5,7 @@
 // --json, standard output has nothing but JSON, and an error is an object on the last line of
 // standard error.
 //
-// Thread-safety: none inside; main uses one object.
+// Thread-safety: none; main uses one object.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -32,12 +32,12 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // The program itself: the parent of subcommands like `backup`.
+  // Returns the program itself, the parent of subcommands like `backup`.
   CLI::App* root() { return &app_; }
-  // Valid from the time `run` of a subcommand is called.
+  // Returns the global options. REQUIRES: called by `run` of a subcommand, or after that began.
   const GlobalOptions& global() const { return global_; }
 
-  // What --version prints behind the name of the program.
+  // Sets the text that --version prints behind the name of the program.
   void SetVersion(const std::string& version);
 
   // Adds a subcommand; returns it, so that the caller can add its options. `description` is one
@@ -48,11 +48,11 @@ class CommandLine {
   // Adds a name that only has subcommands, like `log` in `quorate log dump`.
   CLI::App* AddGroup(const std::string& name, const std::string& description);
 
-  // Sets an exit status of its own for a `run` that succeeds, such as that of a program that it has
-  // run. `run` itself reports that to the user.
+  // Sets the exit status of a `run` that succeeds, for example that of a program that `run` has
+  // run. `run` itself reports the status to the user.
   void SetExitStatus(int status) { exit_status_ = status; }
 
-  // Parses the command line and runs the subcommand; returns the exit status. `help NAME` is the
+  // Parses the command line and runs the subcommand. Returns the exit status. `help NAME` is the
   // same as `NAME --help`.
   int Run(int argc, const char* const* argv);
 
@@ -63,12 +63,13 @@ class CommandLine {
   // Prints to standard error, behind the name of the subcommand; with --json as {"error": {command,
   // code, message}}, on one line.
   void PrintError(const absl::Status& status) const;
-  // Prints what is wrong with the command line; returns the exit status.
+  // Prints what is wrong with the command line. Returns the exit status.
   int RefuseUsage(const std::string& problem) const;
   // Sets defaults of options from files.
   absl::Status ReadDefaults();
 
-  // What is wrong with the names of subcommands in a command line; empty if nothing is.
+  // Returns what is wrong with the names of subcommands in a command line; empty if nothing is
+  // wrong.
   std::string ProblemOfNames(const std::vector<std::string>& words) const;
 
   CLI::App app_;

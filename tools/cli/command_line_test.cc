@@ -12,7 +12,7 @@
 namespace quorate::tools {
 namespace {
 
-// What `function` writes to standard error.
+// Returns what `function` writes to standard error.
 std::string ErrorsOf(const std::function<void()>& function) {
   std::FILE* const file = std::tmpfile();
   REQUIRE(file != nullptr);
@@ -32,10 +32,11 @@ std::string ErrorsOf(const std::function<void()>& function) {
 
 }  // namespace
 
-TEST_CASE("an error message does nothing to a terminal, whatever a client put into it") {
+TEST_CASE("an error message has no control sequences for a terminal, whatever text a client sent") {
   CommandLine command_line;
   command_line.Add(command_line.root(), "fail", "Fails", [] {
-    // The holder's id of a lock, for example: a title, a character of C1, a byte that is no UTF-8.
+    // An example is the id of a lock's holder. This one has a terminal title, a C1 character and a
+    // byte that is not UTF-8.
     return absl::FailedPreconditionError("held by \x1b]0;owned\x07 \xc2\x9b\x31m \x9b\x31m\nnext");
   });
   const char* const arguments[] = {"quorate", "fail"};
@@ -45,7 +46,7 @@ TEST_CASE("an error message does nothing to a terminal, whatever a client put in
   CHECK(errors == "quorate fail: held by \\x1b]0;owned\\x07 \\xc2\\x9b1m \\x9b1m\nnext\n");
 }
 
-TEST_CASE("a command that does not exist is named without its control characters") {
+TEST_CASE("the message about an unknown command escapes control characters") {
   CommandLine command_line;
   const char* const arguments[] = {"quorate", "\x1b[31m"};
   const std::string errors = ErrorsOf([&] { command_line.Run(2, arguments); });

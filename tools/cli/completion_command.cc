@@ -11,7 +11,7 @@
 namespace quorate::tools {
 namespace {
 
-// The servers that a command line names; `otherwise` if it names none.
+// Returns the servers that a command line names, or `otherwise` if it names none.
 std::string ServersIn(const std::vector<std::string>& words, const std::string& otherwise) {
   constexpr char kWithValue[] = "--server=";
   for (size_t i = 0; i < words.size(); ++i) {
@@ -21,8 +21,8 @@ std::string ServersIn(const std::vector<std::string>& words, const std::string& 
   return otherwise;
 }
 
-// The words before the last one of an equivalent shell command; empty if the last word is neither a
-// path nor part of a shell command.
+// Returns the words of an equivalent shell command before its last one; empty if the last word is
+// neither a path nor part of a shell command.
 std::vector<std::string> ShellWords(const TypedPlace& place, const std::string& last) {
   const std::string name = place.command->get_name();
   if (name == "shell") return place.arguments;
@@ -67,9 +67,9 @@ void PrintCandidates(const std::vector<std::string>& candidates, bool json) {
 
 void AddCompletionCommand(CommandLine* command_line, ShellCompleter complete_shell) {
   CLI::App* group = command_line->AddGroup(
-      "completion", "Completion of commands, options and paths of znodes in an interactive shell");
+      "completion", "Complete commands, options and paths of znodes in an interactive shell");
   command_line
-      ->Add(group, "bash", "Print the script that bash reads",
+      ->Add(group, "bash", "Print the script for bash",
             [command_line] {
               PrintScript(command_line->global().json);
               return absl::OkStatus();
@@ -81,7 +81,7 @@ void AddCompletionCommand(CommandLine* command_line, ShellCompleter complete_she
           "the\nservers.");
   auto line = std::make_shared<std::string>();
   CLI::App* words = command_line->Add(
-      group, "words", "Print what the last word of a command line can be",
+      group, "words", "Print the candidates for the last word of a command line",
       [command_line, line, complete_shell = std::move(complete_shell)] {
         const GlobalOptions& global = command_line->global();
         PrintCandidates(CandidatesFor(*command_line->root(), *line, global.servers, complete_shell),
@@ -89,7 +89,7 @@ void AddCompletionCommand(CommandLine* command_line, ShellCompleter complete_she
         return absl::OkStatus();
       });
   words->add_option("line", *line, "The command line up to the cursor")->required();
-  words->group("");  // the script asks it
+  words->group("");  // hidden: only the script of `completion bash` runs this command
 }
 
 }  // namespace quorate::tools

@@ -14,7 +14,7 @@ namespace quorate::tools {
 using ShellCompleter = std::function<std::vector<std::string>(
     const std::string& servers, const std::vector<std::string>& words, const std::string& last)>;
 
-// Called last, because it completes the commands that were added before.
+// Adds the command. REQUIRES: all other commands were added before, because it completes them.
 void AddCompletionCommand(CommandLine* command_line, ShellCompleter complete_shell);
 
 }  // namespace quorate::tools

@@ -22,8 +22,9 @@ struct DefaultsFile {
   bool is_required = false;
 };
 
-// The files to read; later ones override earlier ones: only $QUORATE_CONFIG if that is set (no file
-// if it is empty), otherwise /etc/quorate/client.conf and ~/.config/quorate/config.
+// Returns the files to read; later files override earlier ones. This is only $QUORATE_CONFIG if
+// that is set (no file if it is empty), otherwise /etc/quorate/client.conf and
+// ~/.config/quorate/config.
 std::vector<DefaultsFile> DefaultsFiles();
 
 // Sets the defaults in `file` for options of `app` and of its subcommands. The command line and the
@@ -31,7 +32,7 @@ std::vector<DefaultsFile> DefaultsFiles();
 // no option has this key, or the option rejects the value.
 absl::Status ApplyDefaults(const DefaultsFile& file, CLI::App* app);
 
-// The same, with the text of the file.
+// Does the same with `text` as the contents of the file at `path`.
 absl::Status ApplyDefaultsText(const std::string& path, std::string_view text, CLI::App* app);
 
 }  // namespace quorate::tools

@@ -28,7 +28,7 @@ struct Program {
   bool data = false;
 };
 
-TEST_CASE("files give defaults of options of the program and of its commands") {
+TEST_CASE("files set defaults of options of the program and of its commands") {
   Program program;
   REQUIRE(program.Message("# comment\n\nserver = a:1,b:1\njson=true\n shell.timeout = 3 \r\n"
                           "log.dump.data = true") == "");
@@ -39,7 +39,7 @@ TEST_CASE("files give defaults of options of the program and of its commands") {
   CHECK(program.data);
 }
 
-TEST_CASE("the command line goes before the environment, and that before files") {
+TEST_CASE("the command line overrides the environment, and the environment overrides files") {
   Program program;
   REQUIRE(program.Message("server = file:1\nshell.timeout = 3") == "");
   SECTION("command line") {
@@ -55,7 +55,7 @@ TEST_CASE("the command line goes before the environment, and that before files")
   }
 }
 
-TEST_CASE("what a file cannot say is named with its line") {
+TEST_CASE("an error in a file is reported with its line") {
   Program program;
   CHECK(program.Message("\nsever = a:1") ==
         "conf:2: sever: there is no such option; did you mean server?");
@@ -65,7 +65,7 @@ TEST_CASE("what a file cannot say is named with its line") {
   CHECK(program.Message("json = perhaps").find("conf:1: json: \"perhaps\" is refused") == 0);
 }
 
-TEST_CASE("a file that was named has to be there, another one need not") {
+TEST_CASE("a file that QUORATE_CONFIG names must exist, another file need not") {
   Program program;
   CHECK(ApplyDefaults({"/none/config", false}, &program.app).ok());
   CHECK(ApplyDefaults({"/none/config", true}, &program.app).message() ==

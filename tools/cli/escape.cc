@@ -31,14 +31,15 @@ Character FirstCharacter(std::string_view bytes) {
   return {size, code};
 }
 
-// Characters that make a terminal act, or display something other than the bytes.
+// Returns whether the character makes a terminal act, or display something other than the bytes.
 bool IsControl(uint32_t code) {
   return code < 0x20 || (code >= 0x7F && code <= 0x9F) || (code >= 0x200B && code <= 0x200F) ||
          (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) ||
          code == 0xFEFF || code == 0x61C;
 }
 
-// With `keeps_lines`, newlines, tabs and backslashes are kept.
+// Returns `bytes` with control characters escaped. With `keeps_lines`, newlines, tabs and
+// backslashes stay.
 std::string Escaped(std::string_view bytes, bool keeps_lines) {
   std::string text;
   while (!bytes.empty()) {

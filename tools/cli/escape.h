@@ -10,17 +10,17 @@
 
 namespace quorate::tools {
 
-// Whether `bytes` are UTF-8 without control characters other than tab and line feed, and so can be
-// shown as text. Characters that change the direction of writing count as control characters; so do
-// the C1 characters, which can begin escape sequences, too.
+// Returns whether `bytes` are UTF-8 without control characters other than tab and line feed, so
+// that they can be shown as text. Characters that change the direction of writing count as control
+// characters; so do the C1 characters, which can begin escape sequences, too.
 bool IsText(std::string_view bytes);
 
-// Returns one line: newline, tab and backslash as in C, other control characters and bytes that are
-// not UTF-8 as \xHH.
+// Returns `bytes` as one line: newline, tab and backslash as in C, other control characters and
+// bytes that are not UTF-8 as \xHH.
 std::string Escape(std::string_view bytes);
 
-// For texts of several lines: control characters other than tab and line feed, and bytes that are
-// not UTF-8, as \xHH. Backslashes stay.
+// Returns `text`, which may have several lines, with control characters other than tab and line
+// feed, and bytes that are not UTF-8, as \xHH. Backslashes stay.
 std::string EscapeControls(std::string_view text);
 
 }  // namespace quorate::tools

@@ -50,8 +50,8 @@ int ConnectTo(const std::string& host, const std::string& port) {
   return descriptor;
 }
 
-// Whether a ZooKeeper front end answers: every server allows the four-letter word `srvr`. A gRPC
-// port sends a SETTINGS frame first instead.
+// Returns whether a ZooKeeper front end answers the four-letter word `srvr`, which every server
+// allows. A gRPC port sends a SETTINGS frame first instead.
 bool SpeaksZooKeeper(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return false;

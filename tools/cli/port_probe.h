@@ -1,4 +1,4 @@
-// Finds out what listens on a port that was given as a gRPC port and does not answer gRPC.
+// Finds out whether a port that was given as a gRPC port is one for ZooKeeper clients.
 //
 // Thread-safety: a pure function of the network.
 #pragma once
@@ -7,9 +7,9 @@
 
 namespace quorate::tools {
 
-// Returns a message about those servers of `text` ("host:port[,host:port][/chroot]") where a
-// ZooKeeper front end listens instead of gRPC, and what to do. Empty if there are none, even if
-// nothing listens there. Waits a second at most.
+// Returns a message that names the servers of `text` ("host:port[,host:port][/chroot]") on whose
+// ports a ZooKeeper front end listens instead of gRPC, and says what to do. Returns an empty string
+// if there are none, or if nothing listens there. Waits at most one second.
 std::string WrongPortHint(const std::string& text);
 
 }  // namespace quorate::tools

@@ -5,7 +5,7 @@
 namespace quorate::tools {
 namespace {
 
-TEST_CASE("sizes and times are short") {
+TEST_CASE("sizes and times are printed in suitable units") {
   CHECK(Bytes(0) == "0 B");
   CHECK(Bytes(1023) == "1023 B");
   CHECK(Bytes(1536) == "1.5 KiB");

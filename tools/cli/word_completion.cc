@@ -95,7 +95,7 @@ std::vector<std::string> NamesAt(const CLI::App& root, const TypedPlace& place,
     if (place.command != &root) AddOptions(root, &names);
   } else if (place.arguments.empty()) {
     for (const CLI::App* command : place.command->get_subcommands(nullptr)) {
-      // Those without a name or a group are hidden.
+      // Commands without a name or a group are hidden.
       if (!command->get_name().empty() && !command->get_group().empty()) {
         names.push_back(command->get_name());
       }

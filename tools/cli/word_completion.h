@@ -1,4 +1,4 @@
-// What bash offers for the word of a `quorate` command line that is being typed.
+// Finds the candidates that bash offers for the last word of a `quorate` command line.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -12,7 +12,7 @@ namespace quorate::tools {
 
 // The typed words of a command line, without the name of the program.
 struct TypedWords {
-  // The complete words.
+  // The words before the last one.
   std::vector<std::string> words;
   // The word that is being typed; may be empty.
   std::string last;
@@ -22,7 +22,7 @@ struct TypedWords {
 // neither behind a backslash nor within quotes.
 TypedWords SplitTyped(const std::string& line);
 
-// The place of the last word in the tree of commands.
+// The position of the last word in the tree of commands.
 struct TypedPlace {
   const CLI::App* command = nullptr;
   // The option whose value the word is; null if it is no value.
@@ -35,13 +35,12 @@ struct TypedPlace {
 
 TypedPlace PlaceOf(const CLI::App& root, const std::vector<std::string>& words);
 
-// The names of subcommands and options that are possible at `place` and begin with `last`, in
-// order; empty if the word is a value or an argument.
+// Returns the names of subcommands and options that are possible at `place` and begin with `last`,
+// in order; empty if the word is a value or an argument.
 std::vector<std::string> NamesAt(const CLI::App& root, const TypedPlace& place,
                                  const std::string& last);
 
-// The script for bash's standard input that makes bash call `quorate completion words` for each
-// word.
+// Returns the script by which bash calls `quorate completion words` for each word.
 std::string BashCompletionScript();
 
 }  // namespace quorate::tools

@@ -32,7 +32,7 @@ struct Program {
   Names words;
 };
 
-TEST_CASE("commands are completed, hidden ones not") {
+TEST_CASE("commands are completed, except hidden ones") {
   Program program;
   CHECK(program.At("quorate ") == Names{"help", "log", "shell"});
   CHECK(program.At("quorate l") == Names{"log"});
@@ -41,7 +41,7 @@ TEST_CASE("commands are completed, hidden ones not") {
   CHECK(program.At("quorate --server a:1 s") == Names{"shell"});
 }
 
-TEST_CASE("options of a command and of the program are completed, their values not") {
+TEST_CASE("options of a command and of the program are completed, but not their values") {
   Program program;
   CHECK(program.At("quorate --s") == Names{"--server"});
   CHECK(program.At("quorate shell --") == Names{"--help", "--json", "--server", "--timeout"});
@@ -50,7 +50,7 @@ TEST_CASE("options of a command and of the program are completed, their values n
   CHECK(program.At("quorate shell --timeout=3 --ser") == Names{"--server"});
 }
 
-TEST_CASE("what stands behind dashes or a command's name is an argument") {
+TEST_CASE("words behind -- or behind a command's name are arguments") {
   Program program;
   CHECK(program.At("quorate shell -- --").empty());
   const TypedWords typed = SplitTyped("quorate --json shell -- get -s '/a b");
