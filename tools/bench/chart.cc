@@ -31,7 +31,7 @@ std::string Begin(double width, double height, const std::string& title) {
       width, height, width, height, Escaped(title));
 }
 
-// A step of 1, 2 or 5 times a power of ten, so that about four steps reach `max`.
+// Returns a step of 1, 2 or 5 times a power of ten, so that about four steps reach `max`.
 double StepFor(double max) {
   const double power = std::pow(10, std::floor(std::log10(max / 4)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -137,7 +137,7 @@ std::string ToSvg(const std::string& title, const std::vector<RatioRow>& rows) {
   std::string svg = Begin(kChartWidth, height, title);
   svg += Text(4, 16, "start", title, "title");
   const double bottom = height - 24;
-  // Marks at powers of two, as many as are readable.
+  // Marks powers of two, as many as are readable.
   const int step = std::max(1, static_cast<int>(range / 4));
   for (int power = -static_cast<int>(range) / step * step; power <= range; power += step) {
     const double x = place(std::exp2(power));

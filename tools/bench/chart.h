@@ -1,4 +1,5 @@
-// Charts as inline SVG. Colours are the style sheet's: line number i has the class "c0", "c1", ...
+// Draws charts as inline SVG. The style sheet sets the colours: line number i has the class "c0",
+// "c1", ...
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -13,17 +14,17 @@ namespace quorate::tools::bench {
 struct ChartLine {
   std::string label;
   size_t color = 0;
-  // (x, y); points with a negative y are unknown and left out.
+  // Points (x, y); points with a negative y are unknown and left out.
   std::vector<std::pair<double, double>> points;
 };
 
 struct LineChart {
   std::string title;
-  // Marks below the x axis: their places and texts.
+  // Marks below the x axis: their positions and texts.
   std::vector<std::pair<double, std::string>> x_marks;
   double x_min = 0;
   double x_max = 1;
-  // A logarithmic y axis with powers of ten; otherwise it begins at 0.
+  // Whether the y axis is logarithmic, with powers of ten; otherwise it begins at 0.
   bool log_y = false;
   // Formats a value of the y axis.
   std::function<std::string(double)> y_text;
@@ -41,7 +42,7 @@ struct RatioRow {
 };
 std::string ToSvg(const std::string& title, const std::vector<RatioRow>& rows);
 
-// Escapes text for HTML.
+// Returns the text escaped for HTML.
 std::string Escaped(const std::string& text);
 
 }  // namespace quorate::tools::bench

@@ -30,17 +30,17 @@ constexpr char kExamples[] =
     "  quorate bench --servers 127.0.0.1:2181                  write, read and mix\n"
     "  quorate bench write --servers a:2181,b:2181,c:2181 --connections 30 --depth 32\n"
     "  quorate bench write read --servers a:2181 --compare b:2181 --html result.html\n"
-    "                      both in turns, a second each, and the ratios of their figures\n"
+    "                      measures both in turns, a second each, and prints ratios\n"
     "  quorate bench open-loop --servers a:2181 --rate 5000 --seconds 600\n"
     "  quorate bench mix --native --servers a:2281             over gRPC\n"
     "  quorate bench failover --cluster /tmp/cluster           a cluster of tools/cluster\n"
     "\n"
-    "Latency counts from the time at which a request was begun until its answer was there, in an\n"
-    "open loop from the time at which it should have begun. \"server CPU/op\" is the processor "
+    "Latency is the time from the beginning of a request to its answer; in an open loop it counts\n"
+    "from the time at which the request should have begun. \"server CPU/op\" is the processor "
     "time\n"
-    "of all servers for each operation, known if they run on this machine; \"own CPU/op\" is that "
-    "of\n"
-    "this program. Nodes are made below a new node and removed at the end.";
+    "of all servers for each operation, if they run on this machine; \"own CPU/op\" is that of "
+    "this\n"
+    "program. The znodes are created below a new znode, and removed at the end.";
 
 // The arguments of the command line.
 struct Arguments {
@@ -64,7 +64,7 @@ std::string ShellQuoted(const std::string& text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
-// The output of a command, without the end of the last line.
+// Returns the output of a command, without the end of the last line.
 absl::StatusOr<std::string> OutputOf(const std::string& command) {
   FILE* output = popen(command.c_str(), "r");
   if (output == nullptr) return absl::InternalError(absl::StrCat("cannot run ", command));
@@ -75,7 +75,7 @@ absl::StatusOr<std::string> OutputOf(const std::string& command) {
   }
   const int status = pclose(output);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("this failed: ", command));
+    return absl::InvalidArgumentError(absl::StrCat("the command failed: ", command));
   }
   text.erase(text.find_last_not_of('\n') + 1);
   return text;
@@ -163,7 +163,7 @@ absl::Status Complete(Arguments* arguments) {
   return CheckWorkloads(options);
 }
 
-// A line on the terminal that each update overwrites; nothing if there is no terminal.
+// A line on the terminal that each update overwrites. Prints nothing if there is no terminal.
 class ProgressLine {
  public:
   explicit ProgressLine(bool wanted) : is_shown_(wanted && isatty(STDERR_FILENO) != 0) {}
@@ -185,7 +185,7 @@ absl::Status RunCommand(Arguments* arguments, bool json) {
   const Options& options = arguments->options;
   std::ofstream html;
   if (!options.html_path.empty()) {
-    // Checked before the measurement, which takes long.
+    // Opens the file before the measurement, which takes long.
     html.open(options.html_path);
     if (!html) return absl::InvalidArgumentError("cannot write " + options.html_path);
   }
@@ -210,7 +210,7 @@ absl::Status RunCommand(Arguments* arguments, bool json) {
   }
   uint64_t errors = 0;
   for (const WorkloadResult& result : results->workloads) {
-    // A dying leader may lose requests: they are reported, but are no failure.
+    // A leader that is killed may lose requests: they are reported, but are not a failure.
     if (result.name == "failover") continue;
     for (const Measurement& measurement : result.measurements) errors += measurement.error_count();
   }
@@ -224,27 +224,31 @@ void AddClusterOptions(CLI::App* command, Arguments* arguments) {
   servers.label = "servers";
   compared.label = "compared";
   command->add_option("--servers", servers.servers,
-                      "Servers to measure: host:port[,host:port...], their client ports");
+                      "Servers to measure, by their client ports: host:port[,host:port...]");
   command->add_flag("--native", servers.native,
-                    "Those are gRPC ports: measure the native front end");
+                    "--servers names gRPC ports: measure the native front end");
   command->add_option("--compare", compared.servers,
                       "Servers to compare with, in turns: any that speak the ZooKeeper protocol");
-  command->add_flag("--compare-native", compared.native, "Those are gRPC ports");
-  command->add_option("--label", servers.label, "What to call the servers")->capture_default_str();
-  command->add_option("--compare-label", compared.label, "What to call those compared with")
+  command->add_flag("--compare-native", compared.native, "--compare names gRPC ports");
+  command->add_option("--label", servers.label, "Name of the servers in the output")
+      ->capture_default_str();
+  command->add_option("--compare-label", compared.label, "Name of the compared servers")
       ->capture_default_str();
   command
       ->add_option("--server-pids", servers.pids,
-                   "Processes of the servers, if they cannot be found by their ports")
+                   "Process ids of the servers, if they cannot be found by their ports")
       ->delimiter(',');
-  command->add_option("--compare-server-pids", compared.pids, "Of those compared with")
+  command->add_option("--compare-server-pids", compared.pids, "The same, of the compared servers")
       ->delimiter(',');
   const std::string group = "Failover";
   command
-      ->add_option("--cluster", arguments->cluster,
-                   "Directory of tools/cluster: --servers is its hosts, and its leader is killed")
+      ->add_option(
+          "--cluster", arguments->cluster,
+          "Directory of tools/cluster, whose members are measured and whose leader is killed")
       ->group(group);
-  command->add_option("--compare-cluster", arguments->compared_cluster, "Of those compared with")
+  command
+      ->add_option("--compare-cluster", arguments->compared_cluster,
+                   "The same, of the compared servers")
       ->group(group);
   command->add_option("--cluster-tool", arguments->cluster_tool, "Path of tools/cluster")
       ->capture_default_str()
@@ -253,20 +257,26 @@ void AddClusterOptions(CLI::App* command, Arguments* arguments) {
       ->add_option("--kill-command", servers.kill_command,
                    "Shell command that kills the leader; {member} is its number among --servers")
       ->group(group);
-  command->add_option("--restart-command", servers.restart_command, "Starts it again")
-      ->group(group);
-  command->add_option("--compare-kill-command", compared.kill_command, "Of those compared with")
+  command
+      ->add_option("--restart-command", servers.restart_command,
+                   "Shell command that starts the killed member again")
       ->group(group);
   command
-      ->add_option("--compare-restart-command", compared.restart_command, "Of those compared with")
+      ->add_option("--compare-kill-command", compared.kill_command,
+                   "The same, for the compared servers")
       ->group(group);
-  command->add_option("--rounds", arguments->options.rounds, "How often a leader is killed")
+  command
+      ->add_option("--compare-restart-command", compared.restart_command,
+                   "The same, for the compared servers")
+      ->group(group);
+  command
+      ->add_option("--rounds", arguments->options.rounds, "Number of times that a leader is killed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str()
       ->group(group);
 }
 
-// Options that may differ between the two clusters.
+// Adds the options that may differ between the two clusters.
 void AddSideOptions(CLI::App* command, Arguments* arguments) {
   const std::string group = "Beside the load";
   const auto add = [command, &group](const char* name, auto& value, const char* text, int most) {
@@ -277,13 +287,16 @@ void AddSideOptions(CLI::App* command, Arguments* arguments) {
   constexpr int kDataMax = 64 << 20;
   ClusterOptions& servers = arguments->servers;
   ClusterOptions& compared = arguments->compared;
-  add("--idle-sessions", servers.idle_sessions, "More sessions, which do nothing", kSessionsMax);
-  add("--compare-idle-sessions", compared.idle_sessions, "At those compared with", kSessionsMax);
-  add("--idle-watches", servers.idle_watches, "Watches of them, on paths without a node",
+  add("--idle-sessions", servers.idle_sessions, "Additional sessions that do nothing",
+      kSessionsMax);
+  add("--compare-idle-sessions", compared.idle_sessions, "The same, at the compared servers",
+      kSessionsMax);
+  add("--idle-watches", servers.idle_watches,
+      "Watches of the idle sessions, on paths without a znode", kNumberMax);
+  add("--compare-idle-watches", compared.idle_watches, "The same, at the compared servers",
       kNumberMax);
-  add("--compare-idle-watches", compared.idle_watches, "At those compared with", kNumberMax);
-  add("--compare-populated", compared.populated, "Nodes there, if not --populated", kNumberMax);
-  add("--compare-size", compared.data_bytes, "Bytes of data there, if not --size", kDataMax);
+  add("--compare-populated", compared.populated, "--populated at the compared servers", kNumberMax);
+  add("--compare-size", compared.data_bytes, "--size at the compared servers", kDataMax);
 }
 
 void AddLoadOptions(CLI::App* command, Options* options) {
@@ -295,45 +308,50 @@ void AddLoadOptions(CLI::App* command, Options* options) {
         ->take_last()
         ->group(group);
   };
-  add("--connections", options->connections, "Sessions, spread over the servers",
+  add("--connections", options->connections, "Sessions, distributed over the servers",
       CLI::Range(1, 100'000));
-  add("--depth", options->depth, "Requests under way on each of them", CLI::Range(1, 10'000));
-  add("--size", options->data_bytes, "Bytes of data in a node", CLI::Range(0, 64 << 20));
-  add("--keys", options->keys, "Nodes that are written and read", CLI::Range(1, 9'999'999));
+  add("--depth", options->depth, "Outstanding requests on each connection", CLI::Range(1, 10'000));
+  add("--size", options->data_bytes, "Bytes of data in a znode", CLI::Range(0, 64 << 20));
+  add("--keys", options->keys, "Number of znodes that are written and read",
+      CLI::Range(1, 9'999'999));
   add("--populated", options->populated,
-      "Write and read so many nodes which populate --keep has left below\n"
-      "--root (at those compared with: --root and \"-compared\")",
+      "Number of znodes that populate --keep has left below --root, to write\n"
+      "and read them (at the compared servers: --root and \"-compared\")",
       CLI::Range(0, 9'999'999));
-  add("--rate", options->rate, "Operations a second of open-loop and failover",
+  add("--rate", options->rate, "Operations per second of open-loop and failover",
       CLI::Range(0.1, 1e7));
   command
       ->add_option("--read-share", options->read_share,
                    "Share of reads in mix (0.9) and open-loop (0.5)")
       ->check(CLI::Range(0.0, 1.0))
       ->group(group);
-  add("--children", options->children, "Children that are listed", CLI::Range(0, 9'999'999));
-  add("--multi-operations", options->multi_operations, "Operations of a transaction",
+  add("--children", options->children, "Number of children that are listed",
+      CLI::Range(0, 9'999'999));
+  add("--multi-operations", options->multi_operations, "Operations in a transaction",
       CLI::Range(1, 100'000));
-  add("--watchers", options->watchers, "Sessions that watch", CLI::Range(1, 100'000));
-  add("--count", options->count, "Nodes that populate creates", CLI::Range(1, 9'999'999));
+  add("--watchers", options->watchers, "Number of sessions that watch", CLI::Range(1, 100'000));
+  add("--count", options->count, "Number of znodes that populate creates",
+      CLI::Range(1, 9'999'999));
   std::vector<std::string> shapes;
   for (const ShapeDescription& shape : AllShapes()) shapes.push_back(shape.name);
   command
       ->add_option_function<std::string>(
           "--shape", [options](const std::string& name) { options->shape = *ShapeOf(name); },
-          "Tree that populate makes: all in one directory (flat), directories\n"
-          "of 20 or of 1,000 (large-directories), or chains of 20")
+          "Shape of the tree that populate creates: one directory (flat),\n"
+          "directories of 20 or of 1,000 (large-directories), or chains of 20")
       ->check(CLI::IsMember(shapes))
       ->default_str(NameOf(options->shape))
       ->take_last()
       ->group(group);
-  add("--name-bytes", options->name_bytes, "Bytes in the name of a node of populate",
+  add("--name-bytes", options->name_bytes, "Bytes in the name of each znode that populate creates",
       CLI::Range(8, 255));
-  add("--session-timeout-ms", options->session_timeout_ms, "Asked for by sessions",
-      CLI::Range(1000, 3'600'000));
-  command->add_option("--root", options->root, "Node below which all is made (a new one)")
+  add("--session-timeout-ms", options->session_timeout_ms,
+      "Session timeout to request, in milliseconds", CLI::Range(1000, 3'600'000));
+  command
+      ->add_option("--root", options->root,
+                   "Znode below which all others are created (default: a new znode)")
       ->group(group);
-  command->add_flag("--keep", options->keep, "Leave the nodes there")->group(group);
+  command->add_flag("--keep", options->keep, "Do not remove the znodes at the end")->group(group);
 }
 
 void AddTimeOptions(CLI::App* command, Options* options) {
@@ -346,9 +364,12 @@ void AddTimeOptions(CLI::App* command, Options* options) {
         ->take_last()
         ->group(group);
   };
-  add("--seconds", options->seconds, "How long each workload runs at each cluster", 0.01);
-  add("--warm-up-seconds", options->warm_up_seconds, "How long before that without counting", 0);
-  add("--slice-seconds", options->slice_seconds, "How long a turn is when two are compared", 0.01);
+  add("--seconds", options->seconds, "Seconds that each workload is measured at each cluster",
+      0.01);
+  add("--warm-up-seconds", options->warm_up_seconds,
+      "Seconds of load before that, which do not count", 0);
+  add("--slice-seconds", options->slice_seconds, "Seconds of a turn when two clusters are compared",
+      0.01);
 }
 
 }  // namespace
@@ -361,7 +382,7 @@ void AddBenchCommand(CommandLine* command_line) {
                           return RunCommand(arguments.get(), command_line->global().json);
                         });
   command->add_option("WORKLOAD", arguments->options.workloads,
-                      "What to do: see below (write, read and mix if none is named)");
+                      "Workloads to run, see below (default: write, read and mix)");
   AddClusterOptions(command, arguments.get());
   AddSideOptions(command, arguments.get());
   AddLoadOptions(command, &arguments->options);

@@ -5,7 +5,7 @@
 
 namespace quorate::tools::bench {
 
-// `command_line` must outlive the command.
+// Adds the command to `command_line`, which must outlive it.
 void AddBenchCommand(CommandLine* command_line);
 
 }  // namespace quorate::tools::bench

@@ -45,7 +45,7 @@ SliceFigures Figures(double rate, double p50_us, double cpu_us, double p999_us =
   return figures;
 }
 
-TEST_CASE("Ratios are those of the slices of each pair") {
+TEST_CASE("Each ratio is that of the two slices of a pair") {
   // A machine that is half as fast in the second pair changes no ratio.
   const Ratios ratios = Compare({Figures(400, 10, 5, 30), Figures(200, 20, 5, 90)},
                                 {Figures(100, 40, 20, 60), Figures(50, 80, 20, 180)});
@@ -59,7 +59,7 @@ TEST_CASE("Ratios are those of the slices of each pair") {
   CHECK(ratios.p999.median == 0.5);
 }
 
-TEST_CASE("A pair of which one side is not known has no ratio") {
+TEST_CASE("A pair has no ratio if one side is not known") {
   const Ratios ratios = Compare({Figures(4, 1, 1), Figures(6, 1, -1), Figures(8, 1, 1)},
                                 {Figures(0, 1, 1), Figures(2, 1, 1), Figures(4, -1, 1)});
   CHECK(ratios.operations_per_second.count == 2);

@@ -14,7 +14,7 @@ namespace quorate::tools::bench {
 namespace {
 
 constexpr size_t kDepth = 1000;
-// The servers count as dead after this time without an answer, or after a session's timeout if that
+// The servers count as dead after this time without an answer, or after the session timeout if that
 // is shorter.
 constexpr int64_t kSilenceMaxNs = 10 * kNsInSecond;
 constexpr int kWordTimeoutMs = 1000;
@@ -37,10 +37,11 @@ class Control : public ConnectionHandler {
         return status_;
       }
       if (NowNs() < progress_ns_ + silence_ns_) continue;
-      return absl::UnavailableError(absl::StrCat(
-          "no server answers (",
-          engine_.last_failure().empty() ? "there is no word from any" : engine_.last_failure(),
-          "): are they running, and is there a majority of them?"));
+      return absl::UnavailableError(
+          absl::StrCat("no server answers (",
+                       engine_.last_failure().empty() ? "no connection attempt has failed"
+                                                      : engine_.last_failure(),
+                       "): are the servers running, and are they a majority?"));
     }
   }
 
@@ -63,7 +64,7 @@ class Control : public ConnectionHandler {
   virtual bool SendNext(Connection& connection) = 0;
   virtual absl::Status Handle(const Request& request, tree::ErrorCode error,
                               std::string_view body) = 0;
-  // Called for a lost request, which has to be sent again.
+  // Called for a lost request, which must be sent again.
   virtual void Again(const Request& request) = 0;
   Engine& engine() { return engine_; }
 
@@ -181,12 +182,12 @@ class Remover : public Control {
 
   std::vector<std::string> to_delete_;
   std::vector<std::string> to_list_;
-  std::map<uint32_t, std::string> paths_;  // requests under way
+  std::map<uint32_t, std::string> paths_;  // of the outstanding requests
   uint32_t next_key_ = 0;
   size_t under_way_ = 0;
 };
 
-// The value of a line "Name: value"; empty if there is no such line.
+// Returns the value of a line "Name: value"; empty if there is no such line.
 std::string ValueOf(const std::string& text, const std::string& name) {
   const size_t at = text.find(name + ": ");
   if (at == std::string::npos) return "";

@@ -1,4 +1,4 @@
-// Creates and removes the nodes of a workload, over a session of its own.
+// Creates and removes the znodes of a workload, over a separate session.
 //
 // Thread-safety: that of the engine.
 #pragma once
@@ -12,20 +12,21 @@
 
 namespace quorate::tools::bench {
 
-// Creates the nodes in order; existing ones are no error. Unavailable if the servers do not answer.
+// Creates the znodes in order; a znode that exists already is not an error. Unavailable if the
+// servers do not answer.
 absl::Status MakeNodes(Engine* engine, const std::vector<Endpoint>& servers,
                        const std::vector<NodeToMake>& nodes);
 
-// Removes the node and all nodes below it; it is no error if it does not exist.
+// Removes the znode and all znodes below it. It is not an error if the znode does not exist.
 absl::Status RemoveNodes(Engine* engine, const std::vector<Endpoint>& servers,
                          const std::string& path);
 
-// A server's answer to the four-letter word `word`; empty if there is none within a second.
+// Returns a server's answer to the four-letter word `word`; empty if there is none within a second.
 std::string AskFourLetterWord(const Endpoint& server, const std::string& word);
-// The index of the leader among `servers`. NotFound if none reports that it leads.
+// Returns the index of the leader among `servers`. NotFound if no server reports that it leads.
 absl::StatusOr<size_t> FindLeader(const std::vector<Endpoint>& servers);
-// The version of ZooKeeper, or of compatibility with it, that the first answering server reports;
-// empty if none does.
+// Returns the version that the first answering server reports (for Quorate, the ZooKeeper version
+// with which it is compatible); empty if no server does.
 std::string VersionOf(const std::vector<Endpoint>& servers);
 
 }  // namespace quorate::tools::bench

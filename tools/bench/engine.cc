@@ -24,7 +24,8 @@ namespace {
 
 constexpr size_t kBufferBytes = 256 << 10;
 constexpr size_t kEventsEach = 256;
-// More connections at a time would not fit into the queue of a listening socket.
+// The most connections that connect at a time. More would not fit into the queue of a listening
+// socket.
 constexpr size_t kConnectingMax = 64;
 constexpr int64_t kConnectTimeoutNs = kNsInSecond;
 constexpr int64_t kReconnectDelayNs = 10 * kNsInMs;
@@ -32,7 +33,7 @@ constexpr int64_t kSweepNs = 100 * kNsInMs;
 constexpr int64_t kSweepWhileDownNs = 2 * kNsInMs;
 constexpr int64_t kProgressNs = 200 * kNsInMs;
 constexpr int64_t kCloseTimeoutNs = 3 * kNsInSecond;
-// The precision of timers, so that operations at a fixed rate begin on time.
+// The timer slack of the thread, small so that operations at a fixed rate begin on time.
 constexpr unsigned long kTimerSlackNs = 1000;
 
 // Raises the limit of open files to the maximum that the system allows.
@@ -58,7 +59,7 @@ absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& servers) {
     const size_t colon = item.rfind(':');
     if (colon == std::string::npos || colon == 0 || colon + 1 == item.size()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("\"", item, "\" is no server: it must be host:port"));
+          absl::StrCat("\"", item, "\" is not a server: it must be host:port"));
     }
     Endpoint endpoint;
     endpoint.text = item;
@@ -119,7 +120,7 @@ Connections* Engine::Add(size_t count, const std::vector<Endpoint>& servers,
 }
 
 void Engine::Remove(Connections* connections) {
-  // Handlers are not called any more from now on.
+  // Replaces the handlers, which must not be called from now on.
   class Silence : public ConnectionHandler {
    public:
     void OnReply(Connection&, const Request&, tree::ErrorCode, std::string_view, int64_t) override {
@@ -183,7 +184,8 @@ bool Engine::RunUntil(int64_t deadline_ns, absl::FunctionRef<bool()> done) {
   for (;;) {
     const int64_t now_ns = NowNs();
     int64_t wake_ns = deadline_ns;
-    // All connections of a group have the same handler, which tells when it wants its next OnTurn.
+    // All connections of a group have the same handler. NextTurnNs of the handler says when it
+    // needs its next OnTurn.
     for (size_t i = 0; i < groups_.size(); ++i) {
       if (groups_[i]->empty()) continue;
       ConnectionHandler* handler = groups_[i]->front()->handler_;
@@ -245,7 +247,7 @@ void Engine::SweepOne(Connection& connection, int64_t now_ns) {
     case Connection::State::kHandshake:
       next_sweep_ns_ = std::min(next_sweep_ns_, now_ns + kSweepWhileDownNs);
       if (now_ns - connection.last_sent_ns_ > kConnectTimeoutNs) {
-        Disconnect(connection, "it does not answer", now_ns);
+        Disconnect(connection, "the server does not answer", now_ns);
       }
       return;
     case Connection::State::kUp:
@@ -254,7 +256,7 @@ void Engine::SweepOne(Connection& connection, int64_t now_ns) {
   const int64_t timeout_ns = connection.timeout_ms_ * kNsInMs;
   const bool waits = !connection.pending_.empty() || connection.ping_pending_;
   if (waits && now_ns - connection.last_received_ns_ > timeout_ns * 2 / 3) {
-    Disconnect(connection, "it does not answer any more", now_ns);
+    Disconnect(connection, "the server has stopped answering", now_ns);
   } else if (!connection.ping_pending_ && now_ns - connection.last_sent_ns_ > timeout_ns / 3) {
     wire::RequestWriter(&connection.to_send_, wire::kPingXid, wire::kPing).body();
     connection.ping_pending_ = true;
@@ -318,7 +320,7 @@ void Engine::Disconnect(Connection& connection, const std::string& why, int64_t 
   const bool was_up = connection.is_up();
   last_failure_ = absl::StrCat((*connection.servers_)[connection.server_].text, ": ", why);
   Drop(connection);
-  // Whether the close was answered or not: this session is over.
+  // The session is over, whether the close was answered or not.
   if (connection.close_xid_ != 0) return Parked(connection, now_ns);
   if (was_up) {
     ++dropped_;
@@ -351,8 +353,8 @@ void Engine::Receive(Connection& connection) {
   const int64_t now_ns = NowNs();
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (received <= 0) {
-    return Disconnect(connection, received == 0 ? "it closed the connection" : strerror(errno),
-                      now_ns);
+    return Disconnect(connection,
+                      received == 0 ? "the server closed the connection" : strerror(errno), now_ns);
   }
   connection.last_received_ns_ = now_ns;
   std::string_view bytes(buffer_.data(), static_cast<size_t>(received));
@@ -367,7 +369,7 @@ void Engine::Receive(Connection& connection) {
   while ((cut = wire::CutPacket(&bytes, &packet)) == wire::Cut::kPacket) {
     if (!HandlePacket(connection, packet, now_ns)) return;
   }
-  if (cut == wire::Cut::kBad) return Disconnect(connection, "it sent what is no packet", now_ns);
+  if (cut == wire::Cut::kBad) return Disconnect(connection, "a packet is malformed", now_ns);
   connection.received_.assign(bytes);
   Flush(connection, now_ns);
 }
@@ -379,7 +381,7 @@ bool Engine::HandlePacket(Connection& connection, std::string_view packet, int64
   wire::ReplyHeader header;
   std::string_view body;
   if (!wire::DecodeReplyHeader(packet, &header, &body)) {
-    Disconnect(connection, "it sent a reply that does not decode", now_ns);
+    Disconnect(connection, "the server sent a reply that cannot be decoded", now_ns);
     return false;
   }
   if (header.xid == wire::kPingXid) {
@@ -398,7 +400,7 @@ bool Engine::HandlePacket(Connection& connection, std::string_view packet, int64
     return false;
   }
   if (connection.pending_.empty() || connection.pending_.front().xid != header.xid) {
-    Disconnect(connection, "it sent a reply out of order", now_ns);
+    Disconnect(connection, "the server sent a reply out of order", now_ns);
     return false;
   }
   const Request request = connection.pending_.front();
@@ -411,7 +413,7 @@ bool Engine::HandlePacket(Connection& connection, std::string_view packet, int64
 bool Engine::HandleHandshake(Connection& connection, std::string_view packet, int64_t now_ns) {
   wire::HandshakeReply reply;
   if (!wire::DecodeHandshakeReply(packet, true, &reply)) {
-    Disconnect(connection, "it does not speak the ZooKeeper protocol", now_ns);
+    Disconnect(connection, "the server does not speak the ZooKeeper protocol", now_ns);
     return false;
   }
   if (reply.session == 0 || reply.timeout_ms <= 0) {

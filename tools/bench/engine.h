@@ -1,5 +1,5 @@
-// Connections to servers that speak the ZooKeeper protocol, thousands on one thread, with little
-// processor time of their own: requests are encoded directly into the send buffer, everything that
+// Connections to servers that speak the ZooKeeper protocol. One thread handles thousands of them,
+// with little processor time: requests are encoded directly into the send buffer, everything that
 // one receive returns is handled before one send, and the clock is read once for each of those
 // batches.
 //
@@ -27,7 +27,7 @@
 
 namespace quorate::tools::bench {
 
-// The time of a monotonic clock, in nanoseconds.
+// Returns the time of a monotonic clock, in nanoseconds.
 int64_t NowNs();
 inline constexpr int64_t kNsInUs = 1000;
 inline constexpr int64_t kNsInMs = 1000 * kNsInUs;
@@ -42,7 +42,7 @@ struct Endpoint {
 // address.
 absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& servers);
 
-// A request that is under way. The sender chooses the meaning of `kind` and `key`.
+// An outstanding request. The sender chooses the meaning of `kind` and `key`.
 struct Request {
   int32_t xid = 0;
   int32_t kind = 0;
@@ -52,20 +52,21 @@ struct Request {
 
 class Connection;
 
-// The callbacks of connections. Called within Engine::RunUntil; they may send, close and connect.
+// The callbacks of connections. They are called within Engine::RunUntil, and may send, close and
+// connect.
 class ConnectionHandler {
  public:
   virtual ~ConnectionHandler() = default;
 
-  // A session is up: a new one, or the old one on another connection.
+  // Called when a session is up: a new session, or the old one on another connection.
   virtual void OnUp(Connection&, int64_t /*now_ns*/) {}
-  // The request was answered. `body` is valid until the call returns.
+  // Called when the request was answered. `body` is valid until the call returns.
   virtual void OnReply(Connection& connection, const Request& request, tree::ErrorCode error,
                        std::string_view body, int64_t now_ns) = 0;
   virtual void OnEvent(Connection&, std::string_view /*path*/, int64_t /*now_ns*/) {}
-  // The connection broke before the answer came.
+  // Called when the connection broke before the request was answered.
   virtual void OnLost(Connection&, const Request&, int64_t /*now_ns*/) {}
-  // The session was closed by Engine::Close.
+  // Called when Engine::Close has closed the session.
   virtual void OnClosed(Connection&, int64_t /*now_ns*/) {}
   // Called in each iteration of the engine; the next call comes at NextTurnNs at the latest.
   virtual void OnTurn(int64_t /*now_ns*/) {}
@@ -74,12 +75,12 @@ class ConnectionHandler {
 
 class Connection {
  public:
-  // The index among the connections that were added together.
+  // Returns the index among the connections that were added together.
   size_t number() const { return number_; }
   bool is_up() const { return state_ == State::kUp; }
-  // Requests that are under way.
+  // Returns the number of outstanding requests.
   size_t pending() const { return pending_.size(); }
-  // When the connection began to connect.
+  // Returns the time at which the connection began to connect, as NowNs.
   int64_t connect_start_ns() const { return connect_start_ns_; }
 
  private:
@@ -89,7 +90,7 @@ class Connection {
   size_t number_ = 0;
   ConnectionHandler* handler_ = nullptr;
   const std::vector<Endpoint>* servers_ = nullptr;
-  size_t server_ = 0;  // its place among servers_
+  size_t server_ = 0;  // the index in servers_
   State state_ = State::kParked;
   int socket_ = -1;
   int64_t session_ = 0;
@@ -125,33 +126,33 @@ class Engine {
   // `servers` and `handler` must outlive them.
   Connections* Add(size_t count, const std::vector<Endpoint>& servers, ConnectionHandler* handler,
                    bool parked = false);
-  // Closes the connections and their sessions; waits for the servers' answers for three seconds at
-  // most.
+  // Closes the connections and their sessions. Waits at most three seconds for the servers'
+  // answers.
   void Remove(Connections* connections);
 
   // Begins a request: the caller writes the body to the returned writer, and destroys the writer
   // before any other call. REQUIRES: connection.is_up().
   wire::RequestWriter Send(Connection& connection, wire::OpCode op, int32_t kind, uint32_t key,
                            int64_t start_ns);
-  // Connects a parked connection.
+  // Begins to connect a parked connection.
   void Connect(Connection& connection);
-  // Closes the session behind the requests sent before; then the connection is parked. REQUIRES:
-  // connection.is_up().
+  // Closes the session after the requests that were sent before, and then parks the connection.
+  // REQUIRES: connection.is_up().
   void Close(Connection& connection);
 
   // Runs all connections until `done` returns true (called after each iteration), or until
   // `deadline_ns`. Returns whether `done` returned true.
   bool RunUntil(int64_t deadline_ns, absl::FunctionRef<bool()> done);
 
-  // `progress` is called from time to time while the engine runs.
+  // Sets the function that is called from time to time while the engine runs.
   void SetProgress(std::function<void()> progress) { progress_ = std::move(progress); }
 
   int session_timeout_ms() const { return session_timeout_ms_; }
-  // Connections that broke or were closed by servers since the start.
+  // Returns the number of connections that broke, or that servers closed, since the start.
   uint64_t dropped() const { return dropped_; }
-  // Sessions that were found expired.
+  // Returns the number of sessions that servers reported as expired.
   uint64_t expired() const { return expired_; }
-  // Why the last failed attempt to connect failed; empty if none has failed.
+  // Returns why the last failed attempt to connect failed; empty if none has failed.
   const std::string& last_failure() const { return last_failure_; }
 
  private:

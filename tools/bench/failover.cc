@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kBeforeNs = 2 * kNsInSecond;
 constexpr int64_t kAfterNs = 3 * kNsInSecond;
 constexpr int64_t kStepNs = 50 * kNsInMs;
-// Writes count as answered again once this much time has passed without a pause.
+// Writes count as answered again after this time without a pause.
 constexpr int64_t kSteadyNs = kNsInSecond;
 constexpr int64_t kPauseMaxNs = 60 * kNsInSecond;
 constexpr int64_t kCommandMaxNs = 120 * kNsInSecond;
@@ -59,7 +59,8 @@ absl::Status Await(const Command& command, Engine* engine) {
   absl::Status status;
   const int64_t deadline_ns = NowNs() + kCommandMaxNs;
   while (!command.HasEnded(&status)) {
-    if (NowNs() > deadline_ns) return absl::DeadlineExceededError("a command does not end");
+    if (NowNs() > deadline_ns)
+      return absl::DeadlineExceededError("the command did not end in time");
     engine->RunUntil(NowNs() + kStepNs, [] { return false; });
   }
   return status;

@@ -22,7 +22,7 @@ size_t BucketOf(uint64_t value) {
   return static_cast<size_t>(extra_bits) * kBucketsEach + static_cast<size_t>(value >> extra_bits);
 }
 
-// The middle of the values of a bucket.
+// Returns the middle of the values of a bucket.
 int64_t ValueOf(size_t bucket) {
   if (bucket < 2 * kBucketsEach) return static_cast<int64_t>(bucket);
   const size_t extra_bits = bucket / kBucketsEach - 1;

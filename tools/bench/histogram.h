@@ -13,7 +13,7 @@ class Histogram {
  public:
   Histogram();
 
-  // A negative value counts as 0, one above kValueMax as kValueMax.
+  // Adds a value. A negative value counts as 0, a value above kValueMax as kValueMax.
   void Add(int64_t value_ns);
   // Adds all values of `other`.
   void Merge(const Histogram& other);
@@ -22,11 +22,12 @@ class Histogram {
   uint64_t count() const { return count_; }
   int64_t max_ns() const { return max_ns_; }
   double mean_ns() const;
-  // The smallest value that at least `share` of all values do not exceed, within the buckets'
-  // precision, and never above max_ns(); 0 if there are no values. REQUIRES: 0 <= share <= 1.
+  // Returns the smallest value that at least `share` of all values do not exceed, within the
+  // buckets' precision, and never above max_ns(). Returns 0 if there are no values. REQUIRES: 0 <=
+  // share <= 1.
   int64_t PercentileNs(double share) const;
 
-  // More than two hours.
+  // The greatest value, more than two hours.
   static constexpr int64_t kValueMax = (int64_t{1} << 43) - 1;
 
  private:

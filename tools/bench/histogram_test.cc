@@ -16,7 +16,7 @@ int64_t ExactPercentile(const std::vector<int64_t>& sorted, double share) {
   return sorted[std::max<size_t>(rank, 1) - 1];
 }
 
-TEST_CASE("Percentiles are those of the sorted values but for the width of a bucket") {
+TEST_CASE("Percentiles are those of the sorted values, within the width of a bucket") {
   std::mt19937_64 random(1);
   for (const double spread : {1.0, 4.0, 10.0}) {
     std::lognormal_distribution<double> distribution(11, spread);
@@ -56,7 +56,7 @@ TEST_CASE("A percentile between two values is the greater one") {
   CHECK(histogram.PercentileNs(0.7) == 30);
 }
 
-TEST_CASE("Each bucket is at the place of its values") {
+TEST_CASE("Each value is counted in the bucket of its range") {
   for (int64_t value = 1; value < Histogram::kValueMax; value += value / 300 + 1) {
     Histogram histogram;
     histogram.Add(value);
@@ -75,13 +75,13 @@ TEST_CASE("Values out of range are counted at the ends") {
   CHECK(histogram.count() == 2);
 }
 
-TEST_CASE("An empty histogram has zeros") {
+TEST_CASE("An empty histogram returns zeros") {
   const Histogram histogram;
   CHECK(histogram.PercentileNs(0.99) == 0);
   CHECK(histogram.mean_ns() == 0);
 }
 
-TEST_CASE("Merging is adding all") {
+TEST_CASE("Merging adds all values of the other histogram") {
   std::mt19937_64 random(2);
   Histogram all, first, second;
   for (int i = 0; i < 1000; ++i) {

@@ -157,7 +157,7 @@ std::string PausesChart(const WorkloadResult& result, const Results& results) {
   return ToSvg(chart);
 }
 
-// The chart of all ratios.
+// Returns the chart of all ratios.
 std::string RatiosChart(const Results& results) {
   std::vector<RatioRow> rows;
   for (const WorkloadResult& result : results.workloads) {

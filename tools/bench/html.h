@@ -1,5 +1,5 @@
-// Results as one self-contained page with charts: no script, style sheet or font from elsewhere. It
-// follows the reader's choice of light or dark.
+// Writes results as one self-contained page with charts, without scripts, style sheets or fonts
+// from elsewhere. The page follows the reader's choice of light or dark.
 //
 // Thread-safety: functions without state.
 #pragma once

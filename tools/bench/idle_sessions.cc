@@ -10,7 +10,7 @@
 namespace quorate::tools::bench {
 namespace {
 
-// After this time without a new session or watch, the rest are not expected any more.
+// The time without a new session or watch after which Open gives up.
 constexpr int64_t kSilenceMaxNs = 30 * kNsInSecond;
 
 }  // namespace
@@ -37,8 +37,8 @@ absl::Status IdleSessions::Open() {
   while (!engine_.RunUntil(progress_ns_ + kSilenceMaxNs, is_done)) {
     if (NowNs() < progress_ns_ + kSilenceMaxNs) continue;
     return absl::UnavailableError(
-        absl::StrCat("not all of ", connections_->size(), " idle sessions and ", watches_,
-                     " watches could be had: ", engine_.last_failure(),
+        absl::StrCat("not all of the ", connections_->size(), " idle sessions and ", watches_,
+                     " watches could be created: ", engine_.last_failure(),
                      " (the servers may limit connections: maxClientCnxns)"));
   }
   return status_;
@@ -57,7 +57,7 @@ void IdleSessions::OnReply(Connection&, const Request&, tree::ErrorCode error, s
                            int64_t now_ns) {
   progress_ns_ = now_ns;
   if (error == tree::ErrorCode::kNoNode) return;
-  status_ = absl::InternalError(absl::StrCat("an idle session cannot watch a node below ", root_,
+  status_ = absl::InternalError(absl::StrCat("an idle session cannot watch a path below ", root_,
                                              ": ", std::string(tree::ToString(error))));
 }
 

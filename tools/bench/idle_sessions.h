@@ -1,5 +1,5 @@
-// Idle sessions beside those of a workload, to measure what the number of sessions and of watches
-// costs the others.
+// Idle sessions beside those of a workload, to measure how the number of sessions and watches
+// affects the workload.
 //
 // Thread-safety: that of the engine.
 #pragma once
@@ -15,9 +15,9 @@ namespace quorate::tools::bench {
 
 class IdleSessions : public ConnectionHandler {
  public:
-  // `sessions` idle sessions, spread over the servers. They share `watches` watches, each on a path
-  // of its own below `root` where no node exists. `servers` and `*engine` must outlive the object.
-  // REQUIRES: sessions > 0.
+  // Creates `sessions` idle sessions, distributed over the servers. They share `watches` watches,
+  // each on another path below `root` where no znode exists. `servers` and `*engine` must outlive
+  // the object. REQUIRES: sessions > 0.
   IdleSessions(size_t sessions, size_t watches, std::string root,
                const std::vector<Endpoint>& servers, Engine* engine);
   // Closes the sessions.
@@ -25,7 +25,8 @@ class IdleSessions : public ConnectionHandler {
   IdleSessions(const IdleSessions&) = delete;
   IdleSessions& operator=(const IdleSessions&) = delete;
 
-  // Waits until all are open and have their watches. Unavailable if the servers do not answer.
+  // Waits until all sessions are open and have their watches. Unavailable if the servers do not
+  // answer.
   absl::Status Open();
 
   void OnUp(Connection& connection, int64_t now_ns) override;

@@ -1,4 +1,5 @@
-// One workload at one cluster, over either front end: run.h drives it through a measurement.
+// One workload at one cluster, over the ZooKeeper or the gRPC front end. run.h runs it in a
+// measurement.
 //
 // Thread-safety: one thread; the load works only while one of its functions is running.
 #pragma once
@@ -20,10 +21,10 @@ class Load {
   virtual ~Load() = default;
 
   virtual std::vector<std::string> series() const = 0;
-  // Creates the nodes and opens the sessions.
+  // Creates the znodes and opens the sessions.
   virtual absl::Status Prepare() = 0;
 
-  // Whether the load maintains Slice::RecordPause.
+  // Returns whether the load records pauses with Slice::RecordPause.
   virtual bool sees_pauses() const = 0;
 
   // Begins to work and to record into `*slice`, which must live until Next or Stop has returned.
@@ -33,27 +34,28 @@ class Load {
   virtual void Next(Slice* slice) = 0;
   // Works until `deadline_ns`, or until there is nothing left to do.
   virtual void WorkUntil(int64_t deadline_ns) = 0;
-  // Starts nothing new and waits for what is under way. Unavailable if that is not answered in
-  // time.
+  // Starts nothing new and waits for the outstanding requests. Unavailable if they are not answered
+  // in time.
   virtual absl::Status Stop() = 0;
   virtual bool is_exhausted() const = 0;
   // Starts nothing new and records no further answers.
   virtual void Detach() = 0;
 
-  // Closes the sessions and removes the nodes, unless --keep is given.
+  // Closes the sessions and removes the znodes, unless --keep is given.
   virtual absl::Status Finish() = 0;
 };
 
-// `name` is a workload. `options`, `cluster`, `servers` (which are cluster.servers) and `*engine`
-// must outlive the load; the engine's connections continue while the load works.
+// Returns the load of the workload `name`. `options`, `cluster`, `servers` (which are
+// cluster.servers) and `*engine` must outlive the load; the engine's connections continue while the
+// load works.
 std::unique_ptr<Load> MakeWireLoad(const std::string& name, const Options& options,
                                    const std::vector<Endpoint>& servers, Engine* engine);
-// Unimplemented if there is no such workload over gRPC.
+// The same over gRPC. Unimplemented if there is no such workload over gRPC.
 absl::StatusOr<std::unique_ptr<Load>> MakeNativeLoad(const std::string& name,
                                                      const Options& options,
                                                      const ClusterOptions& cluster, Engine* engine);
 
-// How long to wait at the end of a slice for what is under way.
+// The time to wait at the end of a slice for outstanding requests.
 inline constexpr int64_t kDrainTimeoutNs = 20 * kNsInSecond;
 
 }  // namespace quorate::tools::bench

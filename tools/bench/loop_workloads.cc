@@ -11,14 +11,14 @@
 namespace quorate::tools::bench {
 namespace {
 
-// In an open loop the number of requests under way is practically unlimited.
+// In an open loop the number of outstanding requests is practically unlimited.
 constexpr size_t kOpenLoopDepth = 10'000;
 constexpr size_t kDigits = 7;
 constexpr size_t kStatBytes = 68;
-// The number of nodes in each large directory that populate creates.
+// The number of znodes in each large directory that populate creates.
 constexpr uint32_t kLargeDirectoryNodes = 1000;
 
-// Writes the digits of `number` to `to`; only the first `room` of them if there are more.
+// Writes the digits of `number` to `to`, but only the first `room` digits if there are more.
 void PutDigits(char* to, size_t room, uint32_t number) {
   char digits[kDigits];
   for (size_t i = kDigits; i > 0; --i, number /= 10) {
@@ -27,8 +27,8 @@ void PutDigits(char* to, size_t room, uint32_t number) {
   std::memcpy(to, digits, std::min(room, kDigits));
 }
 
-// Paths and data of the keys, built without allocation. The data begin with the key's number, so
-// that an answer to the wrong request is detected; data left by populate do not have it.
+// The paths and data of the keys, built without allocation. The data begins with the key's number,
+// so that an answer to the wrong request is detected; data that populate has left lacks it.
 class Keys {
  public:
   explicit Keys(const Options& options)
@@ -76,7 +76,7 @@ std::vector<NodeToMake> AllKeys(const Options& options) {
   return nodes;
 }
 
-// getData and setData of random keys.
+// Sends getData and setData of random keys.
 class KeyWorkload : public LoopWorkload {
  public:
   KeyWorkload(const Options& options, Engine* engine, double read_share, bool open_loop)
@@ -124,7 +124,7 @@ class KeyWorkload : public LoopWorkload {
   Keys keys_;
 };
 
-// Transactions of setData.
+// Sends transactions of setData.
 class MultiWorkload : public LoopWorkload {
  public:
   MultiWorkload(const Options& options, Engine* engine)
@@ -191,7 +191,7 @@ class ChildrenWorkload : public LoopWorkload {
   const std::string directory_;
 };
 
-// Creates and deletes ephemeral sequential nodes; both requests count as operations.
+// Creates and deletes ephemeral sequential znodes; both requests count as operations.
 class EphemeralWorkload : public LoopWorkload {
  public:
   EphemeralWorkload(const Options& options, Engine* engine)
@@ -209,7 +209,7 @@ class EphemeralWorkload : public LoopWorkload {
     wire::RequestWriter to = engine().Send(connection, wire::kCreate, kCreate, 0, start_ns);
     wire::WriteCreate(directory_ + "/e-", data_, tree::CreateMode::kEphemeralSequential, to.body());
   }
-  // Nodes that are not deleted yet are deleted with the session.
+  // Znodes that are not deleted yet are deleted with the session.
   bool MayRepeat() const override { return false; }
   void Repeat(Connection&, const Request&) override {}
   size_t SeriesOf(int32_t kind) const override { return static_cast<size_t>(kind); }
@@ -229,8 +229,8 @@ class EphemeralWorkload : public LoopWorkload {
   const std::string data_;
 };
 
-// Creates a tree of a given shape. Related nodes form a group, which one connection creates alone
-// and in order: so a child is never sent before its parent.
+// Creates a tree of a given shape. Related znodes form a group, which one connection creates alone
+// and in order, so that a child is never sent before its parent.
 class PopulateWorkload : public LoopWorkload {
  public:
   PopulateWorkload(const Options& options, Engine* engine)
@@ -264,7 +264,7 @@ class PopulateWorkload : public LoopWorkload {
     }
     if (group.next < group.end) SendOne(connection, group.next++, start_ns);
   }
-  // If the node exists when the request is sent again, the first request has created it.
+  // If the znode exists when the request is sent again, the first request has created it.
   void Repeat(Connection& connection, const Request& request) override {
     repeated_.push_back(request.key);
     SendOne(connection, request.key, request.start_ns);
@@ -278,9 +278,10 @@ class PopulateWorkload : public LoopWorkload {
   }
 
  private:
-  static constexpr uint32_t kGroupNodes = 20;  // of a chain, or of a directory with its parent
+  static constexpr uint32_t kGroupNodes =
+      20;  // znodes of a chain, or of a directory with its parent
 
-  // The numbers of the nodes that a connection still has to create.
+  // The numbers of the znodes that a connection still has to create.
   struct Group {
     uint32_t next = 0;
     uint32_t end = 0;

@@ -1,5 +1,5 @@
-// Workloads that keep a number of requests under way on each connection, or send them at a fixed
-// rate.
+// Workloads that keep a number of requests outstanding on each connection, or send requests at a
+// fixed rate.
 //
 // Thread-safety: that of the engine.
 #pragma once
@@ -15,10 +15,10 @@
 
 namespace quorate::tools::bench {
 
-// The next operation of a connection begins when an earlier one is over (closed loop), or at its
-// scheduled time (open loop, --rate over all connections): then its latency counts from that time,
-// even if it could not be sent yet. Requests under way on a connection that broke are sent again on
-// the next one if that cannot do harm, with their original times.
+// In a closed loop, the next operation of a connection begins when an earlier one is over. In an
+// open loop it begins at its scheduled time (--rate over all connections), and its latency counts
+// from that time, even if it could not be sent yet. Outstanding requests of a broken connection are
+// sent again on the next one if MayRepeat allows it, with their original times.
 class LoopWorkload : public Workload {
  public:
   LoopWorkload(const Options& options, Engine* engine, bool open_loop);
@@ -36,12 +36,12 @@ class LoopWorkload : public Workload {
 
   // Begins a new operation.
   virtual void Issue(Connection& connection, int64_t start_ns) = 0;
-  // Whether requests may be sent again; Repeat sends one again.
+  // Returns whether requests may be sent again. Repeat sends a request again.
   virtual bool MayRepeat() const { return true; }
   virtual void Repeat(Connection& connection, const Request& request) = 0;
-  // Describes what is wrong with an answer that has no error; null if nothing is.
+  // Describes what is wrong with an answer that has no error; null if nothing is wrong.
   virtual const char* Check(const Request&, std::string_view /*body*/) { return nullptr; }
-  // The series of a kind of request.
+  // Returns the series of a kind of request.
   virtual size_t SeriesOf(int32_t /*kind*/) const { return 0; }
   // Called for a request that was answered without an error. Returns true if it began another
   // request of the same operation.
@@ -66,11 +66,11 @@ class LoopWorkload : public Workload {
   const double interval_ns_;
   std::vector<State> states_;
   int64_t start_ns_ = 0;
-  uint64_t due_ = 0;  // open loop: over all connections
+  uint64_t due_ = 0;  // open loop: operations whose time has come, over all connections
   std::minstd_rand random_;
 };
 
-// Null if `name` is none of these workloads.
+// Returns the workload `name`, or null if it is none of these workloads.
 std::unique_ptr<Workload> MakeLoopWorkload(const std::string& name, const Options& options,
                                            Engine* engine);
 

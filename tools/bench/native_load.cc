@@ -1,5 +1,5 @@
-// The workloads write, read and mix over the gRPC front end, with the C++ client: one client per
-// connection, each with its own thread.
+// The workloads write, read and mix over the gRPC front end. Each connection is a C++ client with
+// its own thread.
 
 #include <atomic>
 #include <deque>
@@ -19,14 +19,14 @@ namespace {
 
 constexpr size_t kSetUpDepth = 200;
 
-// Shared by all clients of a load.
+// The state that all clients of a load share.
 struct Shared {
   const Options& options;
   double read_share;
   std::atomic<bool> is_running{false};
 };
 
-// A client that keeps a number of calls under way.
+// A client that keeps a number of calls outstanding.
 class Session {
  public:
   Session(Shared* shared, size_t number) : shared_(*shared), random_(number + 1) {}
@@ -41,13 +41,13 @@ class Session {
     return client_->Sync();
   }
 
-  // Keeps calls under way until shared.is_running is false.
+  // Keeps calls outstanding until shared.is_running is false.
   void Start() {
     under_way_ = shared_.options.depth;
     for (size_t i = 0; i < shared_.options.depth; ++i) Issue();
   }
-  // Records into a new slice with the times of `slice` from now on; returns the slice recorded
-  // before.
+  // Records into a new slice with the times of `slice` from now on. Returns the slice that was
+  // recorded before.
   std::optional<Slice> SwitchTo(const Slice& slice) {
     std::lock_guard<std::mutex> lock(mutex_);
     std::optional<Slice> next(std::in_place, slice.latencies.size());
@@ -56,7 +56,7 @@ class Session {
     slice_.swap(next);
     return next;
   }
-  // Answers after `end_ns` do not count.
+  // Sets the end of the slice. Answers after `end_ns` do not count.
   void SetEnd(int64_t end_ns) {
     std::lock_guard<std::mutex> lock(mutex_);
     slice_->end_ns = end_ns;
@@ -183,7 +183,7 @@ class NativeLoad : public Load {
 
   absl::Status Finish() override {
     if (!has_nodes_ || shared_.options.keep) return absl::OkStatus();
-    // Deletes the nodes one by one, because a recursive delete is limited to a number of nodes.
+    // Deletes the znodes one by one, because a recursive delete is limited to a number of znodes.
     Client& client = sessions_.front()->client();
     std::deque<Call<uint32_t>> calls;
     for (uint32_t key = 0; key < shared_.options.keys; ++key) {
@@ -260,8 +260,10 @@ absl::StatusOr<std::unique_ptr<Load>> MakeNativeLoad(const std::string& name,
   } else if (name == "mix") {
     read_share = options.read_share < 0 ? 0.9 : options.read_share;
   } else if (name != "write") {
-    return absl::UnimplementedError(absl::StrCat(
-        "there is no ", name, " over gRPC yet, only write, read and mix: leave --native out"));
+    return absl::UnimplementedError(
+        absl::StrCat("the workload ", name,
+                     " is not available over gRPC, only write, read and mix are: leave out "
+                     "--native"));
   }
   return std::make_unique<NativeLoad>(options, cluster, read_share, engine);
 }

@@ -10,7 +10,7 @@
 
 namespace quorate::tools::bench {
 
-// One of the clusters; there are one or two.
+// One of the one or two clusters.
 struct ClusterOptions {
   std::string label;
   // "host:port,host:port": client ports, or gRPC ports if `native`.
@@ -21,20 +21,20 @@ struct ClusterOptions {
   // For failover: shell commands in which {member} is the leader's number among `servers`, from 1.
   std::string kill_command{};
   std::string restart_command{};
-  // Sessions beside those of the workload, and the watches that they share.
+  // The number of idle sessions beside those of the workload, and of the watches that they share.
   size_t idle_sessions = 0;
   size_t idle_watches = 0;
-  // Override the values of Options.
+  // Values for this cluster that override those of Options.
   std::optional<size_t> data_bytes{};
   std::optional<uint32_t> populated{};
 };
 
 // The shape of the tree that populate creates below the root.
 enum class Shape : uint8_t {
-  kFlat,              // all are children of one node
-  kDirectories,       // directories of 20 nodes, which count too
-  kLargeDirectories,  // directories of 1,000 nodes, which do not count
-  kChains,            // chains of 20 nodes, each the only child of the one above
+  kFlat,              // all znodes are children of one znode
+  kDirectories,       // directories of 20 znodes; the directories count, too
+  kLargeDirectories,  // directories of 1,000 znodes; the directories do not count
+  kChains,            // chains of 20 znodes, each the only child of its parent
 };
 
 struct Options {
@@ -43,32 +43,31 @@ struct Options {
   std::vector<std::string> workloads;
 
   size_t connections = 30;
-  // The number of requests under way on each connection.
+  // The number of outstanding requests on each connection.
   size_t depth = 1;
   size_t data_bytes = 100;
   uint32_t keys = 1000;
-  // If not 0: the keys are this many nodes, which populate has left below the root.
+  // If not 0, the keys are this many znodes that populate has left below the root.
   uint32_t populated = 0;
   uint32_t children = 10;
   uint32_t multi_operations = 2;
   size_t watchers = 1000;
-  uint32_t count = 100'000;  // of nodes that populate creates
+  uint32_t count = 100'000;  // the number of znodes that populate creates
   Shape shape = Shape::kLargeDirectories;
-  size_t name_bytes = 8;  // of each node that populate creates
+  size_t name_bytes = 8;  // of each znode that populate creates
   int rounds = 3;         // of failover
   double rate = 1000;     // of open-loop and failover, in operations per second
-  // Negative: the workload's own value.
+  // The share of reads; negative: the workload's own value.
   double read_share = -1;
-  // For each workload at each cluster: the measured time, and the time before it that does not
-  // count.
+  // The measured time of each workload at each cluster, and the time before it that does not count.
   double seconds = 10;
   double warm_up_seconds = 2;
-  // Length of a slice of the measured time.
+  // The length of a slice of the measured time.
   double slice_seconds = 1;
   int session_timeout_ms = 30'000;
-  // The node below which all others are created.
+  // The znode below which all others are created.
   std::string root;
-  // Leaves the nodes when the measurement ends.
+  // Whether the znodes stay when the measurement ends.
   bool keep = false;
 
   std::string html_path;

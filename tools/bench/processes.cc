@@ -41,7 +41,7 @@ bool SameAddress(const sockaddr* a, const sockaddr* b) {
                      &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr)) == 0;
 }
 
-// Whether the endpoint is an address of this machine.
+// Returns whether the endpoint is an address of this machine.
 bool IsLocal(const Endpoint& endpoint) {
   const auto* address = reinterpret_cast<const sockaddr*>(&endpoint.address);
   if (address->sa_family == AF_INET) {
@@ -79,7 +79,7 @@ void AddListening(const char* path, std::map<uint64_t, uint16_t>* ports) {
   }
 }
 
-// The inode in "socket:[1234]"; 0 if the link is something else.
+// Returns the inode in "socket:[1234]"; 0 if the link is something else.
 uint64_t SocketInode(const std::string& link) {
   constexpr char kPrefix[] = "socket:[";
   if (link.rfind(kPrefix, 0) != 0) return 0;

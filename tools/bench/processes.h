@@ -1,4 +1,5 @@
-// Processes of this machine: which of them listen on a port, and how much processor time they used.
+// Examines processes of this machine: which of them listen on a port, and how much processor time
+// they have used.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -12,16 +13,18 @@
 
 namespace quorate::tools::bench {
 
-// The processes that listen on the ports of `servers`, each once; nothing if one of the servers is
-// on another machine, or if its process is not visible (another user's, another network namespace).
+// Returns the processes that listen on the ports of `servers`, each once. Returns nothing if one of
+// the servers is on another machine, or if its process is not visible (another user's, another
+// network namespace).
 std::optional<std::vector<int>> ListenersOf(const std::vector<Endpoint>& servers);
 
-// The sum of their user and system time since they started, in seconds; nothing if one has ended.
+// Returns the sum of the processes' user and system time since they started, in seconds; nothing if
+// one of them has ended.
 std::optional<double> CpuSecondsOf(const std::vector<int>& pids);
-// User and system time of this process.
+// Returns the user and system time of this process, in seconds.
 double OwnCpuSeconds();
 
-// What the figures depend on: "2 x Intel(R) Xeon(R) ..., Linux 6.1.0".
+// Returns processors and kernel of this machine: "2 x Intel(R) Xeon(R) ..., Linux 6.1.0".
 std::string DescribeMachine();
 
 }  // namespace quorate::tools::bench

@@ -24,7 +24,7 @@ double PercentileUs(const Histogram& histogram, double share) {
   return static_cast<double>(histogram.PercentileNs(share)) / kNsEachUs;
 }
 
-// Processor time in microseconds per operation.
+// Returns the processor time in microseconds per operation.
 std::string CpuEach(const Measurement& measurement, std::optional<double> seconds) {
   if (!seconds.has_value()) return "?";
   if (measurement.operations == 0) return "-";
@@ -183,7 +183,8 @@ std::string ReportHeading(const Results& results) {
                     cluster.native ? " over gRPC" : "");
     if (!cluster.version.empty()) absl::StrAppend(&text, ", version ", cluster.version);
     if (!cluster.has_processes) {
-      absl::StrAppend(&text, "; the servers' processes are not to be seen (--server-pids)");
+      absl::StrAppend(&text,
+                      "; the servers' processes are not visible (name them with --server-pids)");
     }
     text += '\n';
   }

@@ -48,7 +48,7 @@ Results MakeResults() {
   return results;
 }
 
-TEST_CASE("Figures are written so that they can be read") {
+TEST_CASE("Numbers are formatted for people") {
   CHECK(Latency(0) == "0 us");
   CHECK(Latency(999) == "999 us");
   CHECK(Latency(1234) == "1.23 ms");
@@ -65,7 +65,7 @@ TEST_CASE("Figures are written so that they can be read") {
   CHECK(Ratio(412.6) == "413");
 }
 
-TEST_CASE("The rows of a workload") {
+TEST_CASE("The rows of a workload have its figures, ratios and errors") {
   const std::string text = ReportWorkload(MakeResults().workloads[0], MakeResults(), MakeOptions());
   CHECK_THAT(text, Contains("mix: 30 connections x 1, 100 B, 2 s\n"));
   CHECK_THAT(text, Contains("quorate  8,000  getData     50 us"));
@@ -78,13 +78,13 @@ TEST_CASE("The rows of a workload") {
   CHECK_THAT(text, Contains("other: 3 x no node\n"));
 }
 
-TEST_CASE("The heading says what is measured, and what cannot be seen") {
+TEST_CASE("The heading names the servers, and those whose processes are not visible") {
   const std::string text = ReportHeading(MakeResults());
   CHECK_THAT(text, Contains("quorate: 127.0.0.1:2181, version 3.8.0\n"));
   CHECK_THAT(text, Contains("other: 127.0.0.1:2182 over gRPC; the servers' processes"));
 }
 
-TEST_CASE("The pauses of a failover") {
+TEST_CASE("The report lists the pauses of a failover") {
   Results results = MakeResults();
   WorkloadResult& failover = results.workloads[0];
   failover.name = "failover";
@@ -98,7 +98,7 @@ TEST_CASE("The pauses of a failover") {
   CHECK_THAT(ToHtml(results, MakeOptions()), Contains("Pause of writes when the leader dies"));
 }
 
-TEST_CASE("JSON has what is printed, and null for what is not known") {
+TEST_CASE("JSON has the printed values, and null for unknown values") {
   const auto json = ToJson(MakeResults(), MakeOptions());
   CHECK(json["clusters"][1]["protocol"] == "grpc");
   CHECK(json["clusters"][1]["version"].is_null());
@@ -119,7 +119,7 @@ TEST_CASE("JSON has what is printed, and null for what is not known") {
   CHECK(workload["ratios"]["server_cpu"].is_null());
 }
 
-TEST_CASE("The page stands alone") {
+TEST_CASE("The page refers to nothing outside of it") {
   const std::string html = ToHtml(MakeResults(), MakeOptions());
   CHECK(html.rfind("<!DOCTYPE html>", 0) == 0);
   CHECK_THAT(html, Contains("prefers-color-scheme: dark"));
@@ -139,7 +139,7 @@ TEST_CASE("The page stands alone") {
   CHECK_THAT(html, !Contains("inf"));
 }
 
-TEST_CASE("A page without a comparison or without any operation") {
+TEST_CASE("A page can lack a comparison, or any operation") {
   Results results = MakeResults();
   results.clusters.pop_back();
   results.workloads[0].measurements.pop_back();
@@ -151,7 +151,7 @@ TEST_CASE("A page without a comparison or without any operation") {
   CHECK_THAT(html, !Contains("inf"));
 }
 
-TEST_CASE("Lines go where their values are") {
+TEST_CASE("A line of a chart connects the points of its values") {
   LineChart chart;
   chart.title = "a < b";
   chart.y_text = Grouped;
@@ -160,12 +160,12 @@ TEST_CASE("Lines go where their values are") {
   chart.lines = {{"x", 0, {{0, 0}, {1, -1}, {2, 1000}}}};
   const std::string svg = ToSvg(chart);
   CHECK_THAT(svg, Contains("a &lt; b"));
-  // From the lower left to the upper right; unknown points are left out.
+  // The line goes from the lower left to the upper right. Unknown points are left out.
   CHECK_THAT(svg, Contains("<path d=\"M70.0 220.0 L446.0 34.0\" class=\"c0 line\"/>"));
   CHECK_THAT(svg, Contains(">1,000</text>"));
 }
 
-TEST_CASE("Ratios lie on both sides of one") {
+TEST_CASE("Bars of ratios lie on both sides of one") {
   const std::string svg = ToSvg("ratios", {{"up", 0, 4, 2, 4}, {"down", 1, 0.25, 0.25, 0.5}});
   CHECK_THAT(svg, Contains(">4.00 x<"));
   CHECK_THAT(svg, Contains(">0.25 x<"));

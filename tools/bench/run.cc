@@ -21,22 +21,24 @@
 namespace quorate::tools::bench {
 namespace {
 
-// The share of a slice that begins from rest which does not count, and its maximum.
+// The share of a slice that does not count at its beginning, if the slice begins without load, and
+// the maximum of that time.
 constexpr double kRampShare = 0.1;
 constexpr int64_t kRampMaxNs = 200 * kNsInMs;
 
 int64_t ToNs(double seconds) { return static_cast<int64_t>(seconds * kNsInSecond); }
 double ToSeconds(int64_t ns) { return static_cast<double>(ns) / kNsInSecond; }
 
-// A cluster, and its part of the measurement.
+// A cluster and its state in the measurement.
 struct SideState {
   const ClusterOptions* options = nullptr;
-  // The options of its load: with a root of its own, since both sides may be the same cluster.
+  // The options of this side's load. They have a separate root, because both sides may be the same
+  // cluster.
   Options work;
   std::vector<Endpoint> servers;
   std::optional<std::vector<int>> pids;
   std::unique_ptr<IdleSessions> idle;
-  // The next two belong to the running workload.
+  // The load and the measurement of the running workload.
   std::unique_ptr<Load> load;
   Measurement* measurement = nullptr;
 
@@ -99,7 +101,7 @@ class Runner {
       return absl::InvalidArgumentError(
           absl::StrCat(cluster.label,
                        ": the processor time of its processes cannot be read: are "
-                       "the numbers right?"));
+                       "the process ids right?"));
     }
     ClusterFacts facts;
     facts.label = cluster.label;
@@ -139,13 +141,13 @@ class Runner {
     }
     for (size_t i = 0; i < sides_.size(); ++i) {
       sides_[i].measurement = &result->measurements[i];
-      now_ = absl::StrCat(name, " at ", sides_[i].options->label, ": making nodes and sessions");
+      now_ = absl::StrCat(name, " at ", sides_[i].options->label, ": creating znodes and sessions");
       if (absl::Status s = sides_[i].load->Prepare(); !s.ok()) {
         return absl::Status(s.code(), absl::StrCat(sides_[i].options->label, ": ", Text(s)));
       }
     }
     if (name == "failover") return RunFailover();
-    // The nodes that populate creates stay: a warm-up would create some of them without counting.
+    // The znodes that populate creates stay: a warm-up would create some of them without counting.
     if (name != "populate") {
       for (SideState& side : sides_) {
         now_ = absl::StrCat(name, " at ", side.options->label, ": warming up");
@@ -178,13 +180,13 @@ class Runner {
     return side->load->Stop();
   }
 
-  // The number of slices for each cluster.
+  // Returns the number of slices for each cluster.
   size_t SliceCount() const {
     const double count = std::round(options_.seconds / options_.slice_seconds);
     return std::max<size_t>(1, static_cast<size_t>(count));
   }
 
-  // Measures a single cluster, which is kept busy without a pause.
+  // Measures a single cluster, under load without a pause.
   absl::Status RunAlone(const std::string& name) {
     SideState& side = sides_.front();
     const bool has_end = name == "populate";
@@ -237,20 +239,22 @@ class Runner {
     return absl::OkStatus();
   }
 
-  // Data that a server has written and not synced go to the disk seconds later, and would slow down
-  // the other cluster in its slice. This syncs them now, if any server is on this machine.
+  // Syncs all disks if any server is on this machine. Otherwise data that a server has written and
+  // not synced would be written to the disk seconds later, and slow down the other cluster in its
+  // slice.
   void WaitForDisks() {
     const auto is_here = [](const SideState& side) { return side.pids.has_value(); };
     if (std::none_of(sides_.begin(), sides_.end(), is_here)) return;
-    now_ = "waiting until what was written is on the disk";
+    now_ = "waiting until the data is on the disk";
     const std::future<void> written = std::async(std::launch::async, ::sync);
-    // Keeps the sessions alive meanwhile.
+    // Runs the engine meanwhile, to keep the sessions alive.
     while (written.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
       engine_.RunUntil(NowNs() + kNsInMs, [] { return false; });
     }
   }
 
-  // Measures one slice, from rest to rest. If `counts_all`, all operations in it count.
+  // Measures one slice that begins and ends without load. If `counts_all`, all operations in it
+  // count.
   absl::Status TakeTurn(SideState* side, bool counts_all) {
     Slice slice(side->measurement->series.size());
     slice.begin_ns = NowNs() + (counts_all ? 0 : Ramp());
@@ -311,7 +315,7 @@ class Runner {
   Engine engine_;
   std::vector<SideState> sides_;
   Results results_;
-  std::string now_;               // what the measurement is doing now
+  std::string now_;               // the current step, for the progress line
   const Slice* slice_ = nullptr;  // the slice being measured
 };
 

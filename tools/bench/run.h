@@ -1,4 +1,4 @@
-// The course of a measurement.
+// Runs a measurement.
 //
 // Thread-safety: none.
 #pragma once
@@ -21,16 +21,16 @@ struct ClusterFacts {
   std::string servers;
   bool native = false;
   size_t members = 0;
-  std::string version;  // as srvr reports it; may be empty
+  std::string version;  // as the four-letter word srvr reports it; may be empty
   // Whether the processor time of its servers is known.
   bool has_processes = false;
 };
 
 struct WorkloadResult {
   std::string name;
-  // One for each cluster.
+  // The measurement of each cluster.
   std::vector<Measurement> measurements;
-  // If there are two clusters.
+  // Set if there are two clusters.
   std::optional<Ratios> ratios;
 };
 
@@ -40,9 +40,9 @@ struct Results {
   std::vector<WorkloadResult> workloads;
 };
 
-// Runs all workloads, one after the other; two clusters take turns in each. `show` is called from
-// time to time with a line on the progress. Errors: InvalidArgument if the options are invalid,
-// Unavailable if a cluster does not answer.
+// Runs all workloads, one after the other; two clusters take turns in each workload. `show` is
+// called from time to time with a line about the progress. Errors: InvalidArgument if the options
+// are invalid, Unavailable if a cluster does not answer.
 absl::StatusOr<Results> Run(const Options& options, std::function<void(const std::string&)> show);
 
 }  // namespace quorate::tools::bench

@@ -8,7 +8,7 @@
 namespace quorate::tools::bench {
 namespace {
 
-// Opens and closes sessions; an operation is both together.
+// Opens and closes sessions. An operation is the opening and the closing of one session.
 class ConnectWorkload : public Workload {
  public:
   using Workload::Workload;
@@ -46,7 +46,7 @@ class ConnectWorkload : public Workload {
   std::vector<int64_t> close_start_ns_;
 };
 
-// Keeps idle sessions; an operation is one session kept for a second.
+// Keeps idle sessions. An operation is one session that is kept for a second.
 class IdleWorkload : public Workload {
  public:
   using Workload::Workload;
@@ -79,8 +79,8 @@ class IdleWorkload : public Workload {
   uint64_t counted_ = 0;
 };
 
-// All watchers read and watch a node; one more session writes it; once each watcher has its event
-// and the writer its answer, the next round begins.
+// Measures rounds: all watchers read and watch a znode, and another session writes it. The next
+// round begins when each watcher has its event and the writer has its answer.
 class WatchWorkload : public Workload {
  public:
   WatchWorkload(const Options& options, Engine* engine)
@@ -204,9 +204,9 @@ class WatchWorkload : public Workload {
   int64_t last_event_ns_ = 0;
 };
 
-// The usual recipe: each contender creates an ephemeral sequential node, lists all of them, holds
-// the lock if its own is the first, and otherwise waits for the deletion of the one before its own.
-// A holder releases the lock at once and requests it again.
+// Passes a lock on by the usual recipe. Each contender creates an ephemeral sequential znode and
+// lists all of them. It holds the lock if its own znode is the first, and otherwise waits for the
+// deletion of the znode before its own. A holder releases the lock at once and requests it again.
 class LockWorkload : public Workload {
  public:
   LockWorkload(const Options& options, Engine* engine)
@@ -225,7 +225,7 @@ class LockWorkload : public Workload {
 
   void OnUp(Connection& connection, int64_t now_ns) override {
     Workload::OnUp(connection, now_ns);
-    // The session may have been resumed: then its node is among the listed ones.
+    // The session may have been resumed. Then its znode is in the list.
     if (At(connection).step != Step::kIdle) List(connection, now_ns);
   }
   void OnEvent(Connection& connection, std::string_view path, int64_t now_ns) override {
@@ -256,7 +256,7 @@ class LockWorkload : public Workload {
       case kList:
         return Look(connection, reader, now_ns);
       case kExists:
-        // The node before it was deleted before the watch was set.
+        // The znode before this contender's was deleted before the watch was set.
         if (is_gone && contender.step == Step::kWaiting) List(connection, now_ns);
         return;
       default:  // kDelete
@@ -271,18 +271,19 @@ class LockWorkload : public Workload {
   enum Kind : int32_t { kCreate, kList, kExists, kDelete };
   struct Contender {
     Step step = Step::kIdle;
-    std::string node;     // its own node in the directory; empty: not known to exist
-    std::string watched;  // the path of the one before it
+    std::string node;     // the name of its znode in the directory; empty: not known to exist
+    std::string watched;  // the path of the znode before it
     int64_t asked_ns = 0;
   };
 
   Contender& At(const Connection& connection) { return contenders_[connection.number()]; }
-  // The digits that the server has appended to the name.
+  // Returns the digits that the server has appended to the name.
   static std::string_view SequenceOf(std::string_view name) {
     constexpr size_t kSequenceDigits = 10;
     return name.size() < kSequenceDigits ? name : name.substr(name.size() - kSequenceDigits);
   }
-  // The prefix of a contender's names, by which a node is found whose creation was not answered.
+  // Returns the prefix of a contender's names, by which a znode is found whose creation was not
+  // answered.
   static std::string PrefixOf(const Connection& connection) {
     return absl::StrCat("c", connection.number(), "-");
   }
@@ -326,7 +327,8 @@ class LockWorkload : public Workload {
   }
   void Hold(Connection& connection, int64_t now_ns) {
     Contender& contender = At(connection);
-    // Grants come in the order of the numbers; otherwise two contenders held the lock at once.
+    // The lock is granted in the order of the numbers; otherwise two contenders held it at the same
+    // time.
     const std::string sequence(SequenceOf(contender.node));
     if (sequence < granted_) Fail("lock held twice");
     granted_ = sequence;

@@ -1,4 +1,4 @@
-// Workloads in which sessions wait for each other, or come and go.
+// Workloads in which sessions wait for each other, or are opened and closed.
 //
 // Thread-safety: that of the engine.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace quorate::tools::bench {
 
-// `name` is connect, idle, watch or lock. Null if it is none of these.
+// Returns the workload `name`: connect, idle, watch or lock. Returns null for other names.
 std::unique_ptr<Workload> MakeSessionWorkload(const std::string& name, const Options& options,
                                               Engine* engine);
 

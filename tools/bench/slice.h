@@ -1,4 +1,4 @@
-// What was measured in one slice of time, and the sums over all slices of a run.
+// The values measured in one slice of time, and their sums over all slices of a run.
 //
 // Thread-safety: values without state of their own.
 #pragma once
@@ -13,28 +13,28 @@
 
 namespace quorate::tools::bench {
 
-// Filled while a workload runs. Operations that end from `begin_ns` to `end_ns` count; an operation
-// that is under way at `end_ns` still adds its latency when it ends, so that nothing slow is left
-// out.
+// The values of one slice, which a running workload records. Operations that end from `begin_ns` to
+// `end_ns` count. An operation that is outstanding at `end_ns` still adds its latency when it ends,
+// so that no slow operation is left out.
 struct Slice {
   explicit Slice(size_t series) : latencies(series) {}
 
   int64_t begin_ns = INT64_MAX;
   int64_t end_ns = INT64_MAX;
   uint64_t operations = 0;
-  // One for each series of the workload.
+  // The latencies of each series of the workload.
   std::vector<Histogram> latencies;
-  // By kind of error: "connection lost", "no node".
+  // The number of errors of each kind: "connection lost", "no node".
   std::map<std::string, uint64_t> errors;
   // When the last operation that counted was answered, and the longest time without an answer;
   // negative: not known.
   int64_t last_answer_ns = 0;
   int64_t longest_pause_ns = -1;
-  // Processor time; of the servers only if all their processes are known.
+  // The processor time. That of the servers is set only if all their processes are known.
   double tool_cpu_seconds = 0;
   std::optional<double> server_cpu_seconds;
 
-  // An operation has ended: it counts if `now_ns` lies in the slice.
+  // Records that an operation has ended. It counts if `now_ns` lies in the slice.
   void Count(int64_t now_ns) {
     if (now_ns < begin_ns || now_ns >= end_ns) return;
     ++operations;
@@ -45,14 +45,14 @@ struct Slice {
   void Record(size_t series, int64_t start_ns, int64_t now_ns) {
     if (now_ns >= begin_ns) latencies[series].Add(now_ns - start_ns);
   }
-  // Records a pause that lasts until now. Unlike Count, this is no answer that ends the pause.
+  // Records a pause that has lasted until now and continues, because no answer has ended it.
   void RecordPause(int64_t now_ns) {
     const int64_t since = last_answer_ns == 0 ? begin_ns : last_answer_ns;
     if (now_ns - since > longest_pause_ns) longest_pause_ns = now_ns - since;
   }
 };
 
-// The figures of a slice by which two clusters are compared; a negative figure is not known.
+// The values of a slice by which two clusters are compared. A negative value is not known.
 struct SliceFigures {
   double operations_per_second = -1;
   double p50_us = -1;  // of the first series
@@ -66,7 +66,7 @@ struct Measurement {
   explicit Measurement(std::vector<std::string> names)
       : series(std::move(names)), latencies(series.size()) {}
 
-  // Adds a finished slice of `seconds` in which operations counted.
+  // Adds a finished slice, in which operations counted for `slice_seconds`.
   void Add(const Slice& slice, double slice_seconds);
 
   double operations_per_second() const {
@@ -84,8 +84,8 @@ struct Measurement {
   double tool_cpu_seconds = 0;
   std::optional<double> server_cpu_seconds = 0;
   std::vector<SliceFigures> slices;
-  // failover: how long writes were not answered, one value per round; and how many connections were
-  // dropped in all rounds.
+  // For failover: how long writes were not answered, one value per round, and how many connections
+  // were dropped in all rounds.
   std::vector<double> pauses_ms;
   uint64_t connections_dropped = 0;
 };

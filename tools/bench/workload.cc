@@ -9,7 +9,7 @@
 namespace quorate::tools::bench {
 namespace {
 
-// The workload's own kinds of requests are not negative, unlike this one.
+// The kind of the sync request. The workload's own kinds of requests are not negative.
 constexpr int32_t kSyncKind = -1;
 
 }  // namespace
@@ -55,18 +55,18 @@ const std::vector<WorkloadDescription>& AllWorkloads() {
       {"write", "setData of random keys", true},
       {"read", "getData of random keys", true},
       {"mix", "90 % getData, 10 % setData (--read-share)", true},
-      {"ephemeral", "create an ephemeral sequential node, then delete it", false},
+      {"ephemeral", "create an ephemeral sequential znode, then delete it", false},
       {"multi", "transactions of setData (--multi-operations)", false},
-      {"children", "getChildren of a node (--children)", false},
+      {"children", "getChildren of a znode with --children", false},
       {"open-loop",
        "half getData, half setData at a fixed --rate; latency from the time at which "
        "a request should have begun",
        false},
       {"connect", "open a session and close it", false},
-      {"watch", "one write, many watchers (--watchers): until the last one knows", false},
-      {"lock", "hand-over of a lock among all connections, by the usual recipe", false},
-      {"idle", "nothing: what it costs to keep --connections sessions, each for a second", false},
-      {"populate", "create --count nodes, in trees of a --shape", false},
+      {"watch", "one write and --watchers sessions that watch: time until the last event", false},
+      {"lock", "a lock that all connections contend for, by the usual recipe", false},
+      {"idle", "keep --connections idle sessions: an operation is a session for a second", false},
+      {"populate", "create --count znodes, in a tree of a --shape", false},
       {"failover",
        "kill the leader under writes at --rate: how long writes pause; see --cluster "
        "and --kill-command",

@@ -1,7 +1,7 @@
-// What the connections to a cluster do while it is measured.
+// The work of the connections to a cluster during a measurement.
 //
-// Order of events: the nodes of SetUp are created; the connections come up; Start and Stop follow
-// each other, once for each slice, with HasStopped in between; the connections are closed.
+// The order of events is: the znodes of SetUp are created; the connections come up; Start and Stop
+// are called for each slice, and HasStopped until it returns true; the connections are closed.
 //
 // Thread-safety: that of the engine.
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace quorate::tools::bench {
 
-// A node that a workload needs.
+// A znode that a workload needs.
 struct NodeToMake {
   std::string path;
   std::string data;
@@ -32,30 +32,30 @@ class Workload : public ConnectionHandler {
   // `options` must outlive the workload.
   Workload(const Options& options, Engine* engine) : options_(options), engine_(*engine) {}
 
-  // The names of the measured latencies, the most important one first.
+  // Returns the names of the measured latencies, the most important one first.
   virtual std::vector<std::string> series() const = 0;
-  // Parents come before their children.
+  // Returns the znodes to create, parents before their children.
   virtual std::vector<NodeToMake> SetUp() const = 0;
   virtual size_t connection_count() const { return options_.connections; }
-  // Whether connections wait to be connected by Start.
+  // Returns whether connections stay parked until Start connects them.
   virtual bool parked() const { return false; }
 
-  // The connections that Engine::Add has made for this workload.
+  // Sets the connections that Engine::Add has made for this workload.
   void SetConnections(Connections* connections) { connections_ = connections; }
-  // Whether every connection was up once and its server has seen the nodes of SetUp.
+  // Returns whether every connection was up once and its server has the znodes of SetUp.
   bool is_ready() const { return synced_ >= connections_->size() || parked(); }
 
   // Works from now on and records into `*slice`, which must live until the workload has stopped.
   void Start(Slice* slice, int64_t now_ns);
   // Records into another slice from now on.
   void Switch(Slice* slice) { slice_ = slice; }
-  // Starts nothing new.
+  // Starts no new operation.
   void Stop() { is_running_ = false; }
-  // Starts nothing new, and records no further answers.
+  // Starts no new operation, and records no further answers.
   void Detach();
-  // Whether nothing is under way any more.
+  // Returns whether no request is outstanding.
   virtual bool HasStopped() const = 0;
-  // Whether all work is done before the time is over.
+  // Returns whether all work is done before the time is over.
   virtual bool is_exhausted() const { return false; }
 
   void OnUp(Connection& connection, int64_t now_ns) override;
@@ -72,7 +72,7 @@ class Workload : public ConnectionHandler {
   const Options& options() const { return options_; }
   Engine& engine() { return engine_; }
   const Connections& connections() const { return *connections_; }
-  // REQUIRES: there was a Start.
+  // Returns the current slice. REQUIRES: Start was called.
   Slice& slice() { return *slice_; }
 
   // Records the error of an operation.
@@ -105,11 +105,12 @@ const std::vector<ShapeDescription>& AllShapes();
 const char* NameOf(Shape shape);
 std::optional<Shape> ShapeOf(std::string_view name);
 
-// REQUIRES: `name` is one of AllWorkloads(); `*engine` must outlive the workload.
+// Returns the workload `name`. REQUIRES: `name` is one of AllWorkloads(); `*engine` must outlive
+// the workload.
 std::unique_ptr<Workload> MakeWorkload(const std::string& name, const Options& options,
                                        Engine* engine);
 
-// "/root/k0000007".
+// Returns the path of a numbered znode: "/root/k0000007".
 std::string NumberedPath(std::string_view directory, char letter, uint32_t number);
 
 }  // namespace quorate::tools::bench
