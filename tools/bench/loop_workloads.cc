@@ -278,8 +278,8 @@ class PopulateWorkload : public LoopWorkload {
   }
 
  private:
-  static constexpr uint32_t kGroupNodes =
-      20;  // znodes of a chain, or of a directory with its parent
+  // The number of znodes in a chain, or in a directory with its parent.
+  static constexpr uint32_t kGroupNodes = 20;
 
   // The numbers of the znodes that a connection still has to create.
   struct Group {

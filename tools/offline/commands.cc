@@ -28,8 +28,9 @@ struct MemberOptions {
   std::string log_dir;
 
   void AddTo(CLI::App* command) {
-    command->add_option("DIR", data_dir, "The member's dataDir; its server is stopped")->required();
-    command->add_option("--log-dir", log_dir, "Its dataLogDir, if it has one");
+    command->add_option("DIR", data_dir, "The dataDir of a member whose server is stopped")
+        ->required();
+    command->add_option("--log-dir", log_dir, "The member's dataLogDir, if it has one");
   }
   MemberPaths paths() const { return MemberPaths::Of(data_dir, log_dir); }
 };
@@ -44,14 +45,15 @@ void AddVerify(CommandLine* command_line) {
   auto options = std::make_shared<MemberOptions>();
   CLI::App* command = command_line->Add(
       command_line->root(), "verify",
-      "Say whether the data of a stopped member, or a backup, is whole; changes nothing",
+      "Check whether the data of a stopped member, or a backup, is whole; changes nothing",
       [command_line, options] {
         const bool json = command_line->global().json;
         std::error_code error;
         if (std::filesystem::is_regular_file(options->data_dir, error)) {
           if (!options->log_dir.empty()) {
-            return absl::InvalidArgumentError(absl::StrCat(
-                "--log-dir is of a member's directory, but ", options->data_dir, " is a file"));
+            return absl::InvalidArgumentError(
+                absl::StrCat("--log-dir needs the directory of a member, but ", options->data_dir,
+                             " is a file"));
           }
           return Flushed(VerifyBackup(options->data_dir, json, std::cout));
         }
@@ -59,14 +61,12 @@ void AddVerify(CommandLine* command_line) {
       });
   command
       ->add_option("SOURCE", options->data_dir,
-                   "The dataDir of a member, whose server is "
-                   "stopped; or a backup file")
+                   "The dataDir of a member whose server is stopped, or a backup file")
       ->required();
   command->add_option("--log-dir", options->log_dir, "The member's dataLogDir, if it has one");
   command->footer(
-      "Exit status: 0 if all is whole, 1 if it is not, 2 for bad usage. A backup is read to its "
-      "end "
-      "and\nloaded as `quorate restore` would: that takes the memory of its tree.");
+      "Exit status: 0 if the data is whole, 1 if it is not, 2 for bad usage. A backup is read to\n"
+      "its end and loaded as by `quorate restore`, which takes the memory of its tree.");
 }
 
 void AddLogDump(CommandLine* command_line, CLI::App* log) {
@@ -83,7 +83,7 @@ void AddLogDump(CommandLine* command_line, CLI::App* log) {
   options->member.AddTo(command);
   command->add_option("--from", options->dump.from, "Only entries from this index on");
   command->add_option("--to", options->dump.to, "Only entries up to this index");
-  command->add_flag("--data", options->dump.data, "Show what was written to znodes");
+  command->add_flag("--data", options->dump.data, "Show the data that was written to znodes");
 }
 
 void AddSnapshotDump(CommandLine* command_line, CLI::App* snapshot) {
@@ -110,7 +110,7 @@ void AddSnapshotDiff(CommandLine* command_line, CLI::App* snapshot) {
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = command_line->Add(
-      snapshot, "diff", "Say in what two trees differ; exit status 1 if they do",
+      snapshot, "diff", "Show the differences of two trees; exit status 1 if there are any",
       [command_line, options]() -> absl::Status {
         auto differences =
             DiffSnapshots(options->a, options->b, command_line->global().json, std::cout);
@@ -120,16 +120,16 @@ void AddSnapshotDiff(CommandLine* command_line, CLI::App* snapshot) {
                                                        *differences == 1 ? " thing" : " things")));
       });
   command->add_option("A", options->a, "A member's dataDir, or a backup file")->required();
-  command->add_option("B", options->b, "Another one")->required();
+  command->add_option("B", options->b, "Another member's dataDir, or a backup file")->required();
 }
 
-// Asks for confirmation on the terminal; returns whether the answer is yes.
+// Asks for confirmation on the terminal. Returns whether the answer is yes.
 bool Ask() {
   if (isatty(STDIN_FILENO) == 0) {
-    std::cerr << "nobody can be asked here: say --yes\n";
+    std::cerr << "standard input is not a terminal, so nobody can confirm: give --yes\n";
     return false;
   }
-  std::cout << "Type yes to go on: " << std::flush;
+  std::cout << "Type yes to continue: " << std::flush;
   std::string answer;
   return std::getline(std::cin, answer) && answer == "yes";
 }
@@ -143,7 +143,7 @@ void AddRebuild(CommandLine* command_line) {
   auto options = std::make_shared<Options>();
   CLI::App* command = command_line->Add(
       command_line->root(), "rebuild",
-      "Put a stopped member's data aside, so that the others fill it again when it starts",
+      "Move a stopped member's data aside, so that the others send it again when it starts",
       [command_line, options] {
         RebuildOptions& rebuild = options->rebuild;
         rebuild.json = command_line->global().json;
@@ -152,7 +152,7 @@ void AddRebuild(CommandLine* command_line) {
         return Flushed(Rebuild(options->member.paths(), rebuild, std::cout));
       });
   options->member.AddTo(command);
-  command->add_flag("--yes", options->yes, "Do it without asking");
+  command->add_flag("--yes", options->yes, "Do not ask for confirmation");
   command->add_flag("--delete", options->rebuild.remove, "Delete the data instead of keeping it");
 }
 
@@ -160,10 +160,10 @@ void AddRebuild(CommandLine* command_line) {
 
 void AddOfflineCommands(CommandLine* command_line) {
   AddVerify(command_line);
-  CLI::App* log = command_line->AddGroup("log", "What is in the log of a stopped member");
+  CLI::App* log = command_line->AddGroup("log", "Show the log of a stopped member");
   AddLogDump(command_line, log);
-  CLI::App* snapshot =
-      command_line->AddGroup("snapshot", "What is in the tree of a stopped member");
+  CLI::App* snapshot = command_line->AddGroup(
+      "snapshot", "Show or compare the trees of stopped members and backups");
   AddSnapshotDump(command_line, snapshot);
   AddSnapshotDiff(command_line, snapshot);
   AddRebuild(command_line);

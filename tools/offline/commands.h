@@ -6,7 +6,7 @@
 namespace quorate::tools {
 
 // Adds verify, log dump, snapshot dump, snapshot diff and rebuild. `command_line` must outlive the
-// commands, which run in its Run.
+// commands.
 void AddOfflineCommands(CommandLine* command_line);
 
 }  // namespace quorate::tools

@@ -16,8 +16,8 @@ absl::StatusOr<LoadedBackup> LoadBackup(const std::string& path, ProgressBar* pr
   const auto size = std::filesystem::file_size(path, error);
   const uint64_t total = error ? 0 : size;
   const auto in_file = [&](const absl::Status& status) {
-    return absl::DataLossError(absl::StrCat(
-        path, ": the backup is not of a whole tree: ", status.message(), "; use another backup"));
+    return absl::DataLossError(absl::StrCat(path, ": the backup does not have a whole tree: ",
+                                            status.message(), "; use another backup"));
   };
   tree::TreeLoader loader;
   std::string_view key;

@@ -1,4 +1,4 @@
-// Loads a whole backup file, and verifies it.
+// Loads and verifies a backup file.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -22,7 +22,7 @@ struct LoadedBackup {
 // Checks everything that can be checked without the cluster: the file itself, each record, that the
 // records form a complete tree, and that its digest, computed from scratch, equals the cluster's.
 // Needs memory for the tree. Errors: those of tree::BackupFileReader; DataLoss if the records are
-// not right.
+// wrong.
 absl::StatusOr<LoadedBackup> LoadBackup(const std::string& path, ProgressBar* progress);
 
 }  // namespace quorate::tools

@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<tree::Tree>> LoadCheckpoint(const MemberPaths& pa
   return loader.Finish((*view)->metadata().zxid, (*view)->metadata().digest);
 }
 
-// Applies the entries behind the tree's zxid.
+// Applies the entries after the tree's zxid.
 absl::Status ApplyLog(const consensus::RecoveredLog& log, Progress* progress, tree::Tree* tree) {
   NoListener listener;
   for (const auto& segment : log.segments) {
@@ -90,8 +90,8 @@ absl::StatusOr<LoadedMember> LoadMember(const MemberPaths& paths) {
   if (!commit.has_value() || (!has_log && !examined.checkpoint.has_value())) {
     return absl::FailedPreconditionError(
         absl::StrCat(paths.data_dir,
-                     ": holds no data of a member: it is new. Use the directory of another "
-                     "member, or a backup"));
+                     ": holds no data, because the member is new. Use the directory of "
+                     "another member, or a backup"));
   }
   LoadedMember loaded;
   loaded.commit = *commit;

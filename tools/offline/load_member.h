@@ -22,16 +22,16 @@ struct LoadedMember {
   uint64_t term = 0;       // of the last entry
   // Entries of the log up to `commit.known` are committed; later ones are in the tree, too.
   CommitFacts commit;
-  // The member had lost its disk and was recovering.
+  // Whether the member had lost its disk and was recovering.
   bool was_recovering = false;
   uint64_t records = 0;  // of the tree
-  // Equal for equal content of the directories, and only then.
+  // The checksum of the directories' content: it is equal only for equal content.
   std::string checksum;
 };
 
-// Errors: NotFound if the directories do not exist; FailedPrecondition if a server runs on them, or
-// they contain no data; DataLoss, naming the first damage, if something in them is damaged
-// (`quorate verify` names all).
+// Loads the member's tree. Errors: NotFound if the directories do not exist; FailedPrecondition if
+// a server runs on them, or they contain no data; DataLoss, naming the first damage, if something
+// in them is damaged (`quorate verify` names all damage).
 absl::StatusOr<LoadedMember> LoadMember(const MemberPaths& paths);
 
 }  // namespace quorate::tools

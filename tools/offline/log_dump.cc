@@ -108,7 +108,7 @@ bool IsCreate(OpKind kind) {
   return kind == OpKind::kCreate || kind == OpKind::kCreateContainer || kind == OpKind::kCreateTtl;
 }
 
-// Facts of an entry by name, in the order in which a line shows them.
+// The facts of an entry by name, in the order in which a line shows them.
 class EntryFacts {
  public:
   explicit EntryFacts(bool shows_data) : shows_data_(shows_data) {}
@@ -196,7 +196,7 @@ class EntryFacts {
   const bool shows_data_;
 };
 
-// The value of a text member that SetText has set.
+// Returns the value of a text member that SetText has set.
 std::string TextOf(const ordered_json& facts, const std::string& name) {
   if (facts.contains(name)) {
     return facts[name].is_null() ? "null" : Escape(facts[name].get<std::string>());
@@ -235,8 +235,8 @@ std::string OperationText(const ordered_json& operation) {
   return text;
 }
 
-// "12  term 3  setData ..."; the operations of a transaction are on lines of their own behind that
-// of the entry.
+// Returns the line of an entry: "12 term 3 setData ...". The operations of a transaction follow on
+// further lines.
 std::string LineOf(const ordered_json& facts) {
   std::string line =
       absl::StrCat(facts["index"].get<uint64_t>(), "  term ", facts["term"].get<uint64_t>(), "  ");
@@ -333,8 +333,8 @@ void RecordDamage(const consensus::LogExamination& log, Writer* writer) {
   writer->Note("damage", log.damaged_path, log.damaged_offset, what);
 }
 
-// Writes the records of all files. Damage of the log is reported before or behind the records of
-// its file.
+// Writes the records of all files. Damage of the log is reported before or after the records of its
+// file.
 absl::Status WriteSegments(const consensus::LogExamination& log, Writer* writer) {
   bool noted = log.status.ok();
   for (size_t i = 0; i < log.segments.size(); ++i) {

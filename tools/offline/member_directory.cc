@@ -20,14 +20,14 @@ namespace {
 using consensus::MemberId;
 using consensus::NewDataDir;
 
-// The files that this class creates besides those of NewDataDir.
+// The files that MemberDirectoryWriter creates besides those of NewDataDir.
 constexpr std::string_view kMadeInLogDir[] = {rpc::kIncarnationName,
                                               rpc::kIncarnationTemporaryName};
 constexpr std::string_view kMadeInDataDir[] = {rpc::kCheckpointDirectoryName};
 constexpr std::string_view kMadeInOneDir[] = {rpc::kIncarnationName, rpc::kIncarnationTemporaryName,
                                               rpc::kCheckpointDirectoryName};
 
-// The canonical path, so that different spellings of a directory are equal.
+// Returns the canonical path, so that different spellings of a directory are equal.
 std::filesystem::path DirectoryOf(const std::string& path) {
   std::error_code error;
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(path, error);
@@ -138,7 +138,7 @@ absl::Status MemberDirectoryWriter::CheckMyId() const {
   if (*my_id == std::to_string(member_.member) || my_id->empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(path, ": names member ", *my_id, ", not ", member_.member,
-                   ": give this member a directory of its own, or remove the file"));
+                   ": give this member another directory, or remove the file"));
 }
 
 absl::Status MemberDirectoryWriter::PrepareDataDir() const {
@@ -150,8 +150,8 @@ absl::Status MemberDirectoryWriter::PrepareDataDir() const {
   std::error_code error;
   std::filesystem::remove_all(checkpoints, error);
   if (!error) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat(checkpoints, ": what was left there cannot be removed: ", error.message()));
+  return absl::InternalError(absl::StrCat(
+      checkpoints, ": the files of an interrupted run cannot be removed: ", error.message()));
 }
 
 absl::Status MemberDirectoryWriter::CheckHead(std::string_view key, std::string_view value) {
@@ -161,8 +161,7 @@ absl::Status MemberDirectoryWriter::CheckHead(std::string_view key, std::string_
         absl::StrCat("the records do not begin with a head: ", head.status().message()));
   }
   if (head->zxid != rpc::ZxidOf(meta_.index) || head->digest != digest_) {
-    return absl::InvalidArgumentError(
-        "the head record has another zxid or digest than the expected one");
+    return absl::InvalidArgumentError("the head record has an unexpected zxid or digest");
   }
   for (const auto& [member, last] : head->proposers) {
     last_incarnation_ = std::max(last_incarnation_, last.incarnation);
@@ -177,7 +176,7 @@ absl::Status MemberDirectoryWriter::Add(std::string_view key, std::string_view v
   if (last_key_.empty()) {
     if (absl::Status s = CheckHead(key, value); !s.ok()) return s;
   } else if (key <= last_key_) {
-    return absl::InvalidArgumentError("a record does not come in the order of keys");
+    return absl::InvalidArgumentError("the records are not in the order of their keys");
   }
   last_key_ = key;
   return store_->Write(key, value);

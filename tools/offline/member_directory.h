@@ -1,10 +1,10 @@
-// Creates the directories of a member whose tree is not empty from the beginning: for a cluster
-// that is restored from a backup, or that imports the data of another one. All members of such a
-// cluster are made this way, each with its own number and all with the same records.
+// Creates the directories of a member that starts with a tree, for a cluster that is restored from
+// a backup or that imports the data of another cluster. All members of such a cluster are created
+// this way, each with its own number and all with the same records.
 //
 // Until Finish has returned, and after any error or crash, a server refuses to start on the
-// directories, and they can be made again in the same place. What is left there is removed then:
-// the file "unfinished" in both directories marks them as incomplete.
+// directories: the file "unfinished" marks both as incomplete. They can be created again in the
+// same place, which removes the files of the interrupted run.
 //
 // Thread-safety: none.
 #pragma once
@@ -34,26 +34,26 @@ struct NewMember {
   std::string cluster_id;  // consensus::kClusterIdBytes long; the same for all members, and new
 };
 
-// Replaced by tests. Both must outlive the writer.
+// The environments of the log and of the store, which tests replace. Both must outlive the writer.
 struct MemberDirectoryEnvs {
   consensus::Env* env = consensus::Env::Posix();
-  rocksdb::Env* store_env = nullptr;  // nullptr: this machine's
+  rocksdb::Env* store_env = nullptr;  // nullptr: RocksDB's default
 };
 
 class MemberDirectoryWriter {
  public:
-  // Begins. The tree's records are those of `zxid`, with `digest`; the log begins behind zxid,
-  // whose term is `term`: greater than 0, and the same for all members. Errors: InvalidArgument,
-  // naming it, for an invalid value; FailedPrecondition if a directory contains something that does
-  // not belong into a new one (configuration and myid do), naming both, or if a server runs on it;
-  // those of the disk.
+  // Begins to create the directories. The tree's records are those of `zxid`, with `digest`. The
+  // log begins after zxid, whose term is `term`: greater than 0, and the same for all members.
+  // Errors: InvalidArgument, naming it, for an invalid value; FailedPrecondition if a directory
+  // contains something that does not belong into a new one (configuration and myid do), naming
+  // both, or if a server runs on it; those of the disk.
   static absl::StatusOr<std::unique_ptr<MemberDirectoryWriter>> Create(
       NewMember member, tree::Zxid zxid, uint64_t term, uint64_t digest,
       MemberDirectoryEnvs envs = {});
 
   // Adds the next record, in the order of keys (tree/record.h), beginning with the head, which must
   // have the zxid and digest given to Create. InvalidArgument otherwise. Does not check that all
-  // records together are a tree with that digest: a server does when it loads them.
+  // records together are a tree with that digest: a server checks this when it loads them.
   absl::Status Add(std::string_view key, std::string_view value);
 
   // Turns the directory into one that a server starts from. It is durable when this returns.

@@ -50,7 +50,7 @@ std::unique_ptr<tree::Tree> LoadTree(const std::string& data_dir, uint64_t* dige
   return *std::move(tree);
 }
 
-TEST_CASE("a directory that was made has the tree, and a log that begins behind it") {
+TEST_CASE("a created directory has the tree, and a log that begins after it") {
   TestDirectory directory;
   tree::Server server;
   FillTree(kTestZxid, &server);
@@ -85,32 +85,32 @@ TEST_CASE("a directory that was made has the tree, and a log that begins behind 
   CHECK(incarnation > 1'000'000'000'000);
 }
 
-TEST_CASE("a directory that is not empty is refused, and what makes no sense, too") {
+TEST_CASE("a directory that is not empty is refused, and invalid values are, too") {
   TestDirectory directory;
   tree::Server server;
   FillTree(kTestZxid, &server);
   const NewMember good = TestMember(directory.path());
-  SECTION("something is in it") {
+  SECTION("it contains a file") {
     std::ofstream(directory.path() + "/notes") << "mine";
     const absl::Status status = MakeMember(good, server.tree());
     CHECK(absl::IsFailedPrecondition(status));
     CHECK_THAT(std::string(status.message()),
                Catch::Contains(directory.path()) && Catch::Contains("notes"));
   }
-  SECTION("something is in the data directory, which is not that of the log") {
+  SECTION("the separate data directory contains a file") {
     std::ofstream(directory.path() + "/notes") << "mine";
     NewMember apart = good;
     apart.log_dir = directory.path() + "/log";
     CHECK(absl::IsFailedPrecondition(MakeMember(apart, server.tree())));
     CHECK_FALSE(fs::exists(apart.log_dir));
   }
-  SECTION("its configuration may be") {
+  SECTION("it contains its configuration") {
     std::ofstream(directory.path() + "/zoo.cfg") << "tickTime=2000\n";
     std::ofstream(directory.path() + "/myid") << "1\n";
     CHECK(MakeMember(good, server.tree()).ok());
     CHECK(absl::IsFailedPrecondition(MakeMember(good, server.tree())));
   }
-  SECTION("it is another member's") {
+  SECTION("myid names another member") {
     std::ofstream(directory.path() + "/myid") << "3\n";
     const absl::Status status = MakeMember(good, server.tree());
     CHECK_THAT(std::string(status.message()), Catch::Contains("names member 3, not 1"));
@@ -126,7 +126,7 @@ TEST_CASE("a directory that is not empty is refused, and what makes no sense, to
     CHECK(absl::IsInvalidArgument(MakeMember(bad, server.tree())));
     CHECK(fs::is_empty(directory.path()));
   }
-  SECTION("records that are not those of that tree") {
+  SECTION("the records have another digest") {
     auto writer = MemberDirectoryWriter::Create(good, kTestZxid, 1, server.tree().digest() + 1);
     REQUIRE(writer.ok());
     server.tree().ForEachRecord([&](std::string_view key, std::optional<std::string_view> value) {
@@ -135,7 +135,7 @@ TEST_CASE("a directory that is not empty is refused, and what makes no sense, to
   }
 }
 
-TEST_CASE("wherever its making is interrupted, a server refuses the directory or it is whole") {
+TEST_CASE("wherever the creation is interrupted, a server refuses the directory or it is whole") {
   tree::Server server;
   FillTree(kTestZxid, &server);
   int refused = 0;
@@ -160,7 +160,7 @@ TEST_CASE("wherever its making is interrupted, a server refuses the directory or
       CHECK(env.Exists(directory.path() + "/incarnation"));
       CHECK(env.Exists(directory.path() + "/myid"));
     } else {
-      // The store is created only when the mark is durable.
+      // The store is created only after the mark is durable.
       CHECK_FALSE(fs::exists(rpc::CheckpointDirectory(directory.path())));
     }
     if (done) {
@@ -221,7 +221,7 @@ TEST_CASE("a server refuses a directory whose store is not finished") {
   CHECK(crashes > 5);
 }
 
-TEST_CASE("where data and log are apart, neither is taken for incomplete without the other") {
+TEST_CASE("separate data and log directories are incomplete only if both are marked") {
   TestDirectory directory;
   tree::Server server;
   FillTree(kTestZxid, &server);
@@ -231,14 +231,14 @@ TEST_CASE("where data and log are apart, neither is taken for incomplete without
   fs::create_directories(rpc::CheckpointDirectory(member.data_dir));
   std::ofstream(record) << "of a tree";
   SECTION("neither is marked") { CHECK_FALSE(MakeMember(member, server.tree()).ok()); }
-  SECTION("one of them is") {
+  SECTION("one of them is marked") {
     const std::string& marked = GENERATE_COPY(member.data_dir, member.log_dir);
     fs::create_directories(marked);
     std::ofstream(marked + "/unfinished") << "";
     CHECK_FALSE(MakeMember(member, server.tree()).ok());
   }
   CHECK(fs::exists(record));
-  SECTION("both are") {
+  SECTION("both are marked") {
     fs::create_directories(member.log_dir);
     std::ofstream(member.data_dir + "/unfinished") << "";
     std::ofstream(member.log_dir + "/unfinished") << "";

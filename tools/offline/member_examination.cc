@@ -88,8 +88,8 @@ class Examiner {
     result_.findings.push_back({false, std::move(file), offset, std::string(what), ""});
   }
 
-  // Reports the message of an error without the path before it and the advice behind it, which have
-  // fields of their own.
+  // Reports the message of an error without the path before it and the advice after it, which have
+  // separate fields.
   void ProblemOf(const absl::Status& status, std::string file,
                  std::optional<uint64_t> offset = std::nullopt) {
     std::string_view what = ToStd(status.message());
@@ -114,10 +114,10 @@ class Examiner {
       ProblemOf(identity.status(), In(consensus::kIdentityName));
     } else if (env_.Exists(In(consensus::kHardStateName)) || env_.Exists(In(consensus::kLogName))) {
       Problem(In(consensus::kIdentityName), std::nullopt,
-              "is missing: nothing says whose directory this is");
+              "is missing: it is unknown which member the directory belongs to");
     } else {
       Problem(result_.paths.log_dir, std::nullopt,
-              "holds no log of a member: a server would begin here with nothing",
+              "holds no log of a member: a server would start here as a new member",
               "if dataLogDir is configured, give it with --log-dir");
     }
   }
@@ -136,9 +136,10 @@ class Examiner {
     }
     for (size_t place = 0; place < result_.hard_state->copies.size(); ++place) {
       if (result_.hard_state->copies[place].has_value()) continue;
-      Remark(path, place * consensus::kHardStateCopyBytes,
-             "one of the two copies of term and vote is not whole, as after a crash while it was "
-             "written; the other one is, and counts. The next start writes both");
+      Remark(
+          path, place * consensus::kHardStateCopyBytes,
+          "one of the two copies of term and vote is not whole, as after a crash during a write; "
+          "the other copy is whole, and counts. The next start writes both");
     }
   }
 
@@ -158,11 +159,10 @@ class Examiner {
       Problem(path, std::nullopt, "holds no file of the log: the log is lost");
     }
     if (log.status.ok() && log.log.torn_bytes > 0) {
-      Remark(
-          log.log.segments.back()->path, log.log.segments.back()->end,
-          absl::StrCat("the last ", log.log.torn_bytes,
-                       " bytes are no whole record, as after a crash while they were written; "
-                       "the next start removes them. If the power did not fail, look at the disk"));
+      Remark(log.log.segments.back()->path, log.log.segments.back()->end,
+             absl::StrCat("the last ", log.log.torn_bytes,
+                          " bytes are no whole record, as after a crash during a write; the next "
+                          "start removes them. If the power did not fail, check the disk"));
     }
     for (const std::string& file : log.replaced) {
       Remark(file, std::nullopt, "is replaced by newer files; the next start removes it");
@@ -260,7 +260,7 @@ class Examiner {
 
   // --- All files together ------------------------------------------------------------------------
 
-  // The term of an entry in the log, or of the one right before it.
+  // Returns the term of an entry in the log, or of the entry right before the log.
   std::optional<Term> TermAt(Index index) const {
     const consensus::RecoveredLog& log = result_.log->log;
     if (index < log.base_index || index > log.last_index) return std::nullopt;
@@ -319,7 +319,7 @@ class Examiner {
       Problem(file, std::nullopt,
               absl::StrCat("is of cluster ", Hex(other), ", but ", In(consensus::kIdentityName),
                            " of cluster ", Hex(own)),
-              "put together what belongs together: dataDir and dataLogDir of one member");
+              "use dataDir and dataLogDir of the same member");
     };
     if (result_.checkpoint.has_value() && result_.checkpoint->meta.has_value()) {
       const consensus::SnapshotMeta& meta = *result_.checkpoint->meta;
@@ -336,7 +336,7 @@ class Examiner {
       ForEachEntry(*segment, [&](const consensus::RecordView& entry, uint64_t) {
         if (entry.index != Index{1} || entry.kind != consensus::EntryKind::kNoOp) return;
         compare(std::string(entry.payload), segment->path);
-      }).IgnoreError();  // the file was read without an error before
+      }).IgnoreError();  // this file was read before without an error
     }
   }
 
@@ -346,8 +346,8 @@ class Examiner {
     uint64_t number = 0;
     if (env_.Exists(incarnation_path) &&
         !absl::SimpleAtoi(ReadTextFile(incarnation_path), &number)) {
-      Problem(incarnation_path, std::nullopt, "has to hold one number, and does not",
-              "remove the file: the server goes on by its clock");
+      Problem(incarnation_path, std::nullopt, "must hold one number, and does not",
+              "remove the file: the server then derives a number from its clock");
     }
     const std::string my_id_path = result_.paths.data_dir + "/myid";
     if (!env_.Exists(my_id_path)) return;
@@ -365,7 +365,7 @@ class Examiner {
   bool checkpoint_is_readable_ = true;
 };
 
-// Whether any process holds a lock of the kind that RocksDB takes.
+// Returns whether any process holds a lock of the kind that RocksDB takes.
 bool IsLockedByRecordLock(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;

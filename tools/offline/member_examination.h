@@ -1,5 +1,4 @@
-// Examines everything that a stopped member has on its disk, and reports what is wrong with it;
-// changes nothing.
+// Examines all files of a stopped member, and reports what is wrong with them. Changes nothing.
 //
 // Thread-safety: functions of their arguments.
 #pragma once
@@ -37,8 +36,8 @@ struct MemberPaths {
 };
 
 struct Finding {
-  bool is_problem = false;  // a server does not, or should not, start with it; otherwise a remark
-  std::string file;         // or directory
+  bool is_problem = false;  // a server does not, or should not, start; otherwise a remark
+  std::string file;         // the path of a file or directory
   std::optional<uint64_t> offset;
   std::string what;    // what was found and what it means
   std::string advice;  // empty: the user need not do anything
@@ -52,15 +51,16 @@ struct CheckpointFacts {
   bool whole = false;  // the tree is complete, and its digest is the one in the metadata
 };
 
-// Which part of a member's log is certainly committed, as far as this member alone can tell. A
-// member saves its commit index only from time to time, since nothing depends on it; so it has
-// usually seen more of the entries behind `known` committed and acknowledged. But if it led and was
-// cut off from the others, the last ones may be in no other log, and be replaced.
+// The part of a member's log that is certainly committed, as far as the data of this member alone
+// shows. A member saves its commit index only from time to time, because nothing depends on it. So
+// some of the entries after `known` are usually committed and acknowledged, too. But if the member
+// led and was cut off from the others, the last entries may be in no other log, and be replaced.
 struct CommitFacts {
   consensus::Index known;  // all entries up to this index are committed
   uint64_t open = 0;       // the number of later entries, which only a majority of the voters can
                            // decide
-  // The member is the only voter, according to its own data: all its entries are committed.
+  // Whether the member is the only voter, according to its own data: then all its entries are
+  // committed.
   bool only_voter = false;
 };
 
@@ -72,14 +72,14 @@ struct MemberExamination {
   std::optional<consensus::LogExamination> log;
   std::optional<CheckpointFacts> checkpoint;
   // The log does not hold the entry of the checkpoint. The next start of the server replaces the
-  // log by an empty one that begins behind the checkpoint, so its entries do not count.
+  // log by an empty one that begins after the checkpoint, so its entries do not count.
   bool log_is_replaced = false;
 
   uint64_t problems() const;
 };
 
-// Returns the last entry up to which the log can be read without a gap, also within a damaged file,
-// before the damage. `log.log.last_index` if the log is undamaged.
+// Returns the index of the last entry up to which the log can be read without a gap; in a damaged
+// file that is the entry before the damage. Returns `log.log.last_index` if the log is undamaged.
 consensus::Index LastReadableIndex(const consensus::LogExamination& log);
 
 // Prevents servers from starting on a member's directories while the object lives.
@@ -93,28 +93,29 @@ class MemberLock {
   std::unique_ptr<consensus::DirectoryLock> lock_;
 };
 
-// REQUIRES: a MemberLock is held. Problems with the data are findings, never errors.
+// Examines the member. Problems with the data are findings, never errors. REQUIRES: a MemberLock is
+// held.
 MemberExamination ExamineMember(const MemberPaths& paths, Progress* progress);
 
-// The newest hard state, if it can be read.
+// Returns the newest hard state, if it can be read.
 std::optional<consensus::HardStateFile::Content> NewestHardState(const MemberExamination& member);
 
-// The membership in the newest membership entry of `control_entries`, otherwise that in the
-// checkpoint; nothing if neither has one, as in a cluster whose members never changed and have made
-// no checkpoint yet.
+// Returns the membership in the newest membership entry of `control_entries`, otherwise that in the
+// checkpoint. Returns nothing if neither has one, as in a cluster whose members never changed and
+// have made no checkpoint yet.
 std::optional<consensus::Membership> NewestMembership(
     const std::optional<consensus::SnapshotMeta>& checkpoint,
     const std::vector<consensus::Entry>& control_entries);
 
-// Nothing if there is no log, or a problem was found.
+// Returns what is known to be committed; nothing if there is no log, or a problem was found.
 std::optional<CommitFacts> CommitFactsOf(const MemberExamination& member);
 
-// Calls `entry` with each entry found in the segment, and its offset. Errors: of reading.
+// Calls `entry` with each entry in the segment and its offset. Returns errors of reading.
 absl::Status ForEachEntry(
     const consensus::Segment& segment,
     const std::function<void(const consensus::RecordView& entry, uint64_t offset)>& entry);
 
-// InvalidArgument if a server of this version could not apply the entry.
+// Returns InvalidArgument if a server of this version could not apply the entry.
 absl::Status CheckEntry(const consensus::RecordView& entry);
 
 }  // namespace quorate::tools

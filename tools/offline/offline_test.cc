@@ -38,7 +38,7 @@ using nlohmann::json;
 
 constexpr int64_t kNowMs = 4'000'000'000'000;
 
-// {path: content and time of change} of everything in a directory.
+// Returns the content and the modification time of everything in a directory, by path.
 std::map<std::string, std::string> ContentsOf(const std::string& directory) {
   std::map<std::string, std::string> contents;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -60,7 +60,7 @@ void Damage(const std::string& path, uint64_t offset) {
   REQUIRE(file.good());
 }
 
-// Zeros bytes, as a power failure leaves those that were not written yet.
+// Zeros bytes, as a power failure leaves bytes that were not written yet.
 void Erase(const std::string& path, uint64_t begin, uint64_t end) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(static_cast<std::streamoff>(begin));
@@ -77,7 +77,7 @@ std::string OnlySegment(const std::string& directory) {
   return paths.front();
 }
 
-// A member with a checkpoint of kTestZxid and `entries` entries behind it, each a request of 100
+// A member with a checkpoint at kTestZxid and `entries` entries after it, each a request of 100
 // bytes.
 class Member {
  public:
@@ -97,7 +97,7 @@ class Member {
     }
     REQUIRE(dir->WriteHardState({Term(kTestTerm + 1), consensus::MemberId(1), First()}, First() - 1)
                 .ok());
-    // One by one, so that each record proves that those before it were durable.
+    // Appends one by one, so that each record proves that the records before it were durable.
     for (const Entry& entry : list) {
       REQUIRE(dir->log().Append({&entry, 1}).ok());
       REQUIRE(dir->log().Sync().ok());
@@ -127,7 +127,7 @@ class Member {
   tree::Server server_;
 };
 
-// The only problem that verify finds.
+// Returns the only problem that verify finds.
 json OnlyProblem(const Member& member) {
   json document;
   const absl::Status status = member.Verify(&document);
@@ -143,7 +143,7 @@ json OnlyProblem(const Member& member) {
   return problems[0];
 }
 
-TEST_CASE("verify finds nothing wrong with a whole member, and changes not one byte") {
+TEST_CASE("verify finds no problem with a whole member, and changes no byte") {
   Member member;
   // The ballast file is not examined.
   if (GENERATE(false, true)) REQUIRE(member.Open()->log().MakeBallast().ok());
@@ -168,11 +168,11 @@ TEST_CASE("verify finds nothing wrong with a whole member, and changes not one b
   CHECK(ContentsOf(member.path()) == before);
 }
 
-TEST_CASE("verify says how much a member knows to be committed") {
+TEST_CASE("verify reports which entries a member knows to be committed") {
   const uint64_t first = Member::First().value();
   json document;
   std::ostringstream out;
-  SECTION("of several voters: as much as it has written down") {
+  SECTION("of several voters: up to the saved commit index") {
     Member member;
     REQUIRE(member.Verify(&document).ok());
     CHECK(document["committed"] ==
@@ -181,7 +181,7 @@ TEST_CASE("verify says how much a member knows to be committed") {
     CHECK_THAT(out.str(), Catch::Contains("committed   up to entry " + std::to_string(first) +
                                           " for certain; of the rest, 4, only"));
   }
-  SECTION("of one voter: all") {
+  SECTION("of one voter: all entries") {
     Member member({1});
     REQUIRE(member.Verify(&document).ok());
     CHECK(document["committed"] ==
@@ -189,7 +189,7 @@ TEST_CASE("verify says how much a member knows to be committed") {
     REQUIRE(Verify(member.paths(), /*json=*/false, out).ok());
     CHECK_THAT(out.str(), Catch::Contains("all that is there: no other member votes"));
   }
-  SECTION("of a damaged one: nothing") {
+  SECTION("of a damaged member: none") {
     Member member;
     fs::remove(member.path() + "/hard_state");
     CHECK_FALSE(member.Verify(&document).ok());
@@ -197,7 +197,7 @@ TEST_CASE("verify says how much a member knows to be committed") {
   }
 }
 
-TEST_CASE("what would be repaired at a start is only remarked upon, and stays") {
+TEST_CASE("verify only remarks on what a start repairs, and changes nothing") {
   Member member;
   // Damage to the last record looks like a torn write, because no valid record follows.
   const std::string segment = OnlySegment(member.path());
@@ -223,11 +223,11 @@ TEST_CASE("what would be repaired at a start is only remarked upon, and stays") 
   CHECK(DumpLog(member.paths(), {}, text).ok());
   CHECK_THAT(text.str(), Catch::Contains("-- torn: " + segment));
   CHECK(ContentsOf(member.path()) == before);
-  // A server starts from it.
+  // A server can start from the directory.
   CHECK(member.Open()->log().last_index() == Member::First() + 3);
 }
 
-TEST_CASE("verify tells damage from a torn tail, and says where it is and what is behind it") {
+TEST_CASE("verify distinguishes damage from a torn tail, and reports its place and what follows") {
   Member member;
   const std::string segment = OnlySegment(member.path());
   std::ostringstream dump;
@@ -244,7 +244,7 @@ TEST_CASE("verify tells damage from a torn tail, and says where it is and what i
   CHECK_THAT(problem["what"].get<std::string>(),
              Catch::Contains("record of entry " + std::to_string(Member::First().value() + 2)));
   CHECK_THAT(problem["advice"].get<std::string>(), Catch::Contains("quorate rebuild"));
-  // The entries before the damage, in the same file, are still found.
+  // The entries before the damage in the same file are still found.
   json document;
   CHECK(absl::IsDataLoss(member.Verify(&document)));
   CHECK(document["log"]["last_readable_index"] == Member::First().value() + 1);
@@ -253,7 +253,7 @@ TEST_CASE("verify tells damage from a torn tail, and says where it is and what i
   CHECK_THAT(facts.str(),
              Catch::Contains("entries " + std::to_string(Member::First().value()) + " to " +
                              std::to_string(Member::First().value() + 1) + ", in 1 file; damaged"));
-  // A server reports the same.
+  // A server reports the same damage.
   auto dir =
       DataDir::Open(consensus::Env::Posix(), member.path(), consensus::MemberId(1), {65536}, 1);
   CHECK(absl::IsDataLoss(dir.status()));
@@ -265,7 +265,7 @@ TEST_CASE("verify tells damage from a torn tail, and says where it is and what i
                              Catch::Contains("-- damage: " + segment));
 }
 
-TEST_CASE("verify explains each other thing that keeps a server from starting") {
+TEST_CASE("verify reports every other problem that keeps a server from starting") {
   Member member;
   SECTION("the identity is damaged") {
     Damage(member.path() + "/identity", 12);
@@ -320,11 +320,11 @@ TEST_CASE("verify explains each other thing that keeps a server from starting") 
     std::ofstream(member.path() + "/myid") << "2\n";
     CHECK(OnlyProblem(member)["file"] == member.path() + "/myid");
   }
-  SECTION("it was not finished") {
+  SECTION("it is marked as incomplete") {
     std::ofstream(member.path() + "/unfinished") << "";
     CHECK(OnlyProblem(member)["file"] == member.path() + "/unfinished");
   }
-  SECTION("an entry that nobody can apply") {
+  SECTION("no server can apply an entry") {
     {
       auto dir = member.Open();
       const Entry entry{Member::First() + 5, Term(kTestTerm + 1), EntryKind::kCommand,
@@ -375,7 +375,7 @@ TEST_CASE("a stopped member's tree is its checkpoint with all of its log applied
   CHECK(of_alone->commit.open == 0);
 }
 
-TEST_CASE("a member's tree is not loaded from what is damaged, empty or in use") {
+TEST_CASE("a tree is not loaded from a directory that is damaged, empty or in use") {
   const Member member;
   const auto segment = OnlySegment(member.path());
   {
@@ -403,7 +403,7 @@ TEST_CASE("a member's tree is not loaded from what is damaged, empty or in use")
   CHECK(absl::IsNotFound(LoadMember(MemberPaths::Of(empty.path() + "/none", "")).status()));
 }
 
-TEST_CASE("the directory of a running member is refused by all of them") {
+TEST_CASE("all tools refuse the directory of a running member") {
   Member member;
   auto running = member.Open();
   json document;
@@ -422,7 +422,7 @@ TEST_CASE("the directory of a running member is refused by all of them") {
   CHECK(fs::exists(member.path() + "/identity"));
 }
 
-TEST_CASE("a line of the log says who did what, and is safe to look at") {
+TEST_CASE("a line of a log dump names session and operation, and is safe for a terminal") {
   Member member;
   std::ostringstream out;
   LogDumpOptions options;
@@ -436,7 +436,7 @@ TEST_CASE("a line of the log says who did what, and is safe to look at") {
   CHECK_THAT(out.str(), !Catch::Contains("\x1b"));
 }
 
-TEST_CASE("a dump of a tree shows znodes with all there is to them") {
+TEST_CASE("a dump of a tree shows all fields of znodes, and no secrets") {
   Member member;
   std::ostringstream out;
   SnapshotDumpOptions options;
@@ -454,7 +454,7 @@ TEST_CASE("a dump of a tree shows znodes with all there is to them") {
   CHECK(nodes["/app/bytes"]["data_hex"] == "1b00ff");
   CHECK(nodes["/app/ephemeral"]["ephemeral_owner"] == "0x100000000000001");
   CHECK(nodes["/app/closed"]["acl"][0]["permissions"] == "r");
-  // No secrets are shown.
+  // The dump shows no passwords of sessions.
   CHECK_THAT(out.str(), !Catch::Contains(std::string(tree::kPassword)));
 
   std::ostringstream part;
@@ -467,7 +467,7 @@ TEST_CASE("a dump of a tree shows znodes with all there is to them") {
   CHECK(absl::IsNotFound(DumpSnapshot(member.path(), options, part)));
 }
 
-TEST_CASE("trees are compared to the last field, with a backup too") {
+TEST_CASE("a diff compares all fields of two trees, or of a tree and a backup") {
   Member member;
   const std::string backup =
       member.path() + "/../backup-" + fs::path(member.path()).filename().string();
@@ -528,13 +528,13 @@ RebuildOptions Confirmed() {
   return options;
 }
 
-TEST_CASE("rebuild puts a member's data aside, and it begins with nothing") {
+TEST_CASE("rebuild moves a member's data aside, and the member starts as a new one") {
   Member member;
   std::ofstream(member.path() + "/zoo.cfg") << "tickTime=2000\n";
   REQUIRE(rpc::WriteDivergenceMarker(consensus::Env::Posix(), member.path(), {5, 6, 7}).ok());
   std::ostringstream out;
   RebuildOptions options = Confirmed();
-  SECTION("only if that is wanted") {
+  SECTION("only after confirmation") {
     const auto before = ContentsOf(member.path() + "/log");
     options.confirm = [] { return false; };
     CHECK(absl::IsCancelled(Rebuild(member.paths(), options, out)));
@@ -562,30 +562,30 @@ TEST_CASE("rebuild puts a member's data aside, and it begins with nothing") {
   CHECK((*dir)->cluster_id().empty());
 }
 
-TEST_CASE("what a rebuild must not do, it refuses") {
+TEST_CASE("rebuild refuses the only voter, and a directory without data") {
   std::ostringstream out;
-  SECTION("the only voter has nobody to be filled by") {
+  SECTION("the only voter") {
     Member alone({1});
     const absl::Status status = Rebuild(alone.paths(), Confirmed(), out);
     CHECK(absl::IsFailedPrecondition(status));
     CHECK_THAT(std::string(status.message()), Catch::Contains("only voter"));
     CHECK(fs::exists(alone.path() + "/identity"));
   }
-  SECTION("nothing is there") {
+  SECTION("a directory without data") {
     TestDirectory empty;
     CHECK(absl::IsNotFound(Rebuild(MemberPaths::Of(empty.path(), ""), Confirmed(), out)));
     CHECK(absl::IsNotFound(Rebuild(MemberPaths::Of(empty.path() + "/no", ""), Confirmed(), out)));
   }
 }
 
-TEST_CASE("a member whose clock was ahead once can be rebuilt") {
+TEST_CASE("a member whose incarnation is ahead of the clock can be rebuilt") {
   Member member;
   REQUIRE(rpc::SaveIncarnation(consensus::Env::Posix(), member.path(), kNowMs + 1).ok());
   std::ostringstream out;
   CHECK(Rebuild(member.paths(), Confirmed(), out).ok());
 }
 
-TEST_CASE("whenever a rebuild is interrupted, the rest is refused, and a second one ends it") {
+TEST_CASE("a server refuses an interrupted rebuild, and a second rebuild completes it") {
   // The order in which the files are moved.
   const std::vector<std::string> names = {"identity", "checkpoints", "hard_state", "log",
                                           "incarnation"};
@@ -606,7 +606,7 @@ TEST_CASE("whenever a rebuild is interrupted, the rest is refused, and a second 
   }
 }
 
-TEST_CASE("an observer of the only voter is rebuilt, also once it was interrupted") {
+TEST_CASE("an observer of the only voter is rebuilt, even after an interrupted rebuild") {
   const std::vector<std::string> names = {"identity", "checkpoints", "hard_state", "log"};
   const bool is_observer = GENERATE(true, false);
   for (size_t moved = 0; moved < names.size(); ++moved) {
@@ -634,7 +634,7 @@ TEST_CASE("an observer of the only voter is rebuilt, also once it was interrupte
   }
 }
 
-TEST_CASE("a rebuild takes the checkpoints before the log that would start again without them") {
+TEST_CASE("a rebuild moves the checkpoints before the log") {
   const std::vector<std::string> names = {"identity", "checkpoints", "hard_state", "log",
                                           "incarnation"};
   Member member;
@@ -654,7 +654,7 @@ TEST_CASE("a rebuild takes the checkpoints before the log that would start again
   fs::remove_all(data_dir);
 }
 
-TEST_CASE("bytes of clients do nothing to a terminal") {
+TEST_CASE("bytes of clients are escaped for a terminal") {
   CHECK(Escape("plain \xC3\xA4\n\\") == "plain \xC3\xA4\\n\\\\");
   CHECK(Escape("\x1b[31m") == "\\x1b[31m");
   CHECK(Escape("\xC2\x9B") == "\\xc2\\x9b");           // one character that begins a sequence

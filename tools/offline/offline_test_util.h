@@ -58,7 +58,7 @@ inline NewMember TestMember(std::string directory, uint64_t member = 1,
   return result;
 }
 
-// Makes a member's directory with the records of `tree`.
+// Creates a member's directory with the records of `tree`.
 inline absl::Status MakeMember(NewMember member, const tree::Tree& tree,
                                MemberDirectoryEnvs envs = {}) {
   auto writer = MemberDirectoryWriter::Create(std::move(member), tree.last_zxid(), kTestTerm,

@@ -27,9 +27,9 @@ namespace fs = std::filesystem;
 using consensus::Env;
 using consensus::MemberId;
 
-// Moved first; then the checkpoints follow, then the rest: a server refuses a log directory that
-// holds any of the rest without an identity, so it never takes an old checkpoint for that of a new
-// member.
+// The identity files are moved first, then the checkpoints, then the rest. A server refuses a log
+// directory that holds any of the rest without an identity, so it never takes an old checkpoint for
+// that of a new member.
 constexpr std::string_view kIdentities[] = {consensus::kIdentityName,
                                             consensus::kIdentityTemporaryName};
 constexpr std::string_view kRestOfLogDir[] = {
@@ -113,7 +113,7 @@ class Rebuilder {
     }
   }
 
-  // The newest readable membership, if there is one.
+  // Returns the newest readable membership, if there is one.
   std::optional<consensus::Membership> FindMembership() {
     std::optional<consensus::SnapshotMeta> checkpoint;
     auto view = tree::RocksRecordStore::Look(rpc::CheckpointDirectory(paths_.data_dir), {});
@@ -130,8 +130,8 @@ class Rebuilder {
     return NewestMembership(checkpoint, control_entries);
   }
 
-  // The member that owns the data, if its identity can be read; an interrupted rebuild has already
-  // moved the identity aside.
+  // Returns the member that owns the data, if its identity can be read. An interrupted rebuild has
+  // already moved the identity aside.
   std::optional<MemberId> FindMember() {
     std::vector<std::string> asides;
     if (!env_.Exists(paths_.In(std::string(consensus::kIdentityName)))) {
@@ -140,7 +140,7 @@ class Rebuilder {
     std::erase_if(
         asides, [](const std::string& name) { return !name.starts_with(consensus::kAsidePrefix); });
     std::vector<std::string> places{paths_.log_dir};
-    // The newest one first.
+    // Searches the newest directory first.
     for (auto name = asides.rbegin(); name != asides.rend(); ++name)
       places.push_back(paths_.In(*name));
     for (const std::string& place : places) {
@@ -159,28 +159,30 @@ class Rebuilder {
     if (own.has_value() && *own != membership_->voters.front()) return absl::OkStatus();
     return absl::FailedPreconditionError(
         absl::StrCat(paths_.data_dir,
-                     ": this is the only voter of its cluster: nobody could fill it again, and it "
-                     "would begin with an empty tree. Restore it from a backup"));
+                     ": this is the only voter of its cluster: no other member has the data, and "
+                     "this one would start with an empty tree. Restore it from a backup"));
   }
 
   void Announce() {
-    out_ << "This puts the data of this member aside; nothing is read from it any more:\n";
+    out_ << "This moves the data of this member aside, where no server reads it:\n";
     for (const Move& move : moves_) {
       out_ << "    " << Escape(move.from) << "\n        to " << Escape(move.to) << "\n";
     }
-    if (options_.remove) out_ << "and deletes it then (--delete).\n";
-    out_ << "myid and the configuration stay. When the server is started, it begins with nothing "
-            "and receives\neverything from the others. It counts in a majority again once every "
-            "other voter has answered it\nand it has caught up.\n\n"
-            "CHECK FIRST that a majority of the voters runs without this one, and has a leader "
-            "(srvr says\n\"Mode: leader\" at one of them): what only this member has is lost to "
-            "the cluster.";
+    if (options_.remove) out_ << "and then deletes it (--delete).\n";
+    out_
+        << "myid and the configuration stay. When the server is started, it has no data and "
+           "receives "
+           "all data\nfrom the other members. It counts in a majority again once every other voter "
+           "has answered it and\nit has caught up.\n\n"
+           "CHECK FIRST that a majority of the voters runs without this one, and has a leader "
+           "(srvr says\n\"Mode: leader\" at one of them): what only this member has is lost to "
+           "the cluster.";
     if (membership_.has_value()) {
       out_ << " As far as can\nbe seen from here the voters are";
       for (MemberId voter : membership_->voters) out_ << " " << voter.value();
       out_ << ".";
     } else {
-      out_ << "\nWho they are cannot be seen from here: if this is the only server, say no.";
+      out_ << "\nThe voters cannot be seen from here: if this is the only server, answer no.";
     }
     out_ << " Rebuild one member at a time.\n";
   }
@@ -193,7 +195,7 @@ class Rebuilder {
       std::error_code error;
       fs::rename(move.from, move.to, error);
       if (error) return MoveError(move, error);
-      // The order must also hold on the disk.
+      // Syncs the directories, so that the order of the moves also holds on the disk.
       for (const std::string& path : {move.to, move.from}) {
         if (absl::Status s = env_.SyncDirectory(fs::path(path).parent_path()); !s.ok()) return s;
       }
@@ -207,8 +209,8 @@ class Rebuilder {
       fs::remove_all(aside, error);
       if (error) {
         return absl::InternalError(absl::StrCat(
-            aside,
-            ": the member can be started, but not all of this can be deleted: ", error.message()));
+            aside, ": the member can be started, but this directory cannot be deleted: ",
+            error.message()));
       }
     }
     return absl::OkStatus();

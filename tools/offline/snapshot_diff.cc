@@ -18,7 +18,7 @@ using nlohmann::ordered_json;
 // One fact of a record: its name and its printed value.
 using Fact = std::pair<std::string, std::string>;
 
-// A record in the form in which it is compared.
+// A record in the form that is compared.
 struct Subject {
   std::string kind;  // "head", "session" or "znode"
   std::string name;  // the session's id or the znode's path
@@ -95,7 +95,7 @@ class Side {
 
   bool at_end() const { return at_end_; }
   std::string_view key() const { return records_.key(); }
-  // Compares path and record.
+  // Returns whether paths and records are equal.
   bool SameAs(const Side& other) const {
     return records_.value() == other.records_.value() && path_ == other.path_;
   }

@@ -12,10 +12,10 @@
 
 namespace quorate::tools {
 
-// Writes each difference of the trees in `a` and `b` to `out`, and returns how many there are: in
-// zxid and digest, the members' entries in the dedup table, sessions and znodes. `a` and `b` are
-// paths as for TreeRecords::Open. Both are read once, side by side: memory does not grow with the
-// trees. Errors: as TreeRecords::Open.
+// Writes each difference of the trees in `a` and `b` to `out`, and returns the number of
+// differences. Compares zxid and digest, the members' entries in the dedup table, sessions and
+// znodes. `a` and `b` are paths as for TreeRecords::Open. Both are read once, side by side: memory
+// does not grow with the trees. Errors are those of TreeRecords::Open.
 absl::StatusOr<uint64_t> DiffSnapshots(const std::string& a, const std::string& b, bool json,
                                        std::ostream& out);
 

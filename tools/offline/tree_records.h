@@ -1,4 +1,4 @@
-// The records of a tree, in order, and the paths of its znodes.
+// Reads the records of a tree in order, and determines the paths of its znodes.
 //
 // Thread-safety: none.
 #pragma once
@@ -26,7 +26,7 @@ namespace quorate::tools {
 // keys. Memory: about a MiB.
 class TreeRecords {
  public:
-  // What the log or the backup's header says about the tree.
+  // The facts about the tree from the log, or from the backup's header.
   struct Source {
     std::string cluster_id;
     uint64_t term = 0;
@@ -34,7 +34,7 @@ class TreeRecords {
     std::vector<uint64_t> observers;
   };
 
-  // `path` is a member's dataDir or a backup file. NotFound if it does not exist,
+  // Opens `path`, a member's dataDir or a backup file. NotFound if it does not exist,
   // FailedPrecondition if there is no checkpoint in the directory or a server runs on it,
   // InvalidArgument if the file is not a backup, DataLoss if it is damaged.
   static absl::StatusOr<TreeRecords> Open(const std::string& path);
@@ -58,7 +58,7 @@ class TreeRecords {
   std::unique_ptr<tree::RecordStore::View> view_;
 
   std::optional<MemberLock> lock_;                            // of the directory of view_
-  std::vector<std::pair<std::string, std::string>> records_;  // that were read ahead
+  std::vector<std::pair<std::string, std::string>> records_;  // records that were read ahead
   size_t at_ = 0;
   bool more_ = true;
 };
@@ -67,7 +67,7 @@ class TreeRecords {
 // paths of znodes whose children are not all added yet.
 class NodePaths {
  public:
-  // Returns the path of a node, and remembers it for its children. DataLoss if its parent was not
+  // Returns the path of a znode, and stores it for its children. DataLoss if its parent was not
   // added before it.
   absl::StatusOr<std::string> Add(const tree::NodeRecord& node);
 
@@ -79,14 +79,14 @@ class NodePaths {
   std::map<tree::NodeKey, Parent> parents_;
 };
 
-// The number of creations and deletions of children, as in a Stat.
+// Returns the number of creations and deletions of children, as in a Stat.
 int32_t ChildVersion(const tree::NodeRecord& node);
 
-// A permission's bits as zkCli prints them: "rwcda".
+// Returns permissions as zkCli prints them: "rwcda".
 std::string PermissionText(int32_t permissions);
-// "world:anyone:rwcda, ..."; escaped.
+// Returns the list as escaped text: "world:anyone:rwcda, ...".
 std::string AclText(const std::vector<tree::Acl>& acl);
-// The access control list of a node; a record has none if the list is the open one.
+// Returns the access control list of a znode. A record without a list has the open one.
 std::vector<tree::Acl> AclOf(const tree::NodeRecord& node);
 
 }  // namespace quorate::tools

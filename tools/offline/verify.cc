@@ -192,7 +192,7 @@ absl::Status VerifyBackup(const std::string& path, bool json, std::ostream& out)
                  2, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace)
           << "\n";
     }
-    // A file that is not a backup is not a usage error.
+    // A file that is not a backup is reported as a failure, not as bad usage.
     const bool is_none = absl::IsInvalidArgument(backup.status());
     return is_none ? absl::FailedPreconditionError(why) : backup.status();
   }

@@ -1,4 +1,4 @@
-// quorate verify: checks whether the data on a stopped member's disk are undamaged.
+// quorate verify: checks whether the data on a stopped member's disk is undamaged.
 //
 // Thread-safety: a function of its arguments.
 #pragma once
@@ -11,13 +11,13 @@
 
 namespace quorate::tools {
 
-// Writes what was found, and what is wrong with it, to `out`: for people, or as one JSON document.
-// DataLoss if something is wrong; FailedPrecondition if a server runs there, NotFound if there is
-// no such directory. Changes nothing in the directories.
+// Writes the facts about the member's data, and its problems, to `out`: for people, or as one JSON
+// document. DataLoss if something is wrong; FailedPrecondition if a server runs there, NotFound if
+// there is no such directory. Changes nothing in the directories.
 absl::Status Verify(const MemberPaths& paths, bool json, std::ostream& out);
 
-// The same for a backup file, which is read to its end: checks its checksums, that its records form
-// a complete tree, and that the digest of that tree is right. DataLoss if the file is damaged,
+// Does the same for a backup file, and reads it to its end: checks its checksums, that its records
+// form a complete tree, and that the digest of that tree is right. DataLoss if the file is damaged,
 // FailedPrecondition if it is not a backup, NotFound if it does not exist. Needs memory for the
 // tree.
 absl::Status VerifyBackup(const std::string& path, bool json, std::ostream& out);
