@@ -1,4 +1,4 @@
-// Commands on rights and identities: getAcl, setAcl, addauth, whoami.
+// The commands on access control and identities: getAcl, setAcl, addauth, whoami.
 
 #include <cstdint>
 #include <deque>
@@ -24,7 +24,7 @@ absl::Status GetAcl(Invocation& invocation) {
   return absl::OkStatus();
 }
 
-// Sets the lists of many znodes at a time, and continues after a failure.
+// Sets the lists of many znodes, with several requests outstanding, and continues after a failure.
 class AclSetter {
  public:
   AclSetter(Invocation& invocation, std::vector<Acl> acl, std::optional<int32_t> version)
@@ -34,7 +34,7 @@ class AclSetter {
     if (pending_.size() == kAhead) FinishOne();
     pending_.push_back({path, invocation_.client().AsyncSetAcl(path, acl_, {.version = version_})});
   }
-  // Waits for all requests; returns the first failure.
+  // Waits for all requests. Returns the first failure.
   absl::Status Finish() {
     while (!pending_.empty()) FinishOne();
     invocation_.json()["changed"] = changed_;
@@ -95,8 +95,8 @@ absl::Status AddAuth(Invocation& invocation) {
   const absl::Status status = invocation.client().AddCredential(credential);
   if (ErrorOf(status) == ErrorCode::kAuthFailed) {
     return absl::UnauthenticatedError(
-        absl::StrCat("addauth: the servers do not take credentials of scheme \"", credential.scheme,
-                     "\" (or have 128 of this session); they know digest"));
+        absl::StrCat("addauth: the servers do not accept credentials of scheme \"",
+                     credential.scheme, "\" (or have 128 of this session); they accept digest"));
   }
   if (status.ok()) invocation.shell().AddCredential(credential);
   return status;
@@ -123,25 +123,26 @@ std::vector<Command> AclCommands() {
        .arguments = "path",
        .arguments_min = 1,
        .arguments_max = 1,
-       .summary = "Prints who may do what with a znode",
+       .summary = "Prints the access control list of a znode",
        .details = "",
        .example = "getAcl /app",
        .run = GetAcl},
       {.name = "setAcl",
        .options = {{'s', "", "print the metadata of the znode afterwards"},
                    {'v', "version", "only if this is the version of its list (aclVersion)"},
-                   {'R', "", "of everything below it, too"}},
+                   {'R', "", "also set the lists of all znodes below it"}},
        .arguments = "path acl",
        .arguments_min = 2,
        .arguments_max = 2,
        .summary = "Replaces the access control list of a znode",
-       .details = "A list is scheme:id:permissions[,scheme:id:permissions...]. Permissions are\n"
-                  "letters: c create, d delete (children), r read, w write, a admin (setAcl).\n"
-                  "    world:anyone:r           everybody\n"
-                  "    auth::cdrwa              all identities of this session (whoami)\n"
-                  "    digest:alice:HASH:rw     who knows alice's password; HASH is the base64 of\n"
-                  "                             the SHA-1 of alice:PASSWORD\n"
-                  "    ip:10.0.0.0/8:r          clients at these addresses",
+       .details =
+           "A list is scheme:id:permissions[,scheme:id:permissions...]. Permissions are\n"
+           "letters: c create, d delete (children), r read, w write, a admin (setAcl).\n"
+           "    world:anyone:r           all clients\n"
+           "    auth::cdrwa              all identities of this session (whoami)\n"
+           "    digest:alice:HASH:rw     clients with alice's password; HASH is the base64 of\n"
+           "                             the SHA-1 of alice:PASSWORD\n"
+           "    ip:10.0.0.0/8:r          clients at these addresses",
        .example = "addauth digest alice:secret\nsetAcl /app auth::cdrwa,world:anyone:r",
        .run = SetAcl},
       {.name = "addauth",
@@ -149,8 +150,8 @@ std::vector<Command> AclCommands() {
        .arguments = "scheme auth",
        .arguments_min = 1,
        .arguments_max = 2,
-       .summary = "Proves an identity, for the rest of the shell",
-       .details = "The line is kept out of the file of the history.",
+       .summary = "Adds an identity to this shell, by proving it",
+       .details = "The line is not saved in the history file.",
        .example = "addauth digest alice:secret",
        .takes_path = false,
        .run = AddAuth},

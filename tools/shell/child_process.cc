@@ -21,7 +21,7 @@ namespace {
 constexpr std::array<int, 8> kWatched = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                          SIGUSR1, SIGUSR2, SIGCHLD, SIGWINCH};
 
-// The parent may have set a signal to be ignored (nohup; `&` in a script).
+// Returns whether the signal is ignored, as the parent may have set it (nohup; `&` in a script).
 bool IsIgnored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -36,7 +36,7 @@ sigset_t WatchedSet() {
   return set;
 }
 
-// Runs in the child, between fork and exec: only async-signal-safe calls.
+// Runs in the child, between fork and exec. Makes only async-signal-safe calls.
 [[noreturn]] void BecomeProgram(char* const* arguments, char** environment, int error_file,
                                 bool takes_terminal, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -154,7 +154,7 @@ void ChildProcess::TakeTerminalBack() {
 
 void ChildProcess::Signal(int signal) const {
   if (pid_ == 0) return;
-  // A stopped program would not handle the signal.
+  // Continues the group, because a stopped program would not handle the signal.
   kill(-pid_, signal);
   if (signal == SIGTERM || signal == SIGHUP) kill(-pid_, SIGCONT);
 }
@@ -167,8 +167,8 @@ std::optional<int> ChildProcess::Poll() {
       stopped.si_pid != 0) {
     kill(-pid_, SIGCONT);
   }
-  // The zombie is kept for a moment, so that its number, which is also that of the group, is not
-  // reused yet.
+  // Keeps the zombie for now, so that its number, which is also that of the group, is not reused
+  // yet.
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       info.si_pid == 0) {

@@ -100,7 +100,7 @@ absl::StatusOr<Invocation> Invocation::Parse(const Command& command, Shell& shel
     return BadUsage(command, "too few arguments");
   }
   if (invocation.arguments_.size() > command.arguments_max) {
-    return BadUsage(command, "too many arguments; text with spaces belongs between quotes");
+    return BadUsage(command, "too many arguments; text with spaces must be in quotes");
   }
   if (command.takes_path && !invocation.arguments_.empty()) {
     invocation.path_ = invocation.arguments_[0];
@@ -134,7 +134,7 @@ absl::StatusOr<std::optional<int32_t>> Invocation::Version() const {
   // ZooKeeper's clients use -1 for any version.
   if (!number->has_value() || **number == -1) return std::optional<int32_t>();
   if (**number < 0 || **number > std::numeric_limits<int32_t>::max()) {
-    return BadUsage(*command_, absl::StrCat("-v: ", **number, " is no version"));
+    return BadUsage(*command_, absl::StrCat("-v: ", **number, " is not a version"));
   }
   return std::optional<int32_t>(static_cast<int32_t>(**number));
 }

@@ -1,6 +1,6 @@
 // The commands of the shell: their arguments, their help, and the functions that run them.
 //
-// Thread-safety: none inside; the shell's thread runs one command at a time.
+// Thread-safety: none; the shell's thread runs one command at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Invocation;
 
 struct Option {
   char letter;
-  // The name of the option's value; empty if it takes none.
+  // The name of the option's value; empty if the option takes no value.
   std::string value;
   std::string help;
   // A second name, behind two dashes; may be empty.
@@ -31,7 +31,7 @@ struct Option {
 struct Command {
   std::string name;
   std::vector<Option> options;
-  // "path [data] [acl]".
+  // The arguments in a usage line, such as "path [data] [acl]".
   std::string arguments;
   size_t arguments_min = 0;
   size_t arguments_max = 0;
@@ -50,41 +50,42 @@ struct Command {
   absl::Status (*run)(Invocation& invocation) = nullptr;
 };
 
-// "ls [-s] [-w] path".
+// Returns the usage line of a command, such as "ls [-s] [-w] path".
 std::string UsageOf(const Command& command);
-// All that `help NAME` prints, with a newline at the end.
+// Returns the text that `help NAME` prints, with a newline at the end.
 std::string HelpOf(const Command& command);
 
-// A command with the words that were typed behind it.
+// A command with the words that were typed after it.
 class Invocation {
  public:
-  // INVALID_ARGUMENT says what is wrong with `words` and how the command is used.
+  // Parses the words after the command's name. The message of INVALID_ARGUMENT says what is wrong
+  // with `words`, and how the command is used.
   static absl::StatusOr<Invocation> Parse(const Command& command, Shell& shell,
                                           const std::vector<std::string>& words);
 
   Shell& shell() const { return *shell_; }
-  // REQUIRES: the command is not local.
+  // Returns the shell's client. REQUIRES: the command is not local.
   Client& client() const;
   const Command& command() const { return *command_; }
 
   const std::vector<std::string>& arguments() const { return arguments_; }
-  // The first argument, without a slash at its end.
+  // Returns the first argument, without a slash at its end.
   const std::string& path() const { return path_; }
-  // The argument at that index; nothing if it was not given.
+  // Returns the argument at that index; nothing if it was not given.
   std::optional<std::string> argument(size_t index) const;
 
   bool Has(char letter) const { return options_.count(letter) != 0; }
-  // REQUIRES: Has(letter).
+  // Returns the value of an option. REQUIRES: Has(letter).
   const std::string& Value(char letter) const { return options_.at(letter); }
-  // The value of an option that takes a number; nothing if it was not given. INVALID_ARGUMENT names
-  // the option.
+  // Returns the value of an option that takes a number; nothing if the option was not given. The
+  // message of INVALID_ARGUMENT names the option.
   absl::StatusOr<std::optional<int64_t>> Number(char letter) const;
-  // The value of -v.
+  // Returns the version that -v gives; nothing if -v was not given, or is -1.
   absl::StatusOr<std::optional<int32_t>> Version() const;
 
-  // Prints a line for people, at once; does nothing if the shell prints JSON.
+  // Prints a line at once, unless the shell prints JSON.
   void Line(const std::string& line) const;
-  // The document that is printed for programs when the command is done.
+  // Returns the JSON document that is printed when the command is done, if the shell prints JSON.
   nlohmann::ordered_json& json() { return json_; }
 
  private:
@@ -98,14 +99,14 @@ class Invocation {
   nlohmann::ordered_json json_;
 };
 
-// All commands, in the order in which help lists them.
+// Returns all commands, in the order in which help lists them.
 const std::vector<Command>& Commands();
-// Nullptr if there is no command of that name.
+// Returns the command of that name, or nullptr.
 const Command* FindCommand(const std::string& name);
-// The names of commands that the user may have meant by `name`.
+// Returns the names of commands that the user may have meant by `name`.
 std::vector<std::string> SimilarCommands(const std::string& name);
 
-// The commands of each file.
+// Return the commands of one source file each.
 std::vector<Command> NodeCommands();
 std::vector<Command> SubtreeCommands();
 std::vector<Command> AclCommands();

@@ -8,10 +8,11 @@
 namespace quorate::tools::shell {
 namespace {
 
-// The longest time for a completion.
+// The time limit of a completion.
 constexpr int kDeadlineMs = 2000;
 
-// The offset of the last word: behind the last space that has no backslash before it.
+// Returns the offset of the last word, which follows the last space that has no backslash before
+// it.
 size_t LastWordBegin(const std::string& line) {
   size_t begin = 0;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -53,7 +54,7 @@ void AddPaths(Shell& shell, const std::string& typed, Completion* completion) {
   if (stat.ok() && stat->has_value() && (*stat)->children != 0) completion->suffix = '/';
 }
 
-// The index of the argument that is typed behind `words`, from 0, not counting options.
+// Returns the index of the argument that is typed after `words`, from 0, not counting options.
 size_t ArgumentIndex(const Command& command, const std::vector<std::string>& words) {
   size_t index = 0;
   for (size_t i = 1; i < words.size(); ++i) {

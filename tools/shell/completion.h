@@ -1,6 +1,6 @@
-// What Tab completes: commands, their options, and paths of znodes.
+// Completion by Tab of commands, their options, and paths of znodes.
 //
-// Thread-safety: as the shell.
+// Thread-safety: that of the shell.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,22 @@
 namespace quorate::tools::shell {
 
 struct Candidate {
-  // Replaces the typed word, with a backslash before each space, quote or backslash.
+  // The text that replaces the typed word, with a backslash before each space, quote or backslash.
   std::string word;
-  // Shown in a list of candidates.
+  // The text in a list of candidates.
   std::string label;
 };
 
 struct Completion {
   // The offset of the word that is being typed.
   size_t word_begin = 0;
-  // In order.
+  // The candidates, sorted.
   std::vector<Candidate> candidates;
-  // Appended if there is only one candidate.
+  // The character that is appended if there is only one candidate.
   char suffix = ' ';
 };
 
-// The candidates for the last word of the line, which is typed up to its end.
+// Returns the candidates for the last word of the line, which is typed up to its end.
 Completion Complete(Shell& shell, const std::string& line);
 
 }  // namespace quorate::tools::shell

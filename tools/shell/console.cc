@@ -60,7 +60,7 @@ void Console::Write(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    // The reader has gone: the rest is lost, as with SIGPIPE.
+    // The reader has closed the file: the rest is lost, as with SIGPIPE.
     if (written < 0) return;
     text.remove_prefix(static_cast<size_t>(written));
   }

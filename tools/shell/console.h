@@ -1,4 +1,4 @@
-// The shell's output: answers, errors, and events, which may come at any time.
+// The shell's output: answers, errors, and events, which may be printed at any time.
 //
 // Thread-safety: all functions may be called from any thread, except TakeWaiting.
 #pragma once
@@ -27,7 +27,7 @@ class Console {
   void PrintEvent(std::string_view text);
 
   void SetEditing(bool is_editing);
-  // The events that came while a line was being typed.
+  // Returns and clears the events that came while a line was being typed.
   std::string TakeWaiting();
   int waiting_file() const { return waiting_file_; }
 

@@ -16,15 +16,15 @@
 namespace quorate::tools::shell {
 namespace {
 
-// How long to wait for members when a turn ends: the end of the session does what is left undone
-// then.
+// How long to wait for members when a turn ends. Whatever is not done by then is done by the end of
+// the session.
 constexpr int kReleaseMs = 3'000;
 // The timeout of one attempt to connect, during which signals have to wait.
 constexpr int kConnectMs = 2'000;
 
 using std::chrono::milliseconds;
 
-// The name by which others know this process.
+// Returns the name of this process for other candidates.
 std::string OwnId() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) return absl::StrCat("process ", getpid());
@@ -36,7 +36,7 @@ std::string OwnId() {
 Guard::Guard(GuardOptions options) : options_(std::move(options)) {}
 
 Guard::~Guard() {
-  child_.reset();  // the command has ended before others can have the turn
+  child_.reset();  // ends the command before others can have the turn
   GiveUp();
 }
 
@@ -162,7 +162,7 @@ void Guard::OnLost(const absl::Status& reason) {
   if (child_.has_value()) {
     Terminate(absl::StrCat("lost ", options_.path, ": ", std::string(reason.message())));
   } else if (!options_.repeats || ErrorOf(reason) != ErrorCode::kSessionExpired) {
-    // Only if the session itself has ended would another session help.
+    // A new session helps only if the session itself has ended.
     outcome_ = reason.ok() ? absl::AbortedError("the election has ended") : reason;
   }
 }
@@ -177,7 +177,7 @@ void Guard::OnSignal(int signal) {
     const bool has_terminal = child_->has_terminal();
     const std::optional<int> status = child_->Poll();
     if (!status.has_value()) return;
-    // Ctrl-C was sent to the command only.
+    // The terminal sent Ctrl-C only to the command.
     if (has_terminal && *status == 128 + SIGINT) end_signal_ = SIGINT;
     OnCommandEnded(*status);
     return;
@@ -203,7 +203,7 @@ void Guard::CheckTimes() {
   }
   if (kill_at_.has_value() && now >= *kill_at_ && child_.has_value()) {
     child_->Signal(SIGKILL);
-    Say("the command goes on: killed");
+    Say("the command has not ended: killed");
     kill_at_ = now + milliseconds(KillAfterMs());
   }
   if (start_at_.has_value() && now >= *start_at_ && !outcome_.has_value()) StartCommand();
@@ -222,7 +222,7 @@ void Guard::StartCommand() {
     return;
   }
   child_.emplace(*std::move(child));
-  // A signal that came before the command started is meant for the command, too.
+  // A signal that arrived before the command started is meant for the command, too.
   if (end_signal_.has_value()) child_->Signal(*end_signal_);
 }
 
@@ -248,7 +248,7 @@ void Guard::OnCommandEnded(int status) {
     if (was_lost) {
       outcome_ = absl::AbortedError(
           absl::StrCat(options_.path, " was lost while the command ran; it ended with status ",
-                       status, ", and may have been alone no more"));
+                       status, ", and another process may have had the turn"));
     } else {
       outcome_ = status;
     }
@@ -264,13 +264,13 @@ void Guard::OnCommandEnded(int status) {
     if (has_turn_) start_at_ = started_at_ + milliseconds(options_.restart_after_ms);
     return;
   }
-  // Another process may have more success.
+  // Gives other processes their turn: the command may succeed there.
   has_turn_ = false;
   if (absl::Status s = election_->Resign(); !s.ok()) Say(std::string(s.message()));
 }
 
 absl::Status Guard::NotInTime() {
-  std::string holder = "somebody";
+  std::string holder = "another process";
   if (auto leader = election_->Leader({.deadline_ms = kReleaseMs}); leader.ok()) {
     holder = absl::StrCat(Escape(leader->id), " (", Escape(leader->node), ")");
   }

@@ -1,13 +1,14 @@
 // Runs a command while this process holds a lock (`quorate lock`) or leads (`quorate elect`). The
-// code calls either one the turn.
+// code calls both the turn.
 //
-// The command ends before others can get the turn, as far as this process can tell: it is
-// terminated when no member has served for a sixth of the session's timeout, or at once when the
-// turn is certainly lost or this process was paused for so long that not enough time is left; and
-// it is killed if it takes longer than kill_after_ms. A process that was paused for longer than its
-// session lives cannot do that: whatever the command writes to must check $QUORATE_FENCING_TOKEN.
+// The command ends before others can get the turn, as far as this process can tell. It is
+// terminated when no member has served for a sixth of the session's timeout; and at once when the
+// turn is certainly lost, or when this process was paused for so long that not enough time is left.
+// It is killed if it then runs for longer than kill_after_ms. A process that was paused for longer
+// than its session lives cannot end the command in time: storage that the command writes to must
+// check $QUORATE_FENCING_TOKEN.
 //
-// Thread-safety: one object in a program, one thread.
+// Thread-safety: none. A program has only one object.
 #pragma once
 
 #include <chrono>
@@ -30,15 +31,15 @@ struct GuardOptions {
   std::string path;
   std::vector<std::string> command;
   int session_timeout_ms = 15'000;
-  // How long to wait for the first turn; 0: only if it is free, negative: forever.
+  // How long to wait for the first turn; 0: do not wait, negative: without a limit.
   int64_t wait_ms = -1;
-  // From SIGTERM to SIGKILL; negative: a sixth of the session's timeout.
+  // The time from SIGTERM to SIGKILL; negative: a sixth of the session's timeout.
   int64_t kill_after_ms = -1;
   // Whether to wait for the next turn when the command has ended or the turn was lost.
   bool repeats = false;
   // The least time between two starts of the command, if it repeats.
   int64_t restart_after_ms = 1'000;
-  // Prints errors only.
+  // Whether only errors are printed.
   bool is_quiet = false;
 };
 
@@ -49,9 +50,9 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  // Returns the exit status of the program: that of the command, or 128 plus the number of the
-  // signal that came while the command did not run. Errors: why the command was not run, or that
-  // the turn was lost while it ran.
+  // Returns the exit status of the program: that of the command, or 128 plus the number of a signal
+  // that arrived while the command did not run. Errors: why the command was not run, or that the
+  // turn was lost while it ran.
   absl::StatusOr<int> Run();
 
  private:
@@ -62,7 +63,7 @@ class Guard {
     ElectionEvent event;
   };
 
-  // The same as Begin, but tries for a while, unless a signal to end arrives.
+  // Does the same as Begin, but retries for a while, unless a signal to end arrives.
   absl::Status BeginFirst();
   // Opens a session and enters the election.
   absl::Status Begin();
@@ -81,7 +82,7 @@ class Guard {
   void OnCommandEnded(int status);
   absl::Status NotInTime();
   void Say(const std::string& text) const;
-  // The milliseconds until the next timer is due; -1 if there is none.
+  // Returns the milliseconds until the next timer is due; -1 if there is none.
   int WaitMs() const;
 
   const GuardOptions options_;

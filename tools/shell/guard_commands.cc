@@ -48,26 +48,28 @@ absl::Status Run(CommandLine* command_line, const Options& options, bool repeats
   return absl::OkStatus();
 }
 
-// Adds what both commands have in common.
+// Adds a command with the options that both commands have.
 CLI::App* AddGuard(CommandLine* command_line, const std::string& name,
                    const std::string& description, const std::shared_ptr<Options>& options,
                    bool repeats) {
   CLI::App* command = command_line->Add(
       command_line->root(), name, description,
       [command_line, options, repeats] { return Run(command_line, *options, repeats); });
-  command->add_option("path", options->path, "A znode for it, created if it is missing")
+  command
+      ->add_option("path", options->path,
+                   "The znode of the lock or election, created if it is missing")
       ->required();
   command->add_option("command", options->command, "The command with its arguments, behind --")
       ->required()
       ->expected(-1);
   command
       ->add_option("--session-timeout", options->session_timeout_seconds,
-                   "Seconds after which others can have it when this machine dies")
+                   "Seconds after which another machine gets its turn if this one dies")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 86'400.0));
   command
       ->add_option("--kill-after", options->kill_after_seconds,
-                   "Seconds that the command has to end when it is lost (default: a sixth of the "
+                   "Seconds from SIGTERM to SIGKILL when the turn is lost (default: a sixth of the "
                    "session's timeout)")
       ->check(CLI::Range(0.0, 86'400.0));
   command->add_flag("-q,--quiet", options->is_quiet, "Print errors only");
@@ -75,30 +77,33 @@ CLI::App* AddGuard(CommandLine* command_line, const std::string& name,
 }
 
 constexpr char kWhatHappens[] =
-    "Signals are passed on to the command and to what it has started. If no member serves for a\n"
-    "sixth of the session's timeout, or it is lost, the command is terminated (SIGTERM), and "
-    "killed\n"
-    "if it goes on. It has $QUORATE_PATH, and $QUORATE_FENCING_TOKEN, a number that is larger for\n"
-    "each new holder: storage that refuses smaller ones is safe from a holder that was asleep.\n";
+    "Signals are passed on to the command and to the processes that it has started. The command "
+    "is\n"
+    "terminated (SIGTERM) if no member serves for a sixth of the session's timeout, or if the "
+    "turn\n"
+    "is lost, and killed if it does not end. Its environment has $QUORATE_PATH, and\n"
+    "$QUORATE_FENCING_TOKEN, a number that is larger for each new holder: storage that refuses\n"
+    "smaller numbers is safe from a holder that stood still.\n";
 
 }  // namespace
 
 void AddLockCommand(CommandLine* command_line) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      AddGuard(command_line, "lock", "Runs a command while it has a lock", options, false);
+      AddGuard(command_line, "lock", "Runs a command while holding a lock", options, false);
   command
       ->add_option("--timeout", options->timeout_seconds,
-                   "Seconds to wait for the lock; 0: only if it is free (default: for ever)")
+                   "Seconds to wait for the lock; 0: do not wait (default: no limit)")
       ->check(CLI::Range(0.0, 86'400.0 * 365));
   command->footer(
       std::string("    quorate lock --server 10.0.0.1:2281 /locks/report -- make report\n"
                   "    quorate lock --server ... /locks/backup --timeout 0 -- ./backup\n\n") +
       kWhatHappens +
-      "The exit status is that of the command (127: there is no such command), or 1 if it did not "
-      "get\nthe lock or has lost it. The lock is that of the recipes (client/recipes/mutex.h) and "
-      "of\n"
-      "Curator's InterProcessMutex.");
+      "The exit status is that of the command (127: there is no such command), or 1 if the lock "
+      "was\n"
+      "not acquired, or was lost. The lock has the znodes of client/recipes/mutex.h and of "
+      "Curator's\n"
+      "InterProcessMutex.");
 }
 
 void AddElectCommand(CommandLine* command_line) {
@@ -107,17 +112,19 @@ void AddElectCommand(CommandLine* command_line) {
                                "Keeps a command running on one of many machines", options, true);
   command
       ->add_option("--restart-after", options->restart_after_seconds,
-                   "Seconds between two starts of the command")
+                   "Least number of seconds between two starts of the command")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 86'400.0));
   command->footer(
-      std::string("    quorate elect --server 10.0.0.1:2281 /elections/scheduler -- ./scheduler\n\n"
-                  "Run it on all machines: the command runs on one of them, the leader. When that\n"
-                  "one fails, it is started on another. When the command ends by itself, another\n"
-                  "machine is elected, or the same one if it is alone.\n") +
+      std::string(
+          "    quorate elect --server 10.0.0.1:2281 /elections/scheduler -- ./scheduler\n\n"
+          "Run `quorate elect` on all machines: the command runs on one of them, the leader.\n"
+          "If the leader fails, the command is started on another machine. If the command\n"
+          "ends by itself, another machine is elected, or the same one if it is the only one.\n") +
       kWhatHappens +
-      "SIGINT, SIGTERM and SIGQUIT end it: with the status of the command, or with 128 and the "
-      "number\nof the signal if it does not run.");
+      "SIGINT, SIGTERM and SIGQUIT end `quorate elect`. Its exit status is that of the command, "
+      "or\n"
+      "128 plus the number of the signal if the command does not run.");
 }
 
 }  // namespace quorate::tools

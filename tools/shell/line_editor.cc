@@ -22,10 +22,10 @@ namespace {
 constexpr int kHistoryLines = 1000;
 constexpr size_t kCandidatesShown = 200;
 constexpr size_t kLineWidth = 80;
-// The key that the editor inserts when there are events to print; users do not type it (Ctrl-]).
+// The key that the editor inserts when there are events to print: Ctrl-], which users do not type.
 constexpr wchar_t kEventsKey = L'\x1d';
 
-// The number of characters, not bytes, because libedit counts those.
+// Returns the number of characters, not of bytes, because libedit counts characters.
 size_t CharactersOf(const std::string& text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
@@ -38,7 +38,7 @@ std::string CommonBeginning(const std::vector<Candidate>& candidates) {
         std::mismatch(common.begin(), common.end(), candidate.word.begin(), candidate.word.end());
     common.erase(end, common.end());
   }
-  // Do not end within a character, or behind a backslash without the character that it escapes.
+  // Does not end within a character, or after a backslash without the character that it escapes.
   while (!common.empty() && common.size() < candidates.front().word.size() &&
          (static_cast<unsigned char>(candidates.front().word[common.size()]) >> 6) == 2) {
     common.pop_back();
@@ -100,8 +100,8 @@ LineEditor& LineEditor::Of(EditLine* edit) {
 std::optional<std::string> LineEditor::ReadLine(const std::string& prompt) {
   prompt_ = prompt;
   console_->SetEditing(true);
-  // Before the prompt is printed, so that whatever the user types at it is read as keys (above all
-  // Ctrl-D, which the terminal would otherwise consume as the end of a line).
+  // Sets the terminal before the prompt is printed, so that text typed at the prompt is read as
+  // keys. The terminal would otherwise consume Ctrl-D as the end of a line.
   el_set(edit_, EL_PREP_TERM, 1);
   int count = 0;
   const char* text = el_gets(edit_, &count);
@@ -136,7 +136,7 @@ void LineEditor::LoadHistory() {
   }
   if (lines.size() > 2 * size_t{kHistoryLines}) {
     lines.erase(lines.begin(), lines.end() - kHistoryLines);
-    // The new file gets its rights before it takes the name of the old one.
+    // Sets the permissions of the new file before it replaces the old one.
     const std::string shorter = history_file_ + ".new";
     const int made = open(shorter.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (made >= 0) close(made);

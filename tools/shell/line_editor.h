@@ -1,5 +1,5 @@
-// Lines that are typed at a terminal: editing, history, completion; events are printed above the
-// line while it is being typed.
+// Reads lines that are typed at a terminal, with editing, history and completion. Prints events
+// above the line that is being typed.
 //
 // Thread-safety: one thread at a time.
 #pragma once
@@ -20,14 +20,14 @@ class LineEditor {
  public:
   using Completer = std::function<Completion(const std::string& line)>;
 
-  // `history_file` need not exist, and is created readable for its owner only; empty: no file.
-  // `console` must outlive the editor. REQUIRES: standard input is a terminal.
+  // `history_file` need not exist, and is created readable only for its owner. If it is empty, no
+  // file is used. `console` must outlive the editor. REQUIRES: standard input is a terminal.
   LineEditor(Console* console, Completer completer, std::string history_file);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // Reads a line, without the newline; nothing at the end of the input.
+  // Reads a line, without the newline. Returns nothing at the end of the input.
   std::optional<std::string> ReadLine(const std::string& prompt);
   // Adds the line to the history for the arrow keys; writes it to the file only if `is_kept`.
   void Remember(const std::string& line, bool is_kept);

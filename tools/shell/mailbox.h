@@ -1,6 +1,6 @@
 // Passes items from other threads to a thread that waits for files.
 //
-// Thread-safety: Put from any thread, the other functions from one thread.
+// Thread-safety: Put may be called from any thread; one thread calls the other functions.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -30,7 +30,7 @@ class Mailbox {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = write(file_, &one, sizeof one);
   }
-  // Takes the items in the order in which they were put; nothing if there is none.
+  // Takes the next item, in the order of Put. Returns nothing if there is none.
   std::optional<T> Take() {
     std::lock_guard<std::mutex> lock(mutex_);
     if (items_.empty()) return std::nullopt;
@@ -41,7 +41,7 @@ class Mailbox {
       const ssize_t taken = read(file_, &count, sizeof count);
     return item;
   }
-  // Readable while there is an item to take.
+  // Returns a file that is readable while there is an item to take.
   int file() const { return file_; }
 
  private:

@@ -1,4 +1,4 @@
-// Commands on single znodes: ls, get, set, create, delete, stat, sync.
+// The commands on single znodes: ls, get, set, create, delete, stat, sync.
 
 #include <cerrno>
 #include <cstring>
@@ -17,7 +17,7 @@
 namespace quorate::tools::shell {
 namespace {
 
-// The largest data in a gRPC request, less its path and other fields.
+// The most bytes of data in a gRPC request, besides its path and other fields.
 constexpr size_t kDataBytesMax = (size_t{8} << 20) - 4096;
 
 absl::Status Usage(const Invocation& invocation, const std::string& why) {
@@ -40,7 +40,7 @@ absl::Status ListSubtree(Invocation& invocation) {
 absl::Status Ls(Invocation& invocation) {
   if (invocation.Has('R')) {
     if (invocation.Has('s') || invocation.Has('w')) {
-      return Usage(invocation, "-R goes with no other option");
+      return Usage(invocation, "-R cannot be combined with other options");
     }
     return ListSubtree(invocation);
   }
@@ -104,8 +104,8 @@ absl::StatusOr<std::string> ReadData(const Invocation& invocation, const std::st
   return data;
 }
 
-// The data: the content of the file named by -f, otherwise argument 1; nothing if neither was
-// given.
+// Returns the data: the content of the file that -f names, otherwise argument 1; nothing if neither
+// was given.
 absl::StatusOr<std::optional<std::string>> DataOf(const Invocation& invocation) {
   if (!invocation.Has('f')) return invocation.argument(1);
   auto data = ReadData(invocation, invocation.Value('f'));
@@ -194,7 +194,7 @@ absl::Status Create(Invocation& invocation) {
   const auto data = DataOf(invocation);
   if (!data.ok()) return data.status();
   const std::string bytes = data->value_or("");
-  // The path as typed: the name of a sequential znode may be empty.
+  // Uses the path as typed, because the name of a sequential znode may be empty.
   auto created = invocation.client().Create(invocation.arguments()[0], bytes, options);
   if (!created.ok()) return WithSize(created.status(), invocation.path(), bytes.size());
   if (invocation.Has('e')) invocation.shell().ephemerals().insert(created->path);
@@ -212,7 +212,7 @@ absl::Status Delete(Invocation& invocation) {
 
 absl::Status StatOf(Invocation& invocation) {
   if (invocation.Has('w')) {
-    // Before the read, because the znode need not exist.
+    // Sets the watch before the read, because the znode need not exist.
     if (absl::Status s = invocation.shell().watches().Add(invocation.client(), invocation.path(),
                                                           WatchKind::kData, 0);
         !s.ok()) {
@@ -238,14 +238,14 @@ absl::Status Sync(Invocation& invocation) {
 }  // namespace
 
 std::vector<Command> NodeCommands() {
-  const Option with_stat = {'s', "", "print its metadata, too"};
-  const Option with_file = {'f', "file", "the data is what this file has; -: standard input",
+  const Option with_stat = {'s', "", "print the metadata of the znode, too"};
+  const Option with_file = {'f', "file", "use the content of this file as data; -: standard input",
                             "file"};
   return {
       {.name = "ls",
        .options = {with_stat,
                    {'w', "", "watch: print the next change of the list"},
-                   {'R', "", "the paths of everything below it, level by level"}},
+                   {'R', "", "print the paths of all znodes below it, level by level"}},
        .arguments = "path",
        .arguments_min = 1,
        .arguments_max = 1,
@@ -276,12 +276,12 @@ std::vector<Command> NodeCommands() {
        .run = Set},
       {.name = "create",
        .options = {{'s', "", "sequential: ten digits are appended to the name"},
-                   {'e', "", "ephemeral: it ends with this session"},
-                   {'c', "", "container: it is removed some time after its last child was"},
+                   {'e', "", "ephemeral: it is deleted at the end of this session"},
+                   {'c', "", "container: it is deleted some time after its last child was"},
                    {'t', "ttl",
                     "it is removed after that many milliseconds without children and "
                     "changes"},
-                   {'p', "", "create what is missing above it, too"},
+                   {'p', "", "create missing ancestors, too"},
                    with_file},
        .arguments = "path [data] [acl]",
        .arguments_min = 1,
@@ -289,7 +289,7 @@ std::vector<Command> NodeCommands() {
        .summary = "Creates a znode",
        .details = "With --file, there is no data between the path and the access control list.\n"
                   "An access control list looks like world:anyone:r,auth::cdrwa (`help setAcl`).\n"
-                  "Without one, everybody may do everything.",
+                  "Without one, all clients may do everything.",
        .example = "create /app/config first\ncreate -e -s /app/workers/worker- 10.0.0.7",
        .run = Create},
       {.name = "delete",
@@ -302,7 +302,7 @@ std::vector<Command> NodeCommands() {
        .example = "delete /app/config",
        .run = Delete},
       {.name = "stat",
-       .options = {{'w', "", "watch: print the next change; the znode need not be there"}},
+       .options = {{'w', "", "watch: print the next change; the znode need not exist"}},
        .arguments = "path",
        .arguments_min = 1,
        .arguments_max = 1,
@@ -315,8 +315,8 @@ std::vector<Command> NodeCommands() {
        .arguments = "path",
        .arguments_min = 0,
        .arguments_max = 1,
-       .summary = "Lets later reads see every write that was answered to anybody before",
-       .details = "It concerns the whole tree; a path is accepted as zkCli.sh has one.",
+       .summary = "Makes later reads see every write that was acknowledged to any client",
+       .details = "It applies to the whole tree. A path is accepted, as by zkCli.sh.",
        .example = "sync /app",
        .run = Sync},
   };

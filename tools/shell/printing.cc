@@ -61,10 +61,10 @@ absl::StatusOr<Acl> ParseAcl(const std::string& text) {
       if (known == letter) found = bit;
     }
     if (found == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(text, ": '", std::string(1, letter),
-                       "' is no permission; they are c (create), d (delete), r (read), w (write) "
-                       "and a (admin)"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          text, ": '", std::string(1, letter),
+          "' is not a permission; these are c (create), d (delete), r (read), w (write) "
+          "and a (admin)"));
     }
     acl.permissions |= found;
   }
@@ -80,7 +80,7 @@ bool IsUtf8(std::string_view data) {
   }
 }
 
-// The text of zkCli.sh for an error, which is followed by the path.
+// Returns the text of zkCli.sh for an error, which the path follows.
 const char* WordsOf(ErrorCode code) {
   switch (code) {
     case ErrorCode::kNoNode:
@@ -177,7 +177,8 @@ absl::Status Failure(const absl::Status& status, const std::string& path) {
   const std::optional<ErrorCode> code = ErrorOf(status);
   if (!code.has_value()) return status;
   const std::string words = WordsOf(*code);
-  // There is no such text, or the message has it already, perhaps with another path.
+  // zkCli.sh has no text for the error, or the message has the text already, perhaps with another
+  // path.
   if (words.empty() || absl::StartsWith(status.message(), words)) return status;
   absl::Status told(status.code(), words + path);
   status.ForEachPayload(
@@ -193,20 +194,21 @@ std::string NameOfError(const absl::Status& status) {
 std::string HintFor(const absl::Status& status, const std::string& command,
                     const std::string& path) {
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
-    return "`quorate status` tells which members serve; --timeout waits longer";
+    return "`quorate status` shows which members serve; --timeout waits longer";
   }
   switch (ErrorOf(status).value_or(ErrorCode::kOk)) {
     case ErrorCode::kNoNode:
-      return command == "create" ? "create -p creates what is missing above it, too" : "";
+      return command == "create" ? "create -p creates missing ancestors, too" : "";
     case ErrorCode::kNotEmpty:
-      return absl::StrCat("deleteall ", path, " deletes it with everything below it");
+      return absl::StrCat("deleteall ", path, " deletes the znode with everything below it");
     case ErrorCode::kBadVersion:
-      return absl::StrCat("stat ", path, " shows the versions that it has now");
+      return absl::StrCat("stat ", path, " shows the current versions of the znode");
     case ErrorCode::kNoAuth:
       return absl::StrCat("getAcl ", path,
-                          " shows who may do what, whoami who you are, addauth proves more");
+                          " shows the permissions, whoami your identities; addauth adds one");
     case ErrorCode::kSessionExpired:
-      return "connect begins a new session; ephemeral znodes and watches of the old one are gone";
+      return "connect begins a new session; ephemeral znodes and watches of the old session are "
+             "gone";
     case ErrorCode::kQuotaExceeded:
       return absl::StrCat("listquota ", path, ", or of a znode above it, shows the limits");
     default:

@@ -1,5 +1,5 @@
-// Commands on quotas: listquota, setquota, delquota. A quota is two znodes below /zookeeper/quota,
-// as in ZooKeeper (tree/quota.h).
+// The commands on quotas: listquota, setquota, delquota. A quota is two znodes below
+// /zookeeper/quota, as in ZooKeeper (tree/quota.h).
 
 #include <array>
 #include <cstdint>
@@ -35,7 +35,7 @@ constexpr std::array<Limit, 4> kLimits = {{
     {'B', "hard byte", &StatsTrack::byte_hard_limit, std::numeric_limits<int64_t>::max()},
 }};
 
-// All four numbers in the format of ZooKeeper's clients.
+// Returns all four limits in the format of ZooKeeper's clients.
 std::string LimitsText(const StatsTrack& track) {
   return absl::StrCat("count=", track.count, ",bytes=", track.bytes,
                       "=;byteHardLimit=", track.byte_hard_limit,
@@ -72,7 +72,7 @@ absl::StatusOr<std::optional<StatsTrack>> Read(Client& client, const std::string
   return std::optional<StatsTrack>(tree::ParseStatsTrack(read->data));
 }
 
-// The invocation's path in the whole tree, chroot included.
+// Returns the invocation's path in the whole tree, including the chroot.
 std::string WholePath(const Invocation& invocation) {
   const std::string& chroot = invocation.shell().chroot();
   return invocation.path() == "/" && !chroot.empty() ? chroot : chroot + invocation.path();
@@ -101,10 +101,10 @@ absl::Status ListQuota(Invocation& invocation) {
 
 absl::Status NoOption(const Invocation& invocation) {
   return absl::InvalidArgumentError(
-      absl::StrCat("say which limit: -n, -b, -N or -B\nusage: ", UsageOf(invocation.command())));
+      absl::StrCat("give a limit: -n, -b, -N or -B\nusage: ", UsageOf(invocation.command())));
 }
 
-// The requested limits; the others as in `track`.
+// Returns `track` with the requested limits.
 absl::StatusOr<StatsTrack> Wanted(const Invocation& invocation, StatsTrack track) {
   bool is_any_given = false;
   for (const Limit& limit : kLimits) {
@@ -123,7 +123,7 @@ absl::StatusOr<StatsTrack> Wanted(const Invocation& invocation, StatsTrack track
   return track;
 }
 
-// Fails if there is a quota above or below: ZooKeeper does not allow that.
+// Fails if a znode above or below has a quota, which ZooKeeper does not allow.
 absl::Status CheckNoOther(Client& client, const std::string& whole_path) {
   for (std::string above = ParentPath(whole_path); above != "/"; above = ParentPath(above)) {
     auto limits = Read(client, QuotaNodes(above).limits);
@@ -239,34 +239,34 @@ std::vector<Command> QuotaCommands() {
        .arguments = "path",
        .arguments_min = 1,
        .arguments_max = 1,
-       .summary = "Prints the quota of a znode, and what is used of it",
+       .summary = "Prints the quota of a znode, and the current usage",
        .details = "",
        .example = "listquota /app",
        .run = ListQuota},
       {.name = "setquota",
-       .options = {{'n', "number", "of znodes, the one at `path` among them; soft"},
-                   {'b', "bytes", "of their data; soft"},
-                   {'N', "number", "as -n, hard"},
-                   {'B', "bytes", "as -b, hard"}},
+       .options = {{'n', "number", "limit of znodes, including the one at `path`; soft"},
+                   {'b', "bytes", "limit of their bytes of data; soft"},
+                   {'N', "number", "limit of znodes, hard"},
+                   {'B', "bytes", "limit of bytes of data, hard"}},
        .arguments = "path",
        .arguments_min = 1,
        .arguments_max = 1,
-       .summary = "Limits what is at a znode and below it",
+       .summary = "Limits the znodes and data at and below a znode",
        .details =
-           "Servers warn of what exceeds a soft limit, in their logs. They refuse what would\n"
-           "exceed a hard one, if they have enforceQuota=true. What is not given stays as it\n"
-           "is. There is no quota below another one.",
+           "If a soft limit is exceeded, servers write a warning to their logs. They refuse\n"
+           "writes that would exceed a hard limit, if they have enforceQuota=true. Limits that\n"
+           "are not given stay as they are. A quota cannot be below another quota.",
        .example = "setquota -n 1000 -B 1000000 /app",
        .run = SetQuota},
       {.name = "delquota",
-       .options = {{'n', "", "only the limit of that option of setquota"},
+       .options = {{'n', "", "remove only the limit of this option of setquota"},
                    {'b', "", "likewise"},
                    {'N', "", "likewise"},
                    {'B', "", "likewise"}},
        .arguments = "path",
        .arguments_min = 1,
        .arguments_max = 1,
-       .summary = "Takes the limits of a znode away",
+       .summary = "Removes the limits of a znode",
        .details = "",
        .example = "delquota /app\ndelquota -N /app",
        .run = DeleteQuota},

@@ -1,5 +1,5 @@
-// Commands on the session and the shell itself: connect, close, quit, config, reconfig, history,
-// redo, version, help.
+// The commands on the session and the shell itself: connect, close, quit, config, reconfig,
+// history, redo, version, help.
 
 #include <algorithm>
 #include <utility>
@@ -17,7 +17,7 @@ namespace quorate::tools::shell {
 namespace {
 
 constexpr char kConfigPath[] = "/zookeeper/config";
-// The same number as in zkCli.sh.
+// The number of lines that history shows, as in zkCli.sh.
 constexpr size_t kHistoryShown = 11;
 
 absl::Status Connect(Invocation& invocation) {
@@ -34,8 +34,8 @@ absl::Status Quit(Invocation& invocation) {
   return absl::OkStatus();
 }
 
-// "0 10.0.0.1:2181,10.0.0.2:2181": the version, and the client addresses that the configuration
-// names.
+// Returns the version and the client addresses of the configuration: "0
+// 10.0.0.1:2181,10.0.0.2:2181".
 std::string ClientConfig(const std::string& config) {
   std::string version = "0";
   std::vector<std::string> addresses;
@@ -73,8 +73,8 @@ absl::Status Config(Invocation& invocation) {
 
 absl::Status Reconfig(Invocation&) {
   return absl::FailedPreconditionError(
-      "KeeperErrorCode = Reconfig is disabled: these servers change no members for clients; "
-      "`quorate members` shows who takes part");
+      "KeeperErrorCode = Reconfig is disabled: clients cannot change the members of these servers; "
+      "`quorate members` shows the members");
 }
 
 absl::Status History(Invocation& invocation) {
@@ -87,7 +87,8 @@ absl::Status History(Invocation& invocation) {
   return absl::OkStatus();
 }
 
-// The shell replaces the line by one of the history; this runs only if there is none.
+// The shell replaces the line by one of the history. This function runs only if there is no such
+// line.
 absl::Status Redo(Invocation& invocation) {
   return absl::InvalidArgumentError(absl::StrCat("redo: there is no command ",
                                                  invocation.arguments()[0],
@@ -127,7 +128,7 @@ absl::Status Help(Invocation& invocation) {
         {{"name", command.name}, {"usage", UsageOf(command)}, {"summary", command.summary}});
   }
   invocation.Line(
-      "\nhelp COMMAND tells all about one of them. Text with spaces belongs between quotes. Tab\n"
+      "\nhelp COMMAND describes one of them. Text with spaces must be in quotes. Tab\n"
       "completes commands and paths; lines that begin with # are comments.");
   return absl::OkStatus();
 }
@@ -157,13 +158,13 @@ std::vector<Command> SessionCommands() {
                    {'c', "", "only the version and the addresses for clients"}},
        .arguments = "",
        .summary = "Prints the members of the cluster, as ZooKeeper's clients see them",
-       .details = "`quorate members` and `quorate status` tell more.",
+       .details = "`quorate members` and `quorate status` show more.",
        .example = "config",
        .takes_path = false,
        .run = Config},
       Local("connect", "[host:port[,host:port...][/chroot]]",
             "Ends this session and begins a new one",
-            "The ports are gRPC ports. Without servers, it is with those of before. All paths are\n"
+            "The ports are gRPC ports. Without servers, it uses the previous ones. All paths are\n"
             "below the chroot, if there is one.",
             "connect 10.0.0.1:2281,10.0.0.2:2281/app", Connect),
       Local("close", "", "Ends the session, with its ephemeral znodes and watches",
@@ -172,12 +173,12 @@ std::vector<Command> SessionCommands() {
       Local("history", "", "Lists the last commands, with their numbers", "", "history", History),
       Local("redo", "number", "Runs a command of the history again", "", "redo 3", Redo),
       Local("version", "", "Prints the version of this program", "", "version", Version),
-      Local("help", "[command]", "Lists the commands, or tells about one", "", "help create", Help),
+      Local("help", "[command]", "Lists the commands, or describes one", "", "help create", Help),
   };
   commands.push_back({.name = "reconfig",
                       .options = {},
                       .arguments = "[change...]",
-                      .summary = "Is refused: these servers change no members for clients",
+                      .summary = "Is refused: clients cannot change the members of these servers",
                       .details = "",
                       .example = "reconfig -remove 3",
                       .takes_path = false,

@@ -15,10 +15,10 @@
 namespace quorate::tools::shell {
 namespace {
 
-// How long to wait for the close of a session, which ends by its timeout anyway.
+// How long to wait for the close of a session, which otherwise ends by its timeout.
 constexpr int kCloseMs = 3000;
 
-// The text of zkCli.sh for the event, with the reason if there is one.
+// Returns the text of zkCli.sh for the event, with the reason if there is one.
 std::string EventText(const SessionEvent& event) {
   std::string state;
   switch (event.type) {
@@ -59,11 +59,11 @@ std::string StateText(const Client* client) {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> SplitWords(const std::string& line) {
-  // The tokenizer would read past the end for the escaped character.
+  // Checks this here, because the tokenizer would read past the end for the escaped character.
   const size_t other = line.find_last_not_of('\\');
   const size_t backslashes = line.size() - (other == std::string::npos ? 0 : other + 1);
   if (backslashes % 2 == 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a backslash has nothing behind it: ", line));
+    return absl::InvalidArgumentError(absl::StrCat("nothing follows a backslash: ", line));
   }
   Tokenizer* tokenizer = tok_init(nullptr);
   ASSERT(tokenizer != nullptr);

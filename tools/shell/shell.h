@@ -19,9 +19,9 @@
 namespace quorate::tools::shell {
 
 struct ShellOptions {
-  // "host:port[,host:port...][/chroot]": gRPC ports.
+  // The gRPC ports of the servers: "host:port[,host:port...][/chroot]".
   std::string servers;
-  // Prints one JSON object per line, for each command and each event.
+  // Whether to print one JSON object per line, for each command and each event.
   bool json = false;
   int session_timeout_ms = 30'000;
   // How long a command waits for its answer.
@@ -42,22 +42,23 @@ class Shell {
   const ShellOptions& options() const { return options_; }
   Console& console() { return *console_; }
 
-  // Closes the current session, if there is one, and opens a new one. Empty: the same servers.
+  // Closes the current session, if there is one, and opens a new one. If `servers` is empty, uses
+  // the same servers.
   absl::Status Connect(const std::string& servers);
   // Closes the session; does nothing if there is none.
   absl::Status Close();
   bool is_connected() const { return client_ != nullptr; }
   // REQUIRES: is_connected().
   Client& client();
-  // A client of the whole tree, regardless of the chroot, for /zookeeper. Valid until Close.
-  // REQUIRES: is_connected().
+  // Returns a client of the whole tree, regardless of the chroot, for /zookeeper. It is valid until
+  // Close. REQUIRES: is_connected().
   absl::StatusOr<Client*> WholeTreeClient();
-  // The chroot: "/a/b" of "host:port/a/b"; empty if there is none.
+  // Returns the chroot, such as "/a/b" of "host:port/a/b"; empty if there is none.
   const std::string& chroot() const { return chroot_; }
   void AddCredential(Credential credential) { credentials_.push_back(std::move(credential)); }
 
   Watches& watches() { return watches_; }
-  // Paths of ephemeral znodes that this session has created; some may be gone.
+  // Returns the paths of ephemeral znodes that this session has created; some may be deleted.
   std::set<std::string>& ephemerals() { return ephemerals_; }
 
   // Runs a typed line, and prints the result. Returns the exit status: 0, 1 if the command failed,
@@ -65,14 +66,14 @@ class Shell {
   int RunLine(const std::string& typed);
   int RunWords(const std::vector<std::string>& words);
 
-  // The typed lines, oldest first.
+  // Returns the typed lines, oldest first.
   const std::vector<std::string>& history() const { return history_; }
 
-  // Whether `quit` was run.
+  // Returns whether `quit` was run.
   bool has_ended() const { return has_ended_; }
   void End() { has_ended_ = true; }
 
-  // The prompt, with the serving member: "[quorate: 10.0.0.1:2281(CONNECTED) 0] ".
+  // Returns the prompt, with the serving member: "[quorate: 10.0.0.1:2281(CONNECTED) 0] ".
   std::string Prompt() const;
 
  private:
@@ -81,7 +82,7 @@ class Shell {
   void PrintFailure(const absl::Status& status, const std::string& command, const std::string& path,
                     nlohmann::ordered_json json);
 
-  // The serving member; set on the client's thread.
+  // The serving member, which the client's thread sets.
   struct Member {
     std::mutex mutex;
     std::string address;

@@ -47,13 +47,13 @@ std::string HistoryFile() {
   return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.quorate_history";
 }
 
-// Paths and data are UTF-8, even if the environment does not specify that.
+// Sets a UTF-8 locale, because paths and data are UTF-8 even if the environment says otherwise.
 void SetLocale() {
   std::setlocale(LC_CTYPE, "");
   if (std::strcmp(nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-// Lines with passwords are not saved to the file, nor are lines that begin with a space.
+// Returns whether to save the line to the file: not if it has a password, or begins with a space.
 bool IsKept(const std::string& line) {
   return !line.starts_with(" ") && line.find("addauth") == std::string::npos;
 }
@@ -61,7 +61,7 @@ bool IsKept(const std::string& line) {
 int RunTyped(Shell& the_shell, Console& console) {
   SetLocale();
   if (absl::Status s = the_shell.Connect(""); !s.ok()) {
-    // The user may succeed with `connect`.
+    // The shell continues, because the user may succeed with `connect`.
     console.PrintError(absl::StrCat(std::string(s.message()), "\n"));
   } else {
     console.Print("Connected. `help` lists the commands, Tab completes them, Ctrl-D ends.\n");
@@ -142,9 +142,10 @@ absl::Status Run(CommandLine* command_line, const Options& options) {
 
 void AddShellCommand(CommandLine* command_line) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = command_line->Add(
-      command_line->root(), "shell", "Commands on znodes, as in zkCli.sh: typed, or from a script",
-      [command_line, options] { return Run(command_line, *options); });
+  CLI::App* command =
+      command_line->Add(command_line->root(), "shell",
+                        "Runs commands on znodes, as zkCli.sh: typed, or from a script",
+                        [command_line, options] { return Run(command_line, *options); });
   command
       ->add_option("--timeout", options->timeout_seconds,
                    "Seconds that a command waits for its answer")
@@ -152,7 +153,7 @@ void AddShellCommand(CommandLine* command_line) {
       ->check(CLI::Range(1, 86'400));
   command
       ->add_option("--session-timeout", options->session_timeout_seconds,
-                   "Seconds after which ephemeral znodes end when this program dies")
+                   "Seconds after which ephemeral znodes are deleted if this program dies")
       ->capture_default_str()
       ->check(CLI::Range(1, 86'400));
   command->add_flag("--exit-on-error", options->stops_at_error,
@@ -166,9 +167,9 @@ void AddShellCommand(CommandLine* command_line) {
       "    quorate shell --server ... -- set /app/config --file config.json\n"
       "    make-config | quorate shell --server ... -- create /app/config --file -\n"
       "    quorate shell -- help                            the list of commands\n\n"
-      "Behind the last server there may be a chroot: 10.0.0.1:2281/app. With --json, each command\n"
-      "and each event is an object on a line of its own. The exit status is that of the first\n"
-      "command that fails: 1, or 2 if it makes no sense.");
+      "A chroot may follow the last server: 10.0.0.1:2281/app. With --json, each command and each\n"
+      "event is an object on a separate line. The exit status is that of the first command that\n"
+      "fails: 1, or 2 for bad usage.");
 }
 
 }  // namespace quorate::tools

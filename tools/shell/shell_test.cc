@@ -23,7 +23,7 @@ TEST_CASE("A line has words, quotes and backslashes") {
   CHECK(*SplitWords("a\\\\") == Words{"a\\"});
 }
 
-TEST_CASE("Access control lists are read as they are printed") {
+TEST_CASE("Access control lists are parsed and printed") {
   auto acls = ParseAcls("world:anyone:r,digest:bob:a:b=:cdrwa,ip:10.0.0.0/8:wr,auth::c");
   REQUIRE(acls.ok());
   CHECK(*acls == std::vector<Acl>{{1, "world", "anyone"},
@@ -38,7 +38,7 @@ TEST_CASE("Access control lists are read as they are printed") {
   }
 }
 
-TEST_CASE("Paths of children and parents") {
+TEST_CASE("Paths are joined and split at the root, too") {
   CHECK(ChildPath("/", "a") == "/a");
   CHECK(ChildPath("/a", "b") == "/a/b");
   CHECK(ParentPath("/a/b") == "/a");
@@ -46,7 +46,7 @@ TEST_CASE("Paths of children and parents") {
   CHECK(ParentPath("/") == "/");
 }
 
-TEST_CASE("Control characters are shown, text of any language is left alone") {
+TEST_CASE("Control characters are escaped, and text of any language is unchanged") {
   CHECK(EscapeControls("a\x1b[2J\x7f\nb\tc") == "a\\x1b[2J\\x7f\nb\tc");
   CHECK(EscapeControls("\xc3\xa4") == "\xc3\xa4");
 }
@@ -108,7 +108,7 @@ TEST_CASE_METHOD(ShellFixture, "Words of commands and options are completed") {
   CHECK(Complete(shell, "get /with\\ space").word_begin == 4);
 }
 
-TEST_CASE("All commands can be told apart and have help") {
+TEST_CASE("All commands have different names, and help") {
   CHECK(SimilarCommands("creat") == Words{"create"});
   CHECK(SimilarCommands("GETACL") == Words{"getAcl"});
   CHECK(SimilarCommands("xyzzy").empty());

@@ -1,4 +1,4 @@
-// Commands on everything below a znode, or of a session: deleteall, getAllChildrenNumber,
+// The commands on everything below a znode, or of a session: deleteall, getAllChildrenNumber,
 // getEphemerals.
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 constexpr int64_t kBatchSize = 1000;
 constexpr size_t kBatchesAhead = 8;
 
-// Deletes the paths one by one, in the given order; a path that another client has deleted is no
-// failure.
+// Deletes the paths one by one, in the given order. A path that another client has deleted is not
+// an error.
 absl::Status DeleteOneByOne(Client& client, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const absl::Status status = client.Delete(path).status();
@@ -27,7 +27,7 @@ absl::Status DeleteOneByOne(Client& client, const std::vector<std::string>& path
   return absl::OkStatus();
 }
 
-// A batch that is under way.
+// An outstanding transaction.
 struct Batch {
   std::vector<std::string> paths;
   Call<TransactionResult> call;
@@ -79,7 +79,7 @@ absl::Status DeleteAll(Invocation& invocation) {
   const auto batch_size = invocation.Number('b');
   if (!batch_size.ok()) return batch_size.status();
   if (batch_size->has_value() && (**batch_size < 1 || **batch_size > 10'000)) {
-    return absl::InvalidArgumentError("deleteall: -b is 1 to 10000");
+    return absl::InvalidArgumentError("deleteall: -b must be 1 to 10000");
   }
   if (!batch_size->has_value()) {
     auto removed = invocation.client().Delete(invocation.path(), {.recursive = true});
@@ -129,13 +129,15 @@ absl::Status GetEphemerals(Invocation& invocation) {
 std::vector<Command> SubtreeCommands() {
   return {
       {.name = "deleteall",
-       .options = {{'b', "size", "in transactions of that many znodes, not all at once"}},
+       .options = {{'b', "size", "delete in transactions of this many znodes"}},
        .arguments = "path",
        .arguments_min = 1,
        .arguments_max = 1,
        .summary = "Deletes a znode with everything below it",
-       .details = "Up to 10,000 znodes go as one change, all or none. More go in transactions of\n"
-                  "1,000; if one of these fails, what was deleted before it stays deleted.",
+       .details =
+           "Up to 10,000 znodes are deleted as one change, or not at all. More are deleted in\n"
+           "transactions of 1,000; if one of these fails, the znodes deleted before it stay\n"
+           "deleted.",
        .example = "deleteall /app/old",
        .run = DeleteAll},
       {.name = "getAllChildrenNumber",
@@ -144,7 +146,7 @@ std::vector<Command> SubtreeCommands() {
        .arguments_min = 1,
        .arguments_max = 1,
        .summary = "Counts everything below a znode",
-       .details = "It reads every znode there: all of them must be readable.",
+       .details = "It lists every znode there: all of them must be readable.",
        .example = "getAllChildrenNumber /app",
        .run = GetAllChildrenNumber},
       {.name = "getEphemerals",
@@ -153,7 +155,7 @@ std::vector<Command> SubtreeCommands() {
        .arguments_min = 0,
        .arguments_max = 1,
        .summary = "Lists the ephemeral znodes of this session",
-       .details = "Only those whose paths begin with `path`, if there is one.",
+       .details = "If `path` is given, lists only those whose paths begin with it.",
        .example = "getEphemerals /app",
        .run = GetEphemerals},
   };

@@ -9,7 +9,7 @@
 namespace quorate::tools::shell {
 namespace {
 
-// The number of list requests under way at a time.
+// The number of list requests that are outstanding at a time.
 constexpr size_t kAhead = 256;
 
 }  // namespace
@@ -22,7 +22,7 @@ absl::Status WalkSubtree(Client& client, const std::string& path,
   };
   std::deque<Pending> pending;
   pending.push_back({path, std::nullopt});
-  size_t asked = 0;  // how many of the first ones in `pending` were requested
+  size_t asked = 0;  // the number of elements of `pending`, from the first one, that were requested
   for (bool is_first = true; !pending.empty(); is_first = false) {
     for (; asked < std::min(kAhead, pending.size()); ++asked) {
       pending[asked].call.emplace(client.AsyncList(pending[asked].path));

@@ -52,7 +52,7 @@ std::string Name(EventType type) {
   return "unknown";
 }
 
-// Runs, with new sessions if necessary, until a signal or --count ends it.
+// Prints or handles events, with new sessions if necessary, until a signal or --count ends it.
 class Watcher {
  public:
   Watcher(const GlobalOptions& global, Options options, int64_t after_zxid)
@@ -76,7 +76,7 @@ class Watcher {
   }
 
  private:
-  // An item from session number `session`, counted from 1.
+  // A notification of session number `session`, counted from 1.
   struct Item {
     uint64_t session = 0;
     std::variant<WatchNotification, SessionEvent> what;
@@ -120,8 +120,8 @@ class Watcher {
     if (absl::Status s = Connect(session); !s.ok() || is_done_) return s;
     const bool has_gap = session > 1 && zxid_ == 0;
     if (zxid_ == 0) {
-      // The zxid at which the watch begins, in case it has to be continued in another session.
-      // Without it the watch of that session begins later.
+      // Stores the zxid at which the watch begins, in case it has to be continued in another
+      // session. Without this zxid, the watch of that session would begin later.
       if (auto root = client_->Get("/"); root.ok()) zxid_ = root->zxid;
     }
     const WatchScope scope = options_.recursive  ? WatchScope::kSubtree
@@ -191,7 +191,7 @@ class Watcher {
     if (++told_ == options_.count) is_done_ = true;
   }
 
-  // Waits for the command, so that commands run in the order of the events.
+  // Runs the command and waits for its end, so that commands run in the order of the events.
   void Execute(const std::string& event, const std::string& path, const std::string& zxid) {
     auto child = ChildProcess::Start(
         {"sh", "-c", options_.exec},
@@ -207,7 +207,7 @@ class Watcher {
       poll(&file, 1, -1);
       TakeSignals(&*child);
     }
-    // Ctrl-C was sent to the command only.
+    // The terminal sent Ctrl-C only to the command.
     if (has_terminal && *status == 128 + SIGINT) is_done_ = true;
     if (*status != 0) {
       console_.PrintError(
@@ -245,7 +245,7 @@ absl::Status RunWatch(const GlobalOptions& global, const Options& options) {
     after_zxid = std::strtoll(options.after.c_str(), &end, 0);
     if (*end != '\0' || after_zxid <= 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--after: \"", options.after, "\" is no zxid, like 0x1a"));
+          absl::StrCat("--after: \"", options.after, "\" is not a zxid, like 0x1a"));
     }
   }
   if (global.servers.empty()) {
@@ -262,28 +262,29 @@ void AddWatchCommand(CommandLine* command_line) {
   CLI::App* command = command_line->Add(
       command_line->root(), "watch", "Prints changes of znodes as they happen",
       [command_line, options] { return RunWatch(command_line->global(), *options); });
-  command->add_option("path", options->path, "The znode; it need not be there")->required();
+  command->add_option("path", options->path, "The znode, which need not exist")->required();
   auto* recursive =
-      command->add_flag("-r,--recursive", options->recursive, "And everything below it");
-  command->add_flag("-c,--children", options->children, "And its children")->excludes(recursive);
+      command->add_flag("-r,--recursive", options->recursive, "Watch everything below it, too");
+  command->add_flag("-c,--children", options->children, "Watch its children, too")
+      ->excludes(recursive);
   command->add_option("--exec", options->exec,
-                      "A command for sh, run for each change, one after another; $QUORATE_EVENT, "
-                      "$QUORATE_PATH and $QUORATE_ZXID tell which");
-  command->add_option("--count", options->count, "End after so many changes");
+                      "Shell command to run for each change, one after another; $QUORATE_EVENT, "
+                      "$QUORATE_PATH and $QUORATE_ZXID describe the change");
+  command->add_option("--count", options->count, "End after this number of changes");
   command->add_option(
       "--after", options->after,
       "The zxid after which to begin: that of the last line of an earlier watch (all "
-      "changes of a transaction have one zxid)");
+      "changes of a transaction have the same zxid)");
   command->footer(
       "    quorate watch --server 10.0.0.1:2281 /app --recursive\n"
       "    quorate watch --server ... /app/config --exec 'systemctl reload app'\n\n"
-      "A line is what happened (created, deleted, changed), the zxid, and the path; with --json, "
-      "it\n"
-      "is an object. Each change is told once, in order, whichever members die meanwhile. If it "
-      "was\n"
-      "cut off for so long that the servers have forgotten what happened, the line says lost: "
-      "read\n"
-      "again what you watch. SIGINT and SIGTERM end it, with status 0.");
+      "A line has the event (created, deleted, changed), the zxid and the path; with --json, it "
+      "is\n"
+      "an object. Each change is reported once, in order, even if members die meanwhile. If the\n"
+      "command was disconnected for so long that the servers no longer keep the events, it prints "
+      "a\n"
+      "line with the event \"lost\": read the watched znodes again. SIGINT and SIGTERM end the\n"
+      "command with status 0.");
 }
 
 }  // namespace quorate::tools

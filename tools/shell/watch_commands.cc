@@ -1,4 +1,4 @@
-// Commands on watches: addWatch, removewatches, printwatches.
+// The commands on watches: addWatch, removewatches, printwatches.
 
 #include <array>
 #include <utility>
@@ -13,9 +13,10 @@ namespace {
 absl::Status AddWatch(Invocation& invocation) {
   const std::string mode = invocation.Has('m') ? invocation.Value('m') : "PERSISTENT_RECURSIVE";
   if (mode != "PERSISTENT" && mode != "PERSISTENT_RECURSIVE") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "addWatch: there is no mode ", mode,
-        ", it is PERSISTENT or PERSISTENT_RECURSIVE\nusage: ", UsageOf(invocation.command())));
+    return absl::InvalidArgumentError(
+        absl::StrCat("addWatch: there is no mode ", mode,
+                     "; the modes are PERSISTENT and PERSISTENT_RECURSIVE\nusage: ",
+                     UsageOf(invocation.command())));
   }
   return invocation.shell().watches().Add(
       invocation.client(), invocation.path(),
@@ -65,16 +66,17 @@ std::vector<Command> WatchCommands() {
        .arguments_min = 1,
        .arguments_max = 1,
        .summary = "Prints every change of a znode until the watch is removed",
-       .details = "PERSISTENT is the znode and the list of its children; PERSISTENT_RECURSIVE is\n"
-                  "the znode and everything below it. The znode need not be there. In scripts,\n"
-                  "`quorate watch` is simpler.",
+       .details =
+           "PERSISTENT watches the znode and the list of its children; PERSISTENT_RECURSIVE\n"
+           "watches the znode and everything below it. The znode need not exist. In scripts,\n"
+           "`quorate watch` is simpler.",
        .example = "addWatch /app\naddWatch -m PERSISTENT /app/config",
        .run = AddWatch},
       {.name = "removewatches",
-       .options = {{'c', "", "only those of the list of children (ls -w)"},
-                   {'d', "", "only those of the data (get -w, stat -w)"},
-                   {'a', "", "all (the default)"},
-                   {'l', "", "accepted as zkCli.sh has it: also without a connection"}},
+       .options = {{'c', "", "only watches of the list of children (ls -w)"},
+                   {'d', "", "only watches of the data (get -w, stat -w)"},
+                   {'a', "", "all watches (the default)"},
+                   {'l', "", "also without a connection; accepted as by zkCli.sh"}},
        .arguments = "path",
        .arguments_min = 1,
        .arguments_max = 1,
@@ -87,7 +89,7 @@ std::vector<Command> WatchCommands() {
        .arguments = "[on|off]",
        .arguments_min = 0,
        .arguments_max = 1,
-       .summary = "Whether events of watches are printed",
+       .summary = "Shows or sets whether events of watches are printed",
        .details = "",
        .example = "printwatches off",
        .takes_path = false,

@@ -35,7 +35,7 @@ std::string TypeOf(const Event& event) {
   return "Unknown";
 }
 
-// The type of an event as a watch prints it; empty if the watch does not print it.
+// Returns the type of an event as a watch prints it; empty if the watch does not print it.
 std::string TypeFor(WatchKind kind, const std::string& path, const Event& event) {
   if (kind == WatchKind::kPersistentRecursive) return TypeOf(event);
   if (event.path != path) {

@@ -1,4 +1,4 @@
-// The watches of a shell's session; they print their events in the words of zkCli.sh.
+// The watches of a shell's session. They print their events in the words of zkCli.sh.
 //
 // Thread-safety: one thread at a time; events are printed from the client's thread.
 #pragma once
@@ -28,18 +28,18 @@ class Watches {
  public:
   Watches(Console* console, bool json);
 
-  // Sets a watch for events after `after_zxid`; 0: from now on. Replaces a watch of the same kind.
+  // Sets a watch for events after `after_zxid` (0: from now on). Replaces a watch of the same kind.
   absl::Status Add(Client& client, const std::string& path, WatchKind kind, int64_t after_zxid);
-  // Removes a watch, and prints that as an event; returns false if there was none.
+  // Removes a watch, and prints that as an event. Returns false if there was no watch.
   bool Remove(const std::string& path, WatchKind kind);
   void RemoveAll() { watches_.clear(); }
-  // Whether events are printed (printwatches).
+  // Returns whether events are printed (printwatches).
   bool prints() const { return printer_->prints; }
   void SetPrints(bool prints) { printer_->prints = prints; }
 
  private:
-  // Prints each event once, however many watches see it. Used by the client's thread, except
-  // `prints`.
+  // Prints each event once, even if several watches see it. Only the client's thread uses it,
+  // except `prints`.
   struct Printer {
     Printer(Console* the_console, bool prints_json) : console(the_console), json(prints_json) {}
 

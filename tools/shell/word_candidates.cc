@@ -9,7 +9,7 @@
 namespace quorate::tools {
 namespace {
 
-// Short, because the user waits after pressing Tab.
+// The timeout of requests, which is short because the user waits after pressing Tab.
 constexpr int kTimeoutMs = 2000;
 constexpr int kSessionTimeoutMs = 4000;
 

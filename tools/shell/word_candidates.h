@@ -1,4 +1,4 @@
-// Completes a word of a shell command within a command line of `quorate`.
+// Completes a word of a shell command in a command line of `quorate`.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace quorate::tools {
 
-// Returns the candidates for the word behind `words` that begins with `last`, with a backslash
-// before each space, quote or backslash. To complete a path, opens a session with `servers` for a
-// moment; without servers, or if none answers at once, there are no candidates.
+// Returns the candidates for the word that follows `words` and begins with `last`, with a backslash
+// before each space, quote or backslash. To complete a path, opens a short session with `servers`.
+// Without servers, or if none answers at once, there are no candidates.
 std::vector<std::string> ShellWordCandidates(const std::string& servers,
                                              const std::vector<std::string>& words,
                                              const std::string& last);
