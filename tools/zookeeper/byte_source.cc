@@ -21,10 +21,11 @@ namespace {
 
 constexpr size_t kPieceBytes = 256u << 10;
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
-// Followed by two int32: the version, and the oldest version that can read the stream.
+// The magic bytes of a stream. Two int32 follow: the version, and the oldest version that can read
+// the stream.
 constexpr std::string_view kSnappyMagic("\x82SNAPPY\0", 8);
 constexpr size_t kSnappyHeaderBytes = 16;
-// Java's library writes blocks of 32 KiB; a greater length than this is damage.
+// Java's library writes blocks of 32 KiB. A length greater than this limit is damage.
 constexpr size_t kSnappyBlockBytesMax = 64u << 20;
 
 class FileSource : public ByteSource {
@@ -61,7 +62,7 @@ class MemorySource : public ByteSource {
   std::string_view rest_;
 };
 
-// Returns some bytes that were read already, and then the rest.
+// A source that returns some bytes that were read already, and then the rest.
 class PrefixedSource : public ByteSource {
  public:
   PrefixedSource(std::string prefix, std::unique_ptr<ByteSource> rest)
@@ -138,7 +139,7 @@ class GzipSource : public ByteSource {
 
 class SnappySource : public ByteSource {
  public:
-  // `compressed` is positioned behind the header.
+  // `compressed` is positioned after the header.
   explicit SnappySource(std::unique_ptr<ByteSource> compressed)
       : compressed_(std::move(compressed)) {}
 

@@ -1,4 +1,4 @@
-// The two checksums of ZooKeeper's files.
+// Computes the two checksums of ZooKeeper's files.
 //
 // zlib returns its initial value for a null pointer, so an empty input is not passed to it.
 //
@@ -14,7 +14,7 @@ namespace quorate::tools::zookeeper {
 
 inline constexpr uint32_t kAdler32OfNothing = 1;
 
-// The checksum of all bytes that `before` is the checksum of, followed by `bytes`.
+// Returns the checksum of some bytes, whose own checksum is `before`, followed by `bytes`.
 inline uint32_t Adler32(std::string_view bytes, uint32_t before = kAdler32OfNothing) {
   if (bytes.empty()) return before;
   return static_cast<uint32_t>(

@@ -1,6 +1,6 @@
 // `quorate import` and `quorate export`: conversion from ZooKeeper and back.
 //
-// Thread-safety: used by main's thread.
+// Thread-safety: the functions are called on main's thread.
 #pragma once
 
 #include "tools/cli/command_line.h"

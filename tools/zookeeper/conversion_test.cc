@@ -24,7 +24,7 @@ using tree::Zxid;
 
 void Nothing(const std::string&) {}
 
-// A directory as if loaded from a server's files, built from transactions.
+// Returns a directory that is built from transactions, as if loaded from a server's files.
 LoadedDirectory Loaded(const std::function<void(LogBuilder*)>& fill) {
   LoadedDirectory loaded;
   loaded.data_tree = std::make_unique<DataTree>();
@@ -127,13 +127,13 @@ std::string ToHex(std::string_view bytes) {
 
 }  // namespace
 
-TEST_CASE("passwords are those that ZooKeeper gives") {
+TEST_CASE("session passwords are those that ZooKeeper derives") {
   CHECK(ToHex(SessionPassword(SessionId(1))) == "054cc74a37327db215e702e20c73f005");
   CHECK(ToHex(SessionPassword(SessionId(0x01000012345678ab))) ==
         "b7c3a6194c9474b12a7e41fccc5ebbcf");
 }
 
-TEST_CASE("an imported tree has all that was there") {
+TEST_CASE("an imported tree has all znodes and sessions") {
   LoadedDirectory loaded = Loaded(Everything);
   const std::unique_ptr<tree::Tree> tree = Import(&loaded);
   CHECK(tree->last_zxid() == Zxid(kEpoch + 9));
@@ -171,7 +171,7 @@ TEST_CASE("an imported tree has all that was there") {
   CHECK(tree->Ephemerals(SessionId(kSession)) == std::vector<std::string>{"/m/e"});
 }
 
-TEST_CASE("each member of a new cluster gets the same, other clusters do not") {
+TEST_CASE("all members of a new cluster get the same records and id, and other clusters do not") {
   LoadedDirectory one = Loaded(Everything);
   LoadedDirectory two = Loaded(Everything);
   const absl::StatusOr<Importer> first = Importer::Create(&one);
@@ -185,7 +185,7 @@ TEST_CASE("each member of a new cluster gets the same, other clusters do not") {
   CHECK(first->ClusterId("staging", {1}, {}) != first->ClusterId("production", {1}, {}));
 }
 
-TEST_CASE("what has no place in a tree of ours is refused") {
+TEST_CASE("content that our tree cannot hold is refused") {
   CHECK_THAT(ImportError([](LogBuilder*) {}), Catch::Contains("nothing was ever written"));
   const std::string timeout = RecordBuilder().Int(1000).bytes();
   const int64_t of_server_255 = static_cast<int64_t>(0xFF00000000000001);
@@ -204,7 +204,7 @@ TEST_CASE("what has no place in a tree of ours is refused") {
              Catch::Contains("the node /a is of an extended type"));
 }
 
-TEST_CASE("what is exported is what was imported") {
+TEST_CASE("an export of an import has the same content") {
   LoadedDirectory loaded = Loaded(Everything);
   const std::unique_ptr<tree::Tree> tree = Import(&loaded);
   const TemporaryDirectory directory;
@@ -236,11 +236,11 @@ TEST_CASE("what is exported is what was imported") {
   }
   CHECK(records[0] == records[1]);
 
-  SECTION("but not over something else") {
+  SECTION("not over another snapshot") {
     const auto second = ExportSnapshot(*tree, directory.path(), consensus::Env::Posix());
     CHECK_THAT(std::string(second.status().message()), Catch::Contains("is there"));
   }
-  SECTION("and not an empty tree") {
+  SECTION("not of an empty tree") {
     const TemporaryDirectory other;
     CHECK(absl::IsFailedPrecondition(
         ExportSnapshot(tree::Tree(), other.path(), consensus::Env::Posix()).status()));

@@ -26,7 +26,7 @@ using tree::Zxid;
 constexpr size_t kTransactionsBetweenProgress = 1'000'000;
 constexpr char kGiveWholeLog[] =
     "; give the dataLogDir of zoo.cfg, with all its files, with --zookeeper-log";
-constexpr char kOrGoOn[] = ", or --ignore-gaps to go on without them";
+constexpr char kOrGoOn[] = ", or --ignore-gaps to continue without them";
 
 struct File {
   Zxid zxid;  // from its name
@@ -37,7 +37,8 @@ std::string Hex(Zxid zxid) { return absl::StrFormat("0x%x", zxid.value()); }
 int64_t EpochOf(Zxid zxid) { return zxid.value() >> 32; }
 int64_t CounterOf(Zxid zxid) { return zxid.value() & 0xFFFFFFFF; }
 
-// The zxid of "log.2a" for the prefix "log."; no value if the name has another form.
+// Returns the zxid of a file's name, such as "log.2a" with the prefix "log."; no value if the name
+// has another form.
 std::optional<Zxid> ZxidOf(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
@@ -47,19 +48,19 @@ std::optional<Zxid> ZxidOf(std::string_view name, std::string_view prefix) {
   int64_t zxid = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), zxid, 16);
   const bool is_number = error == std::errc{} && end == name.data() + name.size();
-  // Every zxid but the greatest has a next one.
+  // Excludes the greatest zxid, which has no next one.
   if (!is_number || zxid < 0 || zxid == std::numeric_limits<int64_t>::max()) return std::nullopt;
   return Zxid(zxid);
 }
 
-// The directory version-2 in `directory`, or `directory` itself if that is version-2.
+// Returns the directory version-2 in `directory`, or `directory` itself if that is version-2.
 std::string VersionDirectory(const std::string& directory) {
   std::error_code error;
   const std::filesystem::path inside = std::filesystem::path(directory) / "version-2";
   return std::filesystem::is_directory(inside, error) ? inside.string() : directory;
 }
 
-// Files in ascending order of their zxids.
+// Returns the files in ascending order of their zxids.
 absl::StatusOr<std::vector<File>> ListFiles(const std::string& directory, std::string_view prefix) {
   std::error_code error;
   std::filesystem::directory_iterator at(directory, error);
@@ -109,11 +110,12 @@ class Loader {
   const std::function<void(const std::string&)>& progress_;
   LoadedDirectory loaded_;
   SnapshotDigest snapshot_digest_;
-  // The newest change in the snapshot: before this zxid the tree is not that of a single moment.
+  // The newest change in the snapshot. Before this zxid the tree is not that of a single point in
+  // time.
   Zxid fuzzy_until_;
-  // How digests differ so far; empty if the last one was equal. Only the last one counts: a
-  // snapshot may contain a few changes that are newer than its digest, until the log has reached
-  // them too.
+  // How the last checked digest differs; empty if it was equal. Only the last one counts: a
+  // snapshot may contain a few changes that are newer than its digest, and differs until the log
+  // has reached them, too.
   std::string digest_differs_;
   // The newest zxid of the unusable snapshots: the logs must reach it.
   Zxid known_;
@@ -171,7 +173,7 @@ absl::Status Loader::ReplayLogs() {
                       Hex(loaded_.last_zxid),
                       " is not there; if zoo.cfg has a dataLogDir, give it with --zookeeper-log"));
   }
-  // The log during which the snapshot was written, and all later ones.
+  // Reads the log during which the snapshot was written, and all later logs.
   const Zxid next(loaded_.last_zxid.value() + 1);
   const auto behind =
       std::upper_bound(files->begin(), files->end(), next,
@@ -253,7 +255,7 @@ absl::Status Loader::CheckDigest() {
   if (digest_differs_.empty()) return absl::OkStatus();
   if (!directory_.ignore_digest) {
     return absl::DataLossError(absl::StrCat(
-        digest_differs_, "; the data of another server may be better; --ignore-digest goes on"));
+        digest_differs_, "; the data of another server may be better; --ignore-digest continues"));
   }
   Warn(digest_differs_);
   return absl::OkStatus();
@@ -265,10 +267,11 @@ absl::Status Loader::CheckComplete() {
   if (newest > last) {
     return absl::DataLossError(absl::StrCat(
         loaded_.snapshot, " holds changes up to zxid ", Hex(newest), ", and the log ends at ",
-        Hex(last), ": a snapshot is of no one moment and needs the log that was written during it",
+        Hex(last),
+        ": a snapshot is not of a single point in time and needs the log written during it",
         kGiveWholeLog));
   }
-  // The zxid that a later snapshot, or the end of this one, proves to have existed.
+  // The greatest zxid that a later snapshot, or the end of this one, proves to have existed.
   const Zxid known = std::max(known_, snapshot_digest_.zxid);
   if (known <= last) return absl::OkStatus();
   const std::string what = absl::StrCat("transactions are missing: the log ends at zxid ",

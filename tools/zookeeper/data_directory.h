@@ -1,4 +1,4 @@
-// Loads the data directory of a ZooKeeper server: the newest intact snapshot, and the logs behind
+// Loads the data directory of a ZooKeeper server: the newest intact snapshot, and the logs after
 // it.
 //
 // Thread-safety: functions without state.
@@ -19,17 +19,17 @@ namespace quorate::tools::zookeeper {
 struct DataDirectory {
   std::string data_dir;  // dataDir, or the directory version-2 in it
   std::string log_dir;   // likewise dataLogDir; empty: data_dir
-  // Continue where a digest of ZooKeeper's differs from that of the tree.
+  // Whether to continue if a digest of ZooKeeper's differs from that of the tree.
   bool ignore_digest = false;
-  // Continue where transactions are missing between two existing ones.
+  // Whether to continue if transactions are missing between two existing ones.
   bool ignore_gaps = false;
 };
 
 struct LoadedDirectory {
   std::unique_ptr<DataTree> data_tree;
   tree::Zxid last_zxid;
-  std::string snapshot;        // the file
-  size_t transactions = 0;     // applied
+  std::string snapshot;        // the path of the file
+  size_t transactions = 0;     // the number of applied transactions
   size_t digests_checked = 0;  // digests of ZooKeeper's that were equal to the tree's
   size_t orphans = 0;          // ephemerals of sessions that had ended
   std::vector<std::string> warnings;
@@ -37,7 +37,7 @@ struct LoadedDirectory {
 
 // Loads the directory without changing it. REQUIRES: the server is stopped. `progress` is called
 // from time to time with one line. NotFound if there is no snapshot, DataLoss if files are damaged,
-// missing, or inconsistent with each other; both name the file and what to do.
+// missing, or inconsistent with each other; both name the file, and say what to do.
 absl::StatusOr<LoadedDirectory> LoadDirectory(
     const DataDirectory& directory, const std::function<void(const std::string&)>& progress);
 

@@ -25,7 +25,7 @@ using Type = TransactionType;
 using tree::SessionId;
 using tree::Zxid;
 
-// A directory that is removed with its content.
+// A directory that the destructor removes with its content.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -68,7 +68,7 @@ Nodes SystemNodes() {
   return {MakeNode("/", 0), MakeNode("/zookeeper", 0), MakeNode("/zookeeper/quota", 0)};
 }
 
-// A snapshot as ZooKeeper 3.6 writes it.
+// Returns a snapshot as ZooKeeper 3.6 writes it.
 std::string Snapshot(const Nodes& nodes, int64_t digest_zxid,
                      const std::map<SessionId, int32_t>& sessions = {}) {
   std::string bytes;
@@ -86,7 +86,7 @@ std::string Snapshot(const Nodes& nodes, int64_t digest_zxid,
   return bytes;
 }
 
-// A snapshot as ZooKeeper 3.4 writes it: without a digest.
+// Returns a snapshot as ZooKeeper 3.4 writes it, without a digest.
 std::string OldSnapshot(const Nodes& nodes, const std::map<SessionId, int32_t>& sessions = {}) {
   const std::string bytes = Snapshot(nodes, 0, sessions);
   return bytes.substr(0, bytes.size() - 33);
@@ -114,7 +114,7 @@ void CheckRefused(const TemporaryDirectory& directory, const std::string& why) {
   CHECK_THAT(std::string(status.message()), Catch::Contains(why));
 }
 
-// The digest after some transactions, as a server would write it.
+// Returns the digest after some transactions, as a server would write it.
 uint64_t DigestAfter(const Nodes& nodes, const LogBuilder& log) {
   DataTree data_tree;
   for (const DataTree::SnapshotNode& node : nodes) REQUIRE(data_tree.AddNode(node).ok());
@@ -158,7 +158,7 @@ std::string JavaSnappy(std::string_view bytes) {
 
 }  // namespace
 
-TEST_CASE("a node's digest is ZooKeeper's") {
+TEST_CASE("the digest of a znode is ZooKeeper's") {
   DigestStat stat;
   stat.czxid = stat.mzxid = stat.pzxid = Zxid(5);
   stat.ctime_ms = stat.mtime_ms = 1000;
@@ -218,11 +218,11 @@ TEST_CASE("every kind of transaction of ZooKeeper 3.4 is applied") {
   CHECK(m->version == 1);
   CHECK(data_tree.root()->created_children() == 2);
   CHECK(data_tree.root()->pzxid() == Zxid(9));
-  // 3.4 has no such node.
+  // ZooKeeper 3.4 has no such znode.
   REQUIRE(data_tree.Find("/zookeeper/config") != nullptr);
 }
 
-TEST_CASE("transactions of 3.5 and later: containers, TTLs, closed paths, reconfiguration") {
+TEST_CASE("transactions of ZooKeeper 3.5 and later are applied") {
   const TemporaryDirectory directory;
   directory.Write("snapshot.0", Snapshot(SystemNodes(), 0));
   const auto create = [](std::string_view path, int32_t parent_cversion) {
@@ -256,7 +256,7 @@ TEST_CASE("transactions of 3.5 and later: containers, TTLs, closed paths, reconf
   CHECK(data_tree.Find("/zookeeper/config")->data.view().empty());
 }
 
-TEST_CASE("a snapshot of no one moment becomes what the log says") {
+TEST_CASE("a fuzzy snapshot becomes correct by the log") {
   // The transactions from 11 on; the snapshot of 10 shows some of their effects.
   LogBuilder log;
   log.Add(11, Type::kCreate, CreateRecord("/a", "a", false, 1))
@@ -293,7 +293,7 @@ TEST_CASE("a snapshot of no one moment becomes what the log says") {
       {old_root, last_a, last_y, MakeNode("/e", 20, "", kSession), system, quota},
       {old_root, MakeNode("/a", 11, "a"), MakeNode("/a/x", 12, "x"), MakeNode("/b", 18), system,
        quota},
-      // An ephemeral in place of a node that had, or will have, children.
+      // An ephemeral znode in place of a znode that had, or will have, children.
       {new_root, MakeNode("/a", 11, "", kSession), system, quota},
       {old_root, last_a, MakeNode("/e", 22), system, quota},
   };
@@ -319,7 +319,7 @@ TEST_CASE("a snapshot of no one moment becomes what the log says") {
     CHECK(data_tree.root()->created_children() == 5);
   }
 
-  SECTION("without the end of the log it is refused") {
+  SECTION("it is refused without the end of the log") {
     const TemporaryDirectory directory;
     directory.Write("snapshot.a", OldSnapshot(snapshots[1]));
     LogBuilder short_log;
@@ -329,7 +329,7 @@ TEST_CASE("a snapshot of no one moment becomes what the log says") {
   }
 }
 
-TEST_CASE("an access control list that comes after its node is found in the log") {
+TEST_CASE("an access control list that is missing in the snapshot is found in the log") {
   Nodes nodes = SystemNodes();
   nodes.push_back(MakeNode("/a", 11));
   // The number of an access control list that is not in the file.
@@ -381,7 +381,7 @@ TEST_CASE("quotas are counted again") {
   CHECK(stats->data.view() == "count=2,bytes=8");
 }
 
-TEST_CASE("compressed snapshots are read, and their damage is found") {
+TEST_CASE("compressed snapshots are read, and damage in them is found") {
   Nodes nodes = SystemNodes();
   nodes.push_back(MakeNode("/a", 3, std::string_view("some data some data some data")));
   const std::string plain = Snapshot(nodes, 3);
@@ -406,7 +406,7 @@ TEST_CASE("a snapshot that was cut off or changed anywhere is refused") {
   const TemporaryDirectory directory;
   for (size_t size = 0; size < good.size(); ++size) {
     directory.Write("snapshot.4", good.substr(0, size));
-    // Cut before the digest, the file is a complete snapshot of an old version.
+    // If it is cut before the digest, the file is a complete snapshot of an old version.
     if (size != good.size() - 33) CheckRefused(directory, "snapshot.4");
   }
   for (size_t at = 0; at < good.size(); ++at) {
@@ -419,7 +419,7 @@ TEST_CASE("a snapshot that was cut off or changed anywhere is refused") {
   }
 }
 
-TEST_CASE("if the newest snapshot is damaged, the one before it is taken") {
+TEST_CASE("if the newest snapshot is damaged, the previous one is used") {
   const TemporaryDirectory directory;
   directory.Write("snapshot.4", Snapshot(SystemNodes(), 4).substr(0, 100));
   directory.Write("snapshot.0", Snapshot(SystemNodes(), 0));
@@ -437,7 +437,7 @@ TEST_CASE("if the newest snapshot is damaged, the one before it is taken") {
   CHECK_THAT(loaded.warnings[0], Catch::Contains("snapshot.4"));
 }
 
-TEST_CASE("logs are found in a directory of their own, and missed if they are nowhere") {
+TEST_CASE("logs are found in a separate directory, and a missing log is a warning") {
   const TemporaryDirectory data;
   const TemporaryDirectory log;
   data.Write("snapshot.0", OldSnapshot(SystemNodes()));
@@ -455,7 +455,7 @@ TEST_CASE("logs are found in a directory of their own, and missed if they are no
   CHECK(with->data_tree->Find("/a") != nullptr);
 }
 
-TEST_CASE("a torn record ends a log, damage in it does not") {
+TEST_CASE("a torn record ends a log, and damage in a log is an error") {
   const TemporaryDirectory directory;
   directory.Write("snapshot.0", OldSnapshot(SystemNodes()));
   LogBuilder log;
@@ -469,7 +469,7 @@ TEST_CASE("a torn record ends a log, damage in it does not") {
     CHECK(loaded.last_zxid == Zxid(1));
     CHECK(loaded.data_tree->Find("/b") == nullptr);
   }
-  SECTION("the server began another log behind it") {
+  SECTION("the server began another log after it") {
     directory.Write("log.1", log.bytes().substr(0, third - 5));
     directory.Write("log.2",
                     LogBuilder().Add(2, Type::kCreate, CreateRecord("/c", "", false, 2)).Padded());
@@ -489,7 +489,7 @@ TEST_CASE("a torn record ends a log, damage in it does not") {
       CheckRefused(directory, "log.1 is damaged at offset 16");
     }
   }
-  SECTION("it is no log") {
+  SECTION("the file is not a log") {
     directory.Write("log.1", std::string(100, 'x'));
     CheckRefused(directory, "no log of ZooKeeper");
     directory.Write("log.1", "");
@@ -497,7 +497,7 @@ TEST_CASE("a torn record ends a log, damage in it does not") {
   }
 }
 
-TEST_CASE("a new epoch may begin anywhere, a gap may not be in one") {
+TEST_CASE("a new epoch may begin at any point, but a gap within an epoch is an error") {
   const TemporaryDirectory directory;
   directory.Write("snapshot.100000002", OldSnapshot(SystemNodes()));
   const std::string error = RecordBuilder().Int(-101).bytes();
@@ -520,7 +520,7 @@ TEST_CASE("a new epoch may begin anywhere, a gap may not be in one") {
   CHECK(loaded->warnings.size() == 1);
 }
 
-TEST_CASE("digests are checked, in snapshots and logs") {
+TEST_CASE("digests in snapshots and logs are checked") {
   Nodes nodes = SystemNodes();
   nodes.push_back(MakeNode("/a", 3, "data"));
   LogBuilder log;
@@ -543,7 +543,7 @@ TEST_CASE("digests are checked, in snapshots and logs") {
   CHECK(loaded->warnings.size() == 1);
 }
 
-TEST_CASE("a snapshot that is a change ahead of its digest is made right by the log") {
+TEST_CASE("a snapshot that is one change ahead of its digest becomes correct by the log") {
   LogBuilder log;
   log.Add(4, Type::kError, RecordBuilder().Int(-101).bytes());
   log.Add(5, Type::kCreate, CreateRecord("/b", "", false, 1));
@@ -576,7 +576,7 @@ TEST_CASE("a snapshot that is a change ahead of its digest is made right by the 
   CheckRefused(directory, "at zxid 0x4 the tree is not what ZooKeeper's digest says");
 }
 
-TEST_CASE("what makes no sense in a directory is refused with its reason") {
+TEST_CASE("an invalid directory is refused with the reason") {
   const TemporaryDirectory directory;
   CheckRefused(directory, "has no snapshot");
   CheckRefused(TemporaryDirectory(), "is it the dataDir of zoo.cfg?");

@@ -22,7 +22,7 @@ absl::Status BadNode(std::string_view path, std::string_view what) {
       absl::StrCat("the node ", absl::Utf8SafeCEscape(ToAbsl(path)), " ", ToAbsl(what)));
 }
 
-// Counts the nodes from `top` down and their bytes.
+// Counts the znodes from `top` down, and their bytes.
 tree::StatsTrack Count(const Znode* top) {
   tree::StatsTrack stats;
   stats.count = 0;
@@ -42,7 +42,7 @@ tree::StatsTrack Count(const Znode* top) {
 }  // namespace
 
 DataTree::~DataTree() {
-  // Not recursive: a path can be deeper than the stack allows.
+  // This is not recursive, because a path can be deeper than the stack allows.
   std::vector<Znode*> to_delete;
   if (root_ != nullptr) to_delete.push_back(root_);
   while (!to_delete.empty()) {
@@ -150,7 +150,7 @@ void DataTree::Apply(const Transaction& transaction) {
         SetAcl(operation);
         break;
       default:
-        ASSERT(false, "decoding makes no others");
+        ASSERT(false, "decoding returns no other types");
     }
   }
 }
@@ -200,7 +200,7 @@ void DataTree::Delete(std::string_view path, Zxid zxid) {
     AddToDigest(*parent, parent_path);
     Note(zxid, 0);
   }
-  // If the node has children, it was created again later, and so were they.
+  // If the znode has children, it was created again later, and so were the children.
   Znode* node = parent->children().Find(tree::LastSegment(path));
   if (node != nullptr) Remove(node);
 }
@@ -268,7 +268,7 @@ void DataTree::Remove(Znode* node) {
 
 void DataTree::Free(Znode* node) {
   std::vector<Znode*> to_delete = {node};
-  // The digest needs paths, and paths need the parents, so parents are removed last.
+  // Removes parents last, because the digest needs paths, and paths need the parents.
   for (size_t i = 0; i < to_delete.size(); ++i) {
     RemoveFromDigest(*to_delete[i], to_delete[i]->Path());
     to_delete[i]->children().ForEach([&to_delete](Znode* child) { to_delete.push_back(child); });
@@ -284,7 +284,7 @@ void DataTree::Free(Znode* node) {
 
 void DataTree::ReplaceAcl(Znode* node, const std::vector<tree::Acl>& acl) {
   const uint32_t before = node->acl_id;
-  // ZooKeeper permits everything to everybody if a list is empty.
+  // ZooKeeper permits everything to all clients if a list is empty.
   node->acl_id = acl.empty() ? tree::kOpenAclId : acls_.Ref(acl);
   acls_.Unref(before);
   without_acl_.erase(node);
@@ -323,7 +323,8 @@ absl::StatusOr<size_t> DataTree::Finish(Zxid last_zxid) {
   return orphans;
 }
 
-// The node of that path, created if missing; nullptr if its parent cannot have children.
+// Returns the znode at that path, creating it if it is missing; nullptr if its parent cannot have
+// children.
 Znode* DataTree::SystemNode(std::string_view path) {
   Znode* node = Find(path);
   if (node != nullptr) return node->is_ephemeral() ? nullptr : node;

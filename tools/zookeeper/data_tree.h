@@ -1,10 +1,10 @@
 // The tree that a ZooKeeper server builds from its snapshot and its logs, by ZooKeeper's rules.
 //
-// A snapshot is fuzzy: it was written while the server continued to apply transactions, and a node
-// in it may be of any moment between its first and its last byte. All transactions since the first
-// byte are applied to it again; each contains the resulting values, not the differences, so that in
-// the end every node is correct. In between, a transaction may find nodes that it is only about to
-// create, or miss nodes that were deleted later.
+// A snapshot is fuzzy: it was written while the server continued to apply transactions, so a znode
+// in it may have its state of any time between the first and the last byte. All transactions since
+// the first byte are applied to it again. Each transaction contains the resulting values, not the
+// differences, so that in the end every znode is correct. Until then, a transaction may find that
+// the znode that it creates exists already, or miss a znode that was deleted later.
 //
 // Thread-safety: none.
 #pragma once
@@ -31,7 +31,7 @@ namespace quorate::tools::zookeeper {
 
 class DataTree {
  public:
-  // A node as a snapshot has it.
+  // A znode, as a snapshot has it.
   struct SnapshotNode {
     std::string_view path;  // "/" is the root's
     bool has_data = false;
@@ -40,40 +40,40 @@ class DataTree {
     DigestStat stat;
   };
 
-  // An empty tree: the root has to be added first.
+  // Creates an empty tree. The root has to be added first.
   DataTree() = default;
   ~DataTree();
   DataTree(const DataTree&) = delete;
   DataTree& operator=(const DataTree&) = delete;
 
-  // Adds a node. DataLoss if the path is illegal, the parent does not exist yet, or the node
+  // Adds a znode. DataLoss if the path is illegal, the parent does not exist yet, or the znode
   // exists.
   absl::Status AddNode(const SnapshotNode& node);
   void AddSession(tree::SessionId session, int32_t timeout_ms);
 
-  // REQUIRES: there is a root.
+  // Applies a transaction. REQUIRES: there is a root.
   void Apply(const Transaction& transaction);
 
   // Does what a server does once all transactions are applied: deletes ephemerals of ended
-  // sessions, and recounts quotas. Then resets nodes that every tree of ours has: /zookeeper/config
-  // becomes empty, since it lists the servers of the old ensemble. Returns how many ephemerals were
-  // deleted. DataLoss if the tree is incomplete.
+  // sessions, and recounts quotas. Then resets znodes that every tree of ours has:
+  // /zookeeper/config becomes empty, because it lists the servers of the old ensemble. Returns the
+  // number of deleted ephemerals. DataLoss if the tree is incomplete.
   absl::StatusOr<size_t> Finish(tree::Zxid last_zxid);
 
-  // ZooKeeper's current digest of the tree (version 2).
+  // Returns ZooKeeper's digest (version 2) of the current tree.
   uint64_t digest() const { return digest_; }
-  // The zxid of the newest change that is visible in the tree; never goes back.
+  // Returns the zxid of the newest change that is visible in the tree. It never decreases.
   tree::Zxid newest_change() const { return newest_change_; }
-  // The newest time in nodes and transactions.
+  // Returns the newest time in znodes and transactions, in milliseconds since the Unix epoch.
   int64_t time_ms() const { return time_ms_; }
   size_t node_count() const { return nodes_; }
 
   tree::Znode* root() const { return root_; }
   const tree::AclTable& acls() const { return acls_; }
-  // Timeouts in milliseconds, by session.
+  // Returns the timeouts in milliseconds, by session.
   const std::map<tree::SessionId, int32_t>& sessions() const { return sessions_; }
 
-  // nullptr if there is no such node.
+  // Returns the znode at `path`, or nullptr.
   tree::Znode* Find(std::string_view path) const;
 
  private:
@@ -85,13 +85,14 @@ class DataTree {
   void DeleteEphemerals(tree::SessionId session, tree::Zxid zxid);
 
   tree::Znode* Attach(tree::Znode* parent, std::string_view name, tree::SessionId owner);
-  // Removes a node with all nodes below it. In its parent, only the set of children is updated.
+  // Removes a znode with all znodes below it. Of its parent, only the set of children is updated.
   void Remove(tree::Znode* node);
   void Free(tree::Znode* node);
   void ReplaceAcl(tree::Znode* node, const std::vector<tree::Acl>& acl);
   void Note(tree::Zxid zxid, int64_t time_ms);
 
-  // A node's contribution to the digest: subtracted before a change and added after it.
+  // Returns a znode's contribution to the digest, which is subtracted before a change and added
+  // after it.
   static uint64_t Term(const tree::Znode& node, std::string_view path);
   void RemoveFromDigest(const tree::Znode& node, std::string_view path) {
     digest_ -= Term(node, path);
@@ -105,9 +106,11 @@ class DataTree {
   tree::Znode* root_ = nullptr;
   tree::AclTable acls_;
   std::map<tree::SessionId, int32_t> sessions_;
-  // The sessions that own ephemerals, known ones or not: each has a list through its nodes.
+  // The sessions that own ephemerals, whether the sessions are known or not. Each has a list of its
+  // znodes.
   absl::flat_hash_map<tree::SessionId, std::unique_ptr<tree::Session>> owners_;
-  // Nodes whose access control list is missing in the snapshot: the server added the list later.
+  // The znodes whose access control list is missing in the snapshot, because the server added the
+  // list later.
   absl::flat_hash_set<const tree::Znode*> without_acl_;
   size_t nodes_ = 0;
   uint64_t digest_ = 0;

@@ -1,4 +1,4 @@
-// ZooKeeper's digest of a tree, version 2: the sum of a CRC-32 of each node.
+// ZooKeeper's digest of a tree, version 2: the sum of a CRC-32 of each znode.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -15,8 +15,8 @@ namespace quorate::tools::zookeeper {
 
 inline constexpr int32_t kDigestVersion = 2;
 
-// What the digest covers besides path and data; the cversion is the stored one, which counts only
-// creations of children.
+// The fields that the digest covers besides path and data. The cversion is the stored one, which
+// counts only creations of children.
 struct DigestStat {
   tree::Zxid czxid;
   tree::Zxid mzxid;
@@ -30,7 +30,8 @@ struct DigestStat {
 };
 
 inline uint64_t NodeDigest(std::string_view path, std::string_view data, const DigestStat& stat) {
-  // Nodes below /zookeeper differ from server to server: each counts quotas by itself.
+  // Skips znodes below /zookeeper, which differ from server to server: each server counts quotas by
+  // itself.
   if (path.starts_with("/zookeeper/")) return 0;
   if (path == "/") path = {};
   std::string bytes;

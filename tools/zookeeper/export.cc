@@ -70,20 +70,20 @@ absl::Status CheckEmpty(consensus::Env* env, const std::string& directory) {
     if (name.starts_with("snapshot.") || name.starts_with("log.")) {
       return absl::FailedPreconditionError(
           absl::StrCat(directory, "/", name,
-                       " is there: a server would mix it with the export; "
+                       " is there already: a server would mix it with the export; "
                        "give a new directory"));
     }
   }
   return absl::OkStatus();
 }
 
-// Enumerates the nodes of a tree, in the order of its records, with their paths.
+// Enumerates the znodes of a tree, in the order of its records, with their paths.
 class NodeWalk {
  public:
-  // Calls `visit(record, path)` for each node; an error ends the enumeration.
+  // Calls `visit(record, path)` for each znode. An error ends the enumeration.
   template <typename Visit>
   static absl::Status Run(const tree::Tree& tree, Visit visit) {
-    // By node that has children: its path; the root's is empty.
+    // The path of each znode with children, by its key; the root's path is empty.
     absl::flat_hash_map<std::pair<Zxid, uint32_t>, std::string> paths;
     NodeRecord record;
     std::string path;
@@ -97,7 +97,7 @@ class NodeWalk {
       const bool is_root = record.key == NodeKey{};
       if (!is_root) {
         const auto parent = paths.find({record.parent.czxid, record.parent.ordinal});
-        ASSERT(parent != paths.end(), "parents come first");
+        ASSERT(parent != paths.end(), "a parent comes before its children");
         path = parent->second;
         path += '/';
         path += record.name;

@@ -1,8 +1,8 @@
 // Creates the data directory of a ZooKeeper server from a tree of ours.
 //
-// ZooKeeper's zxids have a leader's epoch in their upper half. The epoch that is written is that of
-// the tree's last zxid: a single server continues from that zxid, and the first leader of several
-// begins a greater epoch; in both cases new zxids are greater than all in the tree.
+// ZooKeeper's zxids have a leader's epoch in their upper half. The exported epoch is that of the
+// tree's last zxid: a single server continues from that zxid, and the first leader of an ensemble
+// begins a greater epoch. In both cases new zxids are greater than all zxids in the tree.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -30,9 +30,10 @@ struct ExportedSnapshot {
 };
 
 // Writes version-2/snapshot.<zxid> in `directory`, a dataDir that is created if necessary, and the
-// two epoch files beside it; all is durable when it returns, and the snapshot gets its name last.
-// FailedPrecondition if there is a snapshot or a log already, if nothing was ever written to the
-// tree, or if its zxid leaves no epoch for a leader; errors of the disk name the file.
+// two epoch files beside it. All files are durable when this returns, and the snapshot gets its
+// name last. FailedPrecondition if there is a snapshot or a log already, if nothing was ever
+// written to the tree, or if its zxid leaves no epoch for a leader; errors of the disk name the
+// file.
 absl::StatusOr<ExportedSnapshot> ExportSnapshot(const tree::Tree& tree,
                                                 const std::string& directory, consensus::Env* env);
 

@@ -22,20 +22,20 @@ namespace {
 
 constexpr char kFooter[] =
     "SOURCE is the data directory of a stopped member, or a backup file. Writes a snapshot from\n"
-    "which ZooKeeper 3.5 to 3.9 starts, alone or as several servers: copy DIR/version-2 to the\n"
-    "empty dataDir of each. Nodes keep data, access control lists and Stat; new changes have\n"
-    "greater zxids than all old ones. Sessions are there, and so are their ephemerals, until "
-    "their\n"
-    "timeouts have passed: ZooKeeper takes back only clients whose password it would have given\n"
-    "itself, which are those that came from ZooKeeper.\n"
+    "which ZooKeeper 3.5 to 3.9 starts, as one server or as an ensemble: copy DIR/version-2 to\n"
+    "the empty dataDir of each server. Znodes keep data, access control lists and Stat; new\n"
+    "changes have greater zxids than all old ones. Sessions and their ephemerals stay until their\n"
+    "timeouts have passed. Only clients whose sessions began in ZooKeeper can reconnect to them,\n"
+    "because ZooKeeper accepts only the passwords that it derives itself.\n"
     "\n"
-    "Of a member all that it has is exported, also what it does not know by itself to be "
-    "committed;\n"
-    "that is then said. Stop all members and take the one that has the last entry of the greatest\n"
-    "term (`quorate verify` shows it), and of those the greatest number; or take a backup.\n"
+    "All entries of a member's log are exported, even those that the member does not know to be\n"
+    "committed; a warning then says so. Stop all members, and use the one whose last entry has "
+    "the\n"
+    "greatest term (`quorate verify` shows it), and among those the greatest number; or use a\n"
+    "backup.\n"
     "\n"
-    "Nodes with a TTL need servers that run with -Dzookeeper.extendedTypesEnabled=true: others\n"
-    "delete them when they start.\n"
+    "Znodes with a TTL need servers that run with -Dzookeeper.extendedTypesEnabled=true: other\n"
+    "servers delete them at their start.\n"
     "\n"
     "  quorate export --zookeeper-snapshot /tmp/back /var/lib/quorate";
 
@@ -79,18 +79,23 @@ absl::Status Run(const Options& options, const GlobalOptions& global) {
 
 void AddExportCommand(CommandLine* command_line) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = command_line->Add(
-      command_line->root(), "export", "Make ZooKeeper's data from a member's or a backup",
-      [options, command_line] { return Run(*options, command_line->global()); });
+  CLI::App* command =
+      command_line->Add(command_line->root(), "export",
+                        "Create a ZooKeeper snapshot from the data of a member, or from a backup",
+                        [options, command_line] { return Run(*options, command_line->global()); });
   command
       ->add_option("--zookeeper-snapshot", options->directory,
-                   "where version-2 with the snapshot is to be made")
+                   "Directory in which to create version-2 with the snapshot")
       ->required()
       ->type_name("DIR");
-  command->add_option("source", options->source, "data directory of a stopped member, or a backup")
+  command
+      ->add_option("source", options->source,
+                   "The data directory of a stopped member, or a backup file")
       ->required()
       ->type_name("SOURCE");
-  command->add_option("--log-dir", options->log_dir, "of that member, if its log is elsewhere")
+  command
+      ->add_option("--log-dir", options->log_dir,
+                   "The log directory of that member, if it is another one")
       ->type_name("DIR");
   command->footer(kFooter);
 }

@@ -1,4 +1,4 @@
-// How `quorate import` and `quorate export` print their results.
+// Prints the results of `quorate import` and `quorate export`.
 //
 // Thread-safety: functions of their arguments.
 #pragma once

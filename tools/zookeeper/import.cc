@@ -24,9 +24,9 @@ using tree::SessionId;
 using tree::Znode;
 using tree::Zxid;
 
-// More than can be sent to any client.
+// The most bytes of data in a znode, which is more than can be sent to any client.
 constexpr size_t kDataBytesMax = 64u << 20;
-// The limit of clients and servers with default settings.
+// The limit of data of clients and servers with default settings.
 constexpr size_t kUsualDataBytesMax = 1'000'000;
 constexpr size_t kNodesBetweenProgress = 1'000'000;
 
@@ -35,7 +35,7 @@ absl::Status BadNode(const Znode& node, std::string_view what) {
       absl::StrCat("the node ", absl::Utf8SafeCEscape(node.Path()), " ", std::string(what)));
 }
 
-// Whether a session id is outside the ranges that encode other kinds of nodes.
+// Returns whether a session id is outside the ranges that encode other kinds of znodes.
 bool IsPossible(SessionId session) {
   return session != tree::kNoSession && tree::KindOf(session) == NodeKind::kEphemeral;
 }
@@ -52,8 +52,9 @@ absl::StatusOr<Importer> Importer::Create(LoadedDirectory* loaded) {
   return importer;
 }
 
-// A node's key is its czxid, and a number that tells apart the nodes of one multi. These are
-// numbered in the order of their paths, so a parent comes before its children there too.
+// Assigns the numbers in the znodes' keys. A key is the czxid and a number, which distinguishes the
+// znodes of one multi. These are numbered in the order of their paths, so that a parent comes
+// before its children there, too.
 absl::Status Importer::NumberNodes() {
   nodes_.reserve(data_tree_->node_count());
   nodes_.push_back(data_tree_->root());
@@ -131,7 +132,7 @@ tree::Session Importer::SessionOf(SessionId id, int32_t timeout_ms) const {
   tree::Session session;
   session.id = id;
   session.timeout_ms = timeout_ms;
-  // Attached to no server until its client connects.
+  // The session is attached to no server until its client connects.
   session.attach_zxid = summary_.zxid;
   session.member = tree::kNoMember;
   session.password = SessionPassword(id);

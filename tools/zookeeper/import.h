@@ -16,9 +16,9 @@
 
 namespace quorate::tools::zookeeper {
 
-// The content of the import, in the terms of our tree.
+// A summary of the imported tree.
 struct ImportedTree {
-  tree::Zxid zxid;      // ZooKeeper's last one; the next change has a greater one
+  tree::Zxid zxid;      // ZooKeeper's last zxid; the next change has a greater one
   uint64_t digest = 0;  // of our tree
   size_t nodes = 0;
   size_t ephemerals = 0;
@@ -26,20 +26,20 @@ struct ImportedTree {
   size_t ttl_nodes = 0;
   size_t sessions = 0;
   size_t data_bytes = 0;
-  int64_t time_ms = 0;  // the newest time in it; the tree's time continues from there
+  int64_t time_ms = 0;  // the newest time in the tree, which continues from there
   std::vector<std::string> warnings;
 };
 
-// Takes a record; an error ends the enumeration.
+// Receives a record. An error ends the enumeration.
 using RecordSink = std::function<absl::Status(std::string_view key, std::string_view value)>;
 
-// Converts a tree of ZooKeeper's to our records (tree/record.h). The same tree always gives the
-// same records.
+// Converts a tree of ZooKeeper's to our records (tree/record.h). The same tree always results in
+// the same records.
 class Importer {
  public:
   // Checks that the whole tree can be imported, and counts its parts. FailedPrecondition, naming
-  // session or node, for content that a tree of ours cannot hold. `*loaded` must outlive the
-  // importer, which assigns numbers to its nodes.
+  // session or znode, for content that our tree cannot hold. `*loaded` must outlive the importer,
+  // which assigns numbers to its znodes.
   static absl::StatusOr<Importer> Create(LoadedDirectory* loaded);
 
   const ImportedTree& summary() const { return summary_; }
@@ -49,8 +49,8 @@ class Importer {
                         const std::vector<uint64_t>& observers) const;
 
   // Passes all records in the order of their keys to `record`, the head first. Each record is first
-  // loaded as a server would load it, so that none is passed on that a server would reject; if the
-  // call returns without an error, the records form a complete tree.
+  // loaded as a server would load it, so that a record that a server would reject is not passed on.
+  // If the call returns without an error, the records form a complete tree.
   absl::Status ForEachRecord(const RecordSink& record,
                              const std::function<void(const std::string&)>& progress) const;
 

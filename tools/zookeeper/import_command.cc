@@ -19,32 +19,32 @@
 namespace quorate::tools::zookeeper {
 namespace {
 
-// The first term of the new cluster: the imported tree counts as committed in it, and the first
-// leader is elected in a greater one. ZooKeeper's epochs have no meaning here, since its servers
+// The first term of the new cluster. The imported tree counts as committed in it, and the first
+// leader is elected in a greater term. ZooKeeper's epochs have no meaning here, because its servers
 // are not members of the new cluster.
 constexpr uint64_t kTerm = 1;
 
 constexpr char kFooter[] =
-    "Reads the newest whole snapshot and the logs behind it, as the ZooKeeper server would, and\n"
-    "makes the data of a new Quorate member of it: all nodes with data, access control lists and\n"
-    "Stat as they are, sessions with their ephemerals and their passwords, quotas. New changes\n"
-    "have greater zxids than all old ones. Clients keep their sessions if they come back within\n"
+    "Reads the newest whole snapshot and the logs after it, as the ZooKeeper server would, and\n"
+    "creates the data of a new Quorate member from them: all znodes with their data, access\n"
+    "control lists and Stat, sessions with their ephemerals and passwords, and quotas. New "
+    "changes\n"
+    "have greater zxids than all old ones. Clients keep their sessions if they reconnect within\n"
     "their timeouts.\n"
     "\n"
-    "Stop all ZooKeeper servers first, and take the data of the one with the greatest last zxid\n"
+    "Stop all ZooKeeper servers first, and use the data of the one with the greatest last zxid\n"
     "(--check shows it; a stopped leader has it). Run the import once for each new member, always\n"
-    "from the same data, then start all members. Two clusters that are made of the same data, as "
-    "for\n"
-    "a rehearsal, need different values of --cluster-name, or their members take each other for\n"
-    "their own:\n"
+    "from the same data, and then start all members. If you create two clusters from the same\n"
+    "data, for example for a rehearsal, give each another --cluster-name: otherwise they get the\n"
+    "same id, and their members do not reject each other.\n"
     "\n"
     "  quorate import --zookeeper-data /var/lib/zookeeper --check\n"
     "  quorate import --zookeeper-data /var/lib/zookeeper --config /etc/quorate/zoo.cfg\n"
     "  quorate import --zookeeper-data /copy --data-dir /var/lib/quorate --member 2 \\\n"
     "      --members 1,2,3\n"
     "\n"
-    "Nothing in the ZooKeeper directories is changed. The new directories must be empty but for\n"
-    "myid and configuration.";
+    "The ZooKeeper directories are not changed. The new directories must be empty, except for\n"
+    "myid and the configuration.";
 
 struct Options {
   DataDirectory source;
@@ -54,7 +54,7 @@ struct Options {
   bool check = false;
 };
 
-// The member to create, according to the configuration or to the options.
+// Returns the member to create, as the configuration or the options describe it.
 absl::StatusOr<NewMember> MemberOf(const Options& options) {
   NewMember member = options.member;
   if (options.config.empty()) {
@@ -67,8 +67,8 @@ absl::StatusOr<NewMember> MemberOf(const Options& options) {
   }
   if (!member.data_dir.empty() || member.member != 0 || !member.voters.empty()) {
     return absl::InvalidArgumentError(
-        "--config says all about the member; leave out --data-dir, --log-dir, --member, --members "
-        "and --observers");
+        "--config describes the member; leave out --data-dir, --log-dir, --member, --members and "
+        "--observers");
   }
   const absl::StatusOr<rpc::Config> config = rpc::LoadConfig(options.config);
   if (!config.ok()) return config.status();
@@ -139,8 +139,8 @@ absl::Status Run(const Options& options, const GlobalOptions& global) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   if (tree.time_ms > std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) {
     warnings.push_back(
-        "there are times in the data that are still to come: TTLs stand still and "
-        "new nodes have that time until then");
+        "the data has times in the future: until then TTLs do not expire, and new znodes get the "
+        "newest of these times");
   }
   nlohmann::ordered_json json = ToJson(*loaded, tree, warnings);
   if (!options.check) {
@@ -159,37 +159,45 @@ absl::Status Run(const Options& options, const GlobalOptions& global) {
 
 void AddImportCommand(CommandLine* command_line) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = command_line->Add(
-      command_line->root(), "import", "Make the data of a new member from ZooKeeper's",
-      [options, command_line] { return Run(*options, command_line->global()); });
+  CLI::App* command =
+      command_line->Add(command_line->root(), "import",
+                        "Create the data of a new member from that of a ZooKeeper server",
+                        [options, command_line] { return Run(*options, command_line->global()); });
   command
       ->add_option("--zookeeper-data", options->source.data_dir,
-                   "dataDir of a stopped ZooKeeper server (3.4 to 3.9)")
+                   "The dataDir of a stopped ZooKeeper server (3.4 to 3.9)")
       ->required()
       ->type_name("DIR");
-  command->add_option("--zookeeper-log", options->source.log_dir, "its dataLogDir, if it has one")
+  command
+      ->add_option("--zookeeper-log", options->source.log_dir,
+                   "The dataLogDir of that server, if it has one")
       ->type_name("DIR");
-  command->add_flag("--check", options->check, "only read it, and say what there is");
+  command->add_flag("--check", options->check, "Only read the data, and print a summary");
   command->add_flag("--ignore-digest", options->source.ignore_digest,
-                    "go on if ZooKeeper's own digest says that the tree is not right");
+                    "Continue if ZooKeeper's own digest differs from that of the tree");
   command->add_flag("--ignore-gaps", options->source.ignore_gaps,
-                    "go on if transactions are missing between others");
-  command->add_option("--config", options->config, "zoo.cfg of the new member")->type_name("FILE");
-  command->add_option("--data-dir", options->member.data_dir, "of the new member")
+                    "Continue if transactions are missing between others");
+  command->add_option("--config", options->config, "The zoo.cfg of the new member")
+      ->type_name("FILE");
+  command
+      ->add_option("--data-dir", options->member.data_dir, "The data directory of the new member")
       ->type_name("DIR");
-  command->add_option("--log-dir", options->member.log_dir, "likewise, if its log is elsewhere")
+  command
+      ->add_option("--log-dir", options->member.log_dir,
+                   "The log directory of the new member, if it is another one")
       ->type_name("DIR");
-  command->add_option("--member", options->member.member, "its number")->type_name("N");
-  command->add_option("--members", options->member.voters, "the numbers of all voting members")
+  command->add_option("--member", options->member.member, "The number of the new member")
+      ->type_name("N");
+  command->add_option("--members", options->member.voters, "The numbers of all voters")
       ->delimiter(',')
       ->type_name("N,N,N");
-  command->add_option("--observers", options->member.observers, "the numbers of all observers")
+  command->add_option("--observers", options->member.observers, "The numbers of all observers")
       ->delimiter(',')
       ->type_name("N,N");
   command
       ->add_option("--cluster-name", options->cluster_name,
-                   "any text, the same for all members; clusters that are imported from the same "
-                   "data under different names are different ones")
+                   "Any text, the same for all members; clusters that are imported from the same "
+                   "data under different names get different ids")
       ->type_name("NAME");
   command->footer(kFooter);
 }

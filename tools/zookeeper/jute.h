@@ -1,5 +1,6 @@
-// What ZooKeeper's serialization, jute, has besides plain numbers: byte strings that may be null
-// and access control lists. `Reader` is a BigEndianReader or a class with the same interface.
+// Decodes the types of ZooKeeper's serialization, jute, besides plain numbers: byte strings that
+// may be null, and access control lists. `Reader` is a BigEndianReader or a class with the same
+// interface.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -39,7 +40,7 @@ void ReadAcl(Reader* reader, std::vector<tree::Acl>* acl) {
   acl->clear();
   const int32_t count = reader->template Int<int32_t>();
   if (count < -1) reader->Fail();
-  // No memory is reserved for the count, which may be wrong.
+  // Reserves no memory for the count, which may be wrong.
   for (int32_t i = 0; i < count && reader->ok(); ++i) {
     tree::Acl& entry = acl->emplace_back();
     entry.permissions = reader->template Int<int32_t>();

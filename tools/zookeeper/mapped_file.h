@@ -1,6 +1,6 @@
 // A file mapped into memory.
 //
-// Thread-safety: immutable.
+// Thread-safety: objects are immutable.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace quorate::tools::zookeeper {
 
 class MappedFile {
  public:
-  // Errors name the path. The file must not become shorter while it is mapped.
+  // Maps the file. Errors name the path. The file must not become shorter while it is mapped.
   static absl::StatusOr<std::unique_ptr<MappedFile>> Open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

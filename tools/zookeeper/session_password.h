@@ -1,4 +1,4 @@
-// The passwords of ZooKeeper's sessions, which are derived from their ids.
+// Derives the passwords of ZooKeeper's sessions from their ids.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -9,7 +9,8 @@
 
 namespace quorate::tools::zookeeper {
 
-// The password that every ZooKeeper server gives to the client of a session, and expects from it.
+// Returns the password that every ZooKeeper server gives to the client of a session, and expects
+// from it.
 std::string SessionPassword(tree::SessionId session);
 
 }  // namespace quorate::tools::zookeeper

@@ -25,7 +25,7 @@ constexpr int32_t kVersion = 2;
 constexpr int64_t kDatabase = -1;
 constexpr std::string_view kEndPath = "/";
 constexpr int64_t kOpenList = -1;
-// A zxid and its seal: int64, int64, and "/" with its length.
+// The size of a zxid and its checksum block: int64, int64, and "/" with its length.
 constexpr size_t kZxidBlockBytes = 21;
 constexpr size_t kPieceBytes = 256u << 10;
 constexpr size_t kNodesBetweenProgress = 100'000;
@@ -53,15 +53,16 @@ class SnapshotInput {
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }
 
-  // The number of bytes that are left, or `max` if that is less.
+  // Returns the number of bytes that are left, or `max` if that is less.
   size_t Ahead(size_t max) { return Fill(max) ? max : buffer_.size() - at_; }
   uint32_t checksum() const { return checksum_; }
   uint64_t offset() const { return dropped_ + at_; }
-  // The error of the source, if that caused a failure.
+  // Returns the error of the source, if that caused a failure.
   const absl::Status& status() const { return status_; }
 
  private:
-  // Makes `size` bytes available. Memory grows with the bytes read, not with the claimed size.
+  // Makes `size` bytes available. The memory grows with the bytes that are read, not with `size`,
+  // which may be wrong.
   bool Fill(size_t size) {
     if (!ok_) return false;
     if (buffer_.size() - at_ >= size) return true;
@@ -120,7 +121,7 @@ class SnapshotReader {
     const auto version = input_.Int<int32_t>();
     input_.Int<int64_t>();  // the database number, which is not used
     if (absl::Status s = CheckWhole(); !s.ok()) return s;
-    if (magic != kMagic) return Damaged("this is no snapshot of ZooKeeper");
+    if (magic != kMagic) return Damaged("this is not a snapshot of ZooKeeper");
     if (version != kVersion) return Damaged(absl::StrCat("its format is ", version, ", not 2"));
     return absl::OkStatus();
   }
@@ -185,20 +186,20 @@ class SnapshotReader {
     return added.ok() ? added : Damaged(ToStd(added.message()));
   }
 
-  // Checks a checksum of all bytes before it, other checksums included.
+  // Checks a checksum of all bytes before it, including other checksums.
   absl::Status CheckSeal() {
     const uint32_t expected = input_.checksum();
     const auto checksum = input_.Int<uint64_t>();
     const bool ends_well = ReadString(&input_) == kEndPath;
     if (absl::Status s = CheckWhole(); !s.ok()) return s;
     if (checksum != expected) return Damaged("the checksum is wrong");
-    if (!ends_well) return Damaged("the mark behind the checksum is wrong");
+    if (!ends_well) return Damaged("the mark after the checksum is wrong");
     return absl::OkStatus();
   }
 
   absl::StatusOr<SnapshotDigest> ReadTail() {
     SnapshotDigest digest;
-    // The end before 3.6, or if the file has neither a digest nor the block behind it.
+    // The file ends here before 3.6, or if it has neither a digest nor the block after it.
     const size_t ahead = input_.Ahead(kZxidBlockBytes + 1);
     if (ahead == 0 && input_.status().ok()) return digest;
     if (ahead == kZxidBlockBytes) return ReadZxid(digest);
@@ -214,12 +215,12 @@ class SnapshotReader {
     return ReadZxid(digest);
   }
 
-  // Reads the last block since 3.9: the zxid, which is also in the name of the file.
+  // Reads the last block, which exists since 3.9: the zxid, which is also in the name of the file.
   absl::StatusOr<SnapshotDigest> ReadZxid(SnapshotDigest digest) {
     input_.Int<int64_t>();
     if (absl::Status s = CheckSeal(); !s.ok()) return s;
     if (input_.Ahead(1) > 0 || !input_.status().ok()) {
-      return Damaged("there is something behind the end");
+      return Damaged("there are bytes after the end");
     }
     return digest;
   }

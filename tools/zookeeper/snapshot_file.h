@@ -1,8 +1,8 @@
 // Reads and writes ZooKeeper's snapshot files.
 //
-// A snapshot is a header, the sessions, the access control lists with a number each, and the nodes,
-// parents before their children; then a checksum; and since 3.6 ZooKeeper's digest of the tree at
-// the moment when the last byte was written, with a checksum of its own.
+// A snapshot consists of a header, the sessions, the access control lists with a number each, the
+// znodes, parents before their children, and a checksum. Since 3.6 it also has ZooKeeper's digest
+// of the tree at the time when the last byte was written, with another checksum.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -41,18 +41,20 @@ absl::StatusOr<SnapshotDigest> ReadSnapshot(const std::string& name, ByteSource*
 // Writes a snapshot in pieces.
 class SnapshotWriter {
  public:
-  // Takes the next bytes of the file; an error ends the writing.
+  // Receives the next bytes of the file. An error ends the writing.
   using Sink = std::function<absl::Status(std::string_view bytes)>;
   using Lists = std::map<std::vector<tree::Acl>, int64_t>;
 
   explicit SnapshotWriter(Sink sink) : sink_(std::move(sink)) {}
 
-  // Begin, Node and End are called in this order, each once except Node. `lists` maps all lists of
-  // nodes, except {ALL, world, anyone}, to numbers from 1 up; it must outlive the writer.
+  // Begins the snapshot. Begin, Node and End are called in this order, each once except Node.
+  // `lists` maps all lists of znodes, except {ALL, world, anyone}, to numbers from 1 up. It must
+  // outlive the writer.
   absl::Status Begin(const std::map<tree::SessionId, int32_t>& sessions, const Lists& lists);
-  // REQUIRES: the root comes first, and each parent before its children; `node.acl` is not null.
+  // Writes a znode. REQUIRES: the root comes first, and each parent before its children; `node.acl`
+  // is not null.
   absl::Status Node(const DataTree::SnapshotNode& node);
-  // Writes the digest of the nodes that were written. `zxid` is that of the tree.
+  // Writes the digest of the written znodes, and ends the snapshot. `zxid` is that of the tree.
   absl::Status End(tree::Zxid zxid);
 
  private:

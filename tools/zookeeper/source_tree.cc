@@ -50,7 +50,7 @@ absl::StatusOr<SourceTree> LoadRecords(const std::string& path) {
   return source;
 }
 
-// Applies the entries of the log behind the tree.
+// Applies the entries of the log after the tree's zxid.
 absl::Status ApplyLog(const consensus::LogExamination& log, tree::Tree* tree, Progress* progress) {
   SilentListener listener;
   for (const auto& segment : log.log.segments) {
@@ -72,23 +72,24 @@ absl::Status ApplyLog(const consensus::LogExamination& log, tree::Tree* tree, Pr
   return absl::OkStatus();
 }
 
-// Adds warnings about what this member alone cannot tell.
+// Adds warnings about facts that this member's data alone does not show.
 void AddWarnings(const MemberExamination& member, SourceTree* source) {
   const auto hard_state = NewestHardState(member);
   if (hard_state.has_value() && hard_state->state.member_state != consensus::MemberState::kNormal) {
     source->warnings.push_back(
-        "this member was still being filled by the others when it was stopped, and may lack what "
-        "they have; take the data of another one");
+        "this member was still receiving data from the others when it was stopped, and may lack "
+        "some; use the data of another member");
   }
   if (source->commit.open == 0) return;
   const int64_t last = source->tree->last_zxid().value();
   source->warnings.push_back(absl::StrFormat(
-      "of the last %d entries (zxid 0x%x to 0x%x, the last one of term %d) this member alone does "
-      "not know that they are committed. They are exported: if they are, to leave them out would "
-      "lose what was acknowledged. Unless it is the only member, make sure that it has everything "
-      "and nothing else: stop all members, compare what `quorate verify` says of their logs, and "
-      "export the one whose last entry has the greatest term, and of those the greatest number; or "
-      "export a backup of the running cluster (`quorate backup`)",
+      "this member's data does not show whether the last %d entries (zxid 0x%x to 0x%x, the last "
+      "one of term %d) are committed. They are exported, because leaving out committed entries "
+      "would lose acknowledged writes. Unless this is the only member, make sure that it has all "
+      "committed entries and no others: stop all members, compare their logs with `quorate "
+      "verify`, "
+      "and export the member whose last entry has the greatest term, and among those the greatest "
+      "number; or export a backup of the running cluster (`quorate backup`)",
       source->commit.open, source->commit.known.value() + 1, last, source->term));
 }
 
@@ -103,7 +104,7 @@ absl::StatusOr<SourceTree> LoadMember(const MemberPaths& paths, Progress* progre
   }
   const std::optional<CommitFacts> commit = CommitFactsOf(member);
   if (!commit.has_value()) {
-    return absl::NotFoundError(absl::StrCat(paths.data_dir, " is no data directory of Quorate"));
+    return absl::NotFoundError(absl::StrCat(paths.data_dir, " is not a data directory of Quorate"));
   }
   SourceTree source;
   source.tree = std::make_unique<tree::Tree>();

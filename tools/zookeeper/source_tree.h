@@ -1,15 +1,15 @@
-// The whole tree of a stopped member, or of a backup.
+// Loads the whole tree of a stopped member, or of a backup.
 //
-// Of a member it is the tree after the last entry of its log, as if the member became leader now.
-// The entries behind the last one that it knows to be committed (CommitFacts in
-// tools/offline/member_examination.h) are included: nearly all of them were acknowledged to
+// The tree of a member is the one after the last entry of its log, as if the member became leader
+// now. It includes the entries after the last one that the member knows to be committed
+// (CommitFacts in tools/offline/member_examination.h): nearly all of them were acknowledged to
 // clients, because a member saves its commit index only from time to time, and leaving them out
-// would lose them. This tree can differ from the committed one in two ways, which only the other
-// members show: the last entries may never have been committed, if this member led and was cut off;
-// and it may be behind the others. Both are excluded for the member whose last entry has the
-// greatest term, and among those the greatest index, of all voters or of all but a minority: it has
-// everything that was acknowledged, and could be elected by any of them. A backup contains what a
-// majority has confirmed, and nothing else.
+// would lose them. This tree can differ from the committed one in two ways, which only the data of
+// other members shows: the last entries may never have been committed, if this member led and was
+// cut off; and the member may be behind the others. Neither is the case for the member whose last
+// entry has the greatest term, and among those the greatest index, of all voters or of all but a
+// minority: it has every acknowledged write, and could be elected by any of them. A backup contains
+// only writes that a majority has confirmed, and all of them.
 //
 // Thread-safety: a function of its arguments.
 #pragma once
@@ -30,7 +30,7 @@ struct SourceTree {
   std::unique_ptr<tree::Tree> tree;
   uint64_t term = 0;  // of the last entry in the tree
   CommitFacts commit;
-  // What the user has to make sure of; texts for the user.
+  // Texts about what the user has to make sure of.
   std::vector<std::string> warnings;
 };
 

@@ -32,8 +32,8 @@ constexpr uint64_t kLogTerm = kTestTerm + 1;
 
 Index At(uint64_t distance) { return Index(static_cast<uint64_t>(kTestZxid.value()) + distance); }
 
-// Member 1, with a checkpoint of kTestZxid and kEntries entries behind it; entry number N creates
-// the node /N.
+// Member 1, with a checkpoint at kTestZxid and kEntries entries after it. Entry number N creates
+// the znode /N.
 class Member {
  public:
   struct Shape {
@@ -41,7 +41,7 @@ class Member {
     std::vector<uint64_t> observers{};
     Index commit_hint = At(0);
     consensus::MemberState member_state = consensus::MemberState::kNormal;
-    // Replaces the last entry.
+    // The membership in an entry that replaces the last entry.
     std::optional<consensus::Membership> last_membership{};
   };
 
@@ -105,7 +105,7 @@ bool Has(const SourceTree& source, const std::string& path) {
   return source.tree->FindStat(path, &stat);
 }
 
-// Checks that the tree has all entries, and how many of them are not known to be committed.
+// Checks that the tree has all entries, and that `open` of them are not known to be committed.
 void CheckWhole(const SourceTree& source, uint64_t open) {
   CHECK(source.tree->last_zxid() == Zxid(kTestZxid.value() + static_cast<int64_t>(kEntries)));
   CHECK(source.tree->digest() == source.tree->ComputeDigest());
@@ -115,7 +115,7 @@ void CheckWhole(const SourceTree& source, uint64_t open) {
   CHECK(source.commit.open == open);
 }
 
-TEST_CASE("entries that a member does not know to be committed are in the tree, and it is said") {
+TEST_CASE("entries that a member does not know to be committed are in the tree, with a warning") {
   Member::Shape shape;
   shape.commit_hint = At(2);
   const SourceTree source = Member(shape).Load();
@@ -128,14 +128,14 @@ TEST_CASE("entries that a member does not know to be committed are in the tree, 
                  Catch::Contains("quorate verify") && Catch::Contains("quorate backup"));
 }
 
-TEST_CASE("what was applied at the checkpoint is committed, however old the hint is") {
+TEST_CASE("entries in the checkpoint are committed, even if the saved commit index is older") {
   Member::Shape shape;
   shape.commit_hint = Index(1);
   const SourceTree source = Member(shape).Load();
   CheckWhole(source, kEntries);
 }
 
-TEST_CASE("a member that knows everything to be committed has nothing to warn of") {
+TEST_CASE("there is no warning if the member knows all entries to be committed") {
   Member::Shape shape;
   shape.commit_hint = At(kEntries);
   const SourceTree source = Member(shape).Load();
@@ -143,7 +143,7 @@ TEST_CASE("a member that knows everything to be committed has nothing to warn of
   CHECK(source.warnings.empty());
 }
 
-TEST_CASE("all that the only voter has is committed") {
+TEST_CASE("all entries of the only voter are committed") {
   Member::Shape shape;
   SECTION("from the beginning") { shape.voters = {1}; }
   SECTION("and has observers") {
@@ -159,13 +159,13 @@ TEST_CASE("all that the only voter has is committed") {
   CHECK(source.warnings.empty());
 }
 
-TEST_CASE("the only voter's word counts for nobody else") {
+TEST_CASE("entries of a member that is not the only voter may be uncommitted") {
   Member::Shape shape;
-  SECTION("not for its observer") {
+  SECTION("an observer of the only voter") {
     shape.voters = {2};
     shape.observers = {1};
   }
-  SECTION("nor while the old voters decide too") {
+  SECTION("the only voter of a joint membership") {
     shape.last_membership.emplace().voters = {consensus::MemberId(1)};
     shape.last_membership->outgoing = {consensus::MemberId(1), consensus::MemberId(2),
                                        consensus::MemberId(3)};
@@ -175,19 +175,19 @@ TEST_CASE("the only voter's word counts for nobody else") {
   CHECK(source.warnings.size() == 1);
 }
 
-TEST_CASE("a member that was being filled is said to be one") {
+TEST_CASE("there is a warning if the member was recovering") {
   Member::Shape shape;
   shape.commit_hint = At(kEntries);
   shape.member_state = consensus::MemberState::kRecovering;
   const SourceTree source = Member(shape).Load();
   CheckWhole(source, 0);
   REQUIRE(source.warnings.size() == 1);
-  CHECK_THAT(source.warnings[0], Catch::Contains("being filled"));
+  CHECK_THAT(source.warnings[0], Catch::Contains("still receiving data"));
 }
 
-TEST_CASE("a log that the checkpoint has replaced is not applied on top of it") {
-  // The entries of a deposed leader, and the snapshot that its successor sent: the server died
-  // before it had started its log anew.
+TEST_CASE("a log that the checkpoint replaces is not applied") {
+  // The member has the entries of a deposed leader, and the snapshot that its successor sent. The
+  // server died before it had replaced its log.
   const Member member{Member::Shape()};
   const TestDirectory other;
   tree::Server successor;
@@ -213,7 +213,7 @@ TEST_CASE("a log that the checkpoint has replaced is not applied on top of it") 
   CHECK(source.warnings.empty());
 }
 
-TEST_CASE("a backup is committed, all of it") {
+TEST_CASE("all of a backup is committed") {
   const TestDirectory directory;
   tree::Server server;
   FillTree(kTestZxid, &server);

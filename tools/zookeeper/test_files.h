@@ -70,7 +70,7 @@ inline std::string MultiRecord(
   return multi.bytes();
 }
 
-// A transaction's time: one transaction per millisecond.
+// Returns a transaction's time: one transaction per millisecond.
 inline int64_t TimeOf(int64_t zxid) { return 1'700'000'000'000 + (zxid & 0xFFFFFFFF); }
 
 inline std::string TransactionBytes(int64_t zxid, TransactionType type, std::string_view record,
@@ -100,7 +100,7 @@ class LogBuilder {
     AppendLogRecord(TransactionBytes(zxid, type, record, digest, session), &bytes_);
     return *this;
   }
-  // The file as ZooKeeper preallocates it on disk, with zeros at the end.
+  // Returns the file as ZooKeeper preallocates it on the disk, with zeros at the end.
   std::string Padded() const { return bytes_ + std::string(4096, '\0'); }
   const std::string& bytes() const { return bytes_; }
 

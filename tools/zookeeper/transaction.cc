@@ -13,7 +13,7 @@ namespace quorate::tools::zookeeper {
 namespace {
 
 constexpr size_t kDigestBytes = sizeof(int32_t) + sizeof(int64_t);
-// The digest's version, which may come in place of a list of paths.
+// The version of the digest, which may come in place of a list of paths.
 constexpr int32_t kDigestVersion = 2;
 
 absl::Status UnknownType(int32_t type) {
@@ -51,7 +51,8 @@ absl::Status ReadCreate(TransactionType type, tree::SessionId session, BigEndian
   return absl::OkStatus();
 }
 
-// Reads an operation, alone or of a multi; a check or an error changes nothing and is not added.
+// Reads an operation, which may be part of a multi. A check or an error changes nothing, and is not
+// added.
 absl::Status ReadOperation(TransactionType type, tree::SessionId session, BigEndianReader* reader,
                            std::vector<Operation>* operations) {
   Operation operation;
@@ -117,8 +118,8 @@ absl::Status ReadMulti(BigEndianReader* reader, Transaction* transaction) {
   return absl::OkStatus();
 }
 
-// Servers before 3.6, and those configured so, do not list the nodes that are deleted with the
-// session.
+// Reads the paths that are deleted with a session. Servers before 3.6, and those configured so, do
+// not list them.
 void ReadClosed(BigEndianReader* reader, Transaction* transaction) {
   BigEndianReader paths = *reader;
   const int32_t count = paths.Int<int32_t>();
@@ -165,7 +166,7 @@ absl::Status DecodeTransaction(std::string_view bytes, Transaction* transaction)
   if (!reader.ok()) return absl::DataLossError("a transaction is cut off");
   if (reader.empty()) return absl::OkStatus();
   if (reader.rest().size() != kDigestBytes) {
-    return absl::DataLossError("a transaction has bytes behind it");
+    return absl::DataLossError("there are bytes after a transaction");
   }
   transaction->digest_version = reader.Int<int32_t>();
   transaction->digest = reader.Int<uint64_t>();

@@ -19,7 +19,7 @@ constexpr size_t kHeaderBytes = 16;
 constexpr uint64_t kAdler32Max = std::numeric_limits<uint32_t>::max();
 constexpr size_t kPrefixBytes = sizeof(int64_t) + sizeof(int32_t);
 constexpr char kRecordEnd = 'B';
-// The size of a transaction's header, and the offset of the zxid in it.
+// The size of a transaction's header, and the offset of the zxid in the header.
 constexpr size_t kLeastBytes = 32;
 constexpr size_t kZxidOffset = 12;
 
@@ -64,10 +64,11 @@ std::optional<TransactionLog::Record> TransactionLog::RecordAt(size_t at) const 
 
 std::optional<size_t> TransactionLog::FindLater(size_t at) const {
   for (; at + kPrefixBytes + kLeastBytes < bytes_.size(); ++at) {
-    // Most of the file is zeros, with which no record begins.
+    // Skips zeros, which are most of the file, and with which no record begins.
     const size_t next = bytes_.find_first_not_of('\0', at);
     if (next == std::string_view::npos) return std::nullopt;
-    // The upper half of the checksum is zero, and its first byte may be zero too.
+    // The upper half of the checksum is zero, and the first byte of its lower half may be zero,
+    // too.
     constexpr size_t kZerosMax = 7;
     at = std::max(at, next - std::min(next, kZerosMax));
     const std::optional<Record> record = RecordAt(at);
@@ -84,9 +85,9 @@ absl::StatusOr<bool> TransactionLog::Next(Transaction* transaction) {
   if (!record.has_value()) {
     if (IsBlank(bytes_.substr(at_))) return false;
     if (const std::optional<size_t> later = FindLater(at_); later.has_value()) {
-      return Damaged(at_, absl::StrCat("a record has a wrong checksum or size, and there are good "
-                                       "ones behind it, from offset ",
-                                       *later, " on; take the data of another server"));
+      return Damaged(at_, absl::StrCat("a record has a wrong checksum or size, and intact records "
+                                       "follow from offset ",
+                                       *later, " on; use the data of another server"));
     }
     torn_at_ = at_;
     return false;

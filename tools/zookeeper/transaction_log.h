@@ -1,9 +1,9 @@
 // Reads a file of ZooKeeper's transaction log, and writes one.
 //
-// A record is its Adler-32, its size, its bytes and the letter B; zeros behind the last one are
-// preallocated space. A record that the server was writing when it died is torn: it was never
-// acknowledged, and ends the file. If an intact record follows anywhere behind it, it is not a torn
-// record but damage, which is an error.
+// A record consists of its Adler-32, its size, its bytes and the letter B. Zeros after the last
+// record are preallocated space. A record that the server was writing when it died is torn: it was
+// never acknowledged, and ends the file. If an intact record follows anywhere after a broken one,
+// the broken record is not torn but damaged, which is an error.
 //
 // Thread-safety: none.
 #pragma once
@@ -28,15 +28,15 @@ class TransactionLog {
   // Reads the header: DataLoss if it is invalid. Returns false if nothing follows it, or the file
   // is empty: the server died just after it had created the file.
   absl::StatusOr<bool> Open();
-  // Reads the next transaction; returns false at the end. Its views point into the bytes of the
-  // log. DataLoss names file and offset. REQUIRES: Open returned true, and no call returned false
-  // or an error.
+  // Reads the next transaction. Returns false at the end. The transaction's views point into the
+  // bytes of the log. DataLoss names file and offset. REQUIRES: Open returned true, and no call
+  // returned false or an error.
   absl::StatusOr<bool> Next(Transaction* transaction);
 
-  // The offset of the torn record at the end of the file; no value if there is none, or the end is
-  // not reached yet.
+  // Returns the offset of the torn record at the end of the file; no value if there is none, or the
+  // end is not reached yet.
   std::optional<size_t> torn_at() const { return torn_at_; }
-  // The offset of the record that Next returned last.
+  // Returns the offset of the record that Next returned last.
   size_t offset() const { return record_at_; }
   const std::string& name() const { return name_; }
 
@@ -46,9 +46,9 @@ class TransactionLog {
     size_t size = 0;  // including the fields around them
   };
 
-  // No value if there is no intact record at `at`.
+  // Returns the record at `at`; no value if there is no intact record.
   std::optional<Record> RecordAt(size_t at) const;
-  // The offset of the first intact record with a later zxid, at or behind `at`.
+  // Returns the offset of the first intact record with a later zxid, at or after `at`.
   std::optional<size_t> FindLater(size_t at) const;
   absl::Status Damaged(size_t at, std::string_view what) const;
 
@@ -60,7 +60,7 @@ class TransactionLog {
   std::optional<size_t> torn_at_;
 };
 
-// Appends the header of a log, or a record that holds a transaction's bytes.
+// Append the header of a log, or a record with a transaction's bytes.
 void AppendLogHeader(std::string* out);
 void AppendLogRecord(std::string_view transaction, std::string* out);
 

@@ -23,7 +23,8 @@ struct VersionFixture {
 
 inline constexpr std::string_view kSnapshotName = "snapshot.100000004";
 inline constexpr std::string_view kLogName = "log.100000005";
-// The blocks behind the nodes: a checksum; the digest with a checksum; the zxid with a checksum.
+// The sizes of the blocks after the znodes: a checksum; the digest with a checksum; the zxid with a
+// checksum.
 inline constexpr size_t kSealBytes = 13;
 inline constexpr size_t kDigestBytes = 20 + kSealBytes;
 inline constexpr size_t kZxidBytes = 8 + kSealBytes;

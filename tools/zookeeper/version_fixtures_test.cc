@@ -1,5 +1,5 @@
-// Files of four versions of ZooKeeper are read completely, and with any byte damaged, no wrong
-// content is ever read.
+// Tests that files of four versions of ZooKeeper are read completely, and that no wrong content is
+// read if any byte is damaged.
 #include "tools/zookeeper/version_fixtures.h"
 
 #include <unistd.h>
@@ -35,7 +35,7 @@ std::string FromHex(std::string_view hex) {
   return bytes;
 }
 
-// A directory that is removed with its content.
+// A directory that the destructor removes with its content.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -49,7 +49,8 @@ class TemporaryDirectory {
 
   void Write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path path = std::filesystem::path(path_) / name;
-    // Some file systems wait for the disk when a file is overwritten.
+    // Removes the file first, because some file systems wait for the disk when a file is
+    // overwritten.
     std::filesystem::remove(path);
     std::ofstream(path, std::ios::binary) << bytes;
   }
@@ -77,7 +78,7 @@ std::string Quoted(const tree::Znode& node) {
   return text + "\"";
 }
 
-// Everything that was read, one item a line.
+// Returns all content that was read, one item per line.
 std::string Describe(const LoadedDirectory& loaded) {
   const DataTree& data_tree = *loaded.data_tree;
   std::string text = absl::StrFormat("last %x\n", loaded.last_zxid.value());
@@ -111,14 +112,14 @@ std::string MustDescribe(const TemporaryDirectory& directory) {
   return Describe(*loaded);
 }
 
-// Whether the bytes are a complete snapshot; uses no file, because it is called often.
+// Returns whether the bytes are a complete snapshot. Uses no file, because it is called often.
 bool IsSnapshot(std::string_view bytes) {
   DataTree data_tree;
   const std::unique_ptr<ByteSource> source = OpenMemory(bytes);
   return ReadSnapshot("snapshot", source.get(), &data_tree, [](size_t) {}).ok();
 }
 
-// The offsets at which the log's header and its records end.
+// Returns the offsets at which the log's header and its records end.
 std::vector<size_t> RecordEnds(std::string_view log) {
   constexpr size_t kChecksumBytes = 8;
   std::vector<size_t> ends = {kLogHeaderBytes};
@@ -141,7 +142,8 @@ std::string Damaged(std::string bytes, size_t at, char damage) {
   return bytes;
 }
 
-// By how many bytes a snapshot may be shortened and still be complete: one of an older version.
+// Returns by how many bytes a snapshot may be shortened so that it is a complete snapshot of an
+// older version.
 std::vector<size_t> OlderForms(const VersionFixture& fixture) {
   if (fixture.version == "3.9") return {kZxidBytes, kZxidBytes + kDigestBytes};
   if (fixture.version == "3.6") return {kDigestBytes};
@@ -150,7 +152,7 @@ std::vector<size_t> OlderForms(const VersionFixture& fixture) {
 
 }  // namespace
 
-TEST_CASE("snapshot and log of each version are read whole") {
+TEST_CASE("snapshot and log of each version are read completely") {
   const VersionFixture fixture = GENERATE(from_range(std::begin(kFixtures), std::end(kFixtures)));
   CAPTURE(fixture.version);
   const TemporaryDirectory directory;
@@ -166,7 +168,7 @@ TEST_CASE("snapshot and log of each version are read whole") {
   CHECK(loaded->orphans == 0);
 }
 
-TEST_CASE("a snapshot of 3.9 may have the zxid and no digest") {
+TEST_CASE("a snapshot of ZooKeeper 3.9 may have the zxid and no digest") {
   const std::string whole = FromHex(k39.snapshot);
   const std::string tail = FromHex(kTail39WithoutDigest);
   const TemporaryDirectory directory;
@@ -176,7 +178,7 @@ TEST_CASE("a snapshot of 3.9 may have the zxid and no digest") {
   CHECK(MustDescribe(directory) == k39.content);
 }
 
-TEST_CASE("a snapshot that is cut anywhere is refused, or is that of an older version") {
+TEST_CASE("a snapshot that is cut anywhere is refused, or is one of an older version") {
   const VersionFixture fixture = GENERATE(from_range(std::begin(kFixtures), std::end(kFixtures)));
   CAPTURE(fixture.version);
   const TemporaryDirectory directory;
@@ -207,7 +209,7 @@ TEST_CASE("a snapshot that is damaged anywhere is refused") {
   }
 }
 
-TEST_CASE("a log that is cut anywhere has the whole records before it, and no more") {
+TEST_CASE("a log that is cut anywhere has the whole records before the cut, and no more") {
   const VersionFixture fixture = GENERATE(from_range(std::begin(kFixtures), std::end(kFixtures)));
   CAPTURE(fixture.version);
   const TemporaryDirectory directory;
@@ -239,7 +241,7 @@ TEST_CASE("a log that is cut anywhere has the whole records before it, and no mo
   }
 }
 
-TEST_CASE("a log that is damaged anywhere is refused, but for its end, which is torn") {
+TEST_CASE("a log that is damaged anywhere is refused, except at its end, which counts as torn") {
   const VersionFixture fixture = GENERATE(from_range(std::begin(kFixtures), std::end(kFixtures)));
   CAPTURE(fixture.version);
   const TemporaryDirectory directory;
@@ -249,7 +251,7 @@ TEST_CASE("a log that is damaged anywhere is refused, but for its end, which is 
   const size_t last_record = ends[ends.size() - 2];
   directory.Write(kLogName, whole.substr(0, last_record));
   const std::string all_but_one = MustDescribe(directory);
-  // A field that nothing depends on.
+  // The field of the database number, on which nothing depends.
   constexpr size_t kDatabaseBegin = 8;
   for (size_t at = 0; at < whole.size(); ++at) {
     CAPTURE(at);
