@@ -1,7 +1,7 @@
-"""Makes the document of what was measured: blocks that stand for headings, text, tables and charts,
-and their form in Markdown and in HTML.
+"""Writes the document from the results: blocks for headings, text, tables and charts, and their form in
+Markdown.
 
-`results` is {name of a row: what was kept of it}, see rows.py."""
+`results` is {name of a row: its result}, see rows.py."""
 
 import dataclasses
 import statistics
@@ -10,7 +10,7 @@ import rows
 from rows import BUDGET, GROWTH, GROWTHS, ROWS
 
 LABELS = ("Quorate", "ZooKeeper")
-# What is compared: its name, its key among the ratios of `quorate bench`, whether more is better.
+# The compared figures: the name, the key among the ratios of `quorate bench`, and whether more is better.
 FIGURES = (("rate", "operations_per_second", True), ("p50", "p50", False), ("p99", "p99", False),
            ("p99.9", "p99.9", False), ("cpu", "server_cpu", False))
 GROWTH_FIGURES = tuple(figure for figure in FIGURES if figure[0] != "p99.9")
@@ -20,7 +20,7 @@ UNITS = {"pause_ms": " ms", "bytes": " B", "restart_seconds": " s"}
 AT_LEAST = ("rate",)
 SINGULAR = {"watches": "watch", "members": "member"}
 NOT_KNOWN = "–"
-# Of those that grow.
+# The numbers of growing threads and functions that are shown.
 THREADS_SHOWN, FUNCTIONS_SHOWN = 3, 6
 
 
@@ -67,7 +67,7 @@ class Chart:
 
 
 def number(value):
-    """Three digits that matter, and no exponent."""
+    """Formats a value with three significant digits, without an exponent."""
     if value is None:
         return NOT_KNOWN
     if value >= 100:
@@ -91,7 +91,7 @@ def spread_text(spread):
 
 
 def is_behind(spread, more_is_better):
-    """Three quarters of the pairs say that Quorate is the worse one."""
+    """Returns whether Quorate is worse in three quarters of the pairs."""
     if not spread:
         return False
     return spread["quartile3"] < 1 if more_is_better else spread["quartile1"] > 1
@@ -110,7 +110,7 @@ def size_text(size, unit):
 
 @dataclasses.dataclass
 class Verdict:
-    """One line of the budget, or one figure in which Quorate is behind."""
+    """One line of the budget, or one figure in which Quorate is worse."""
     row: str
     figure: str
     value: float
@@ -147,7 +147,7 @@ def result_cell(verdicts, behind):
 
 
 class Document:
-    """Collects blocks, verdicts, what Quorate is behind in, and what grows by more."""
+    """Collects blocks, verdicts, the figures in which Quorate is worse, and those that grow by more."""
 
     def __init__(self, results):
         self.results = results
@@ -158,7 +158,7 @@ class Document:
         self.blocks += [block for block in blocks if not isinstance(block, Table) or block.rows]
 
     def measured(self, section):
-        """[(row, result)] of a section, without those that could not be measured."""
+        """Returns [(row, result)] of a section, without the rows that could not be measured."""
         found = []
         for row in ROWS:
             result = self.results.get(row.name) if row.section == section else None
@@ -171,7 +171,7 @@ class Document:
         return found
 
     def verdicts_of(self, row, values):
-        """The verdicts on {figure: value} of a row, as far as it has a budget for them."""
+        """Returns the verdicts on {figure: value} of a row, for the figures that have a budget."""
         verdicts = [Verdict(row.title, figure, values[figure], limit)
                     for figure, limit in row.budget.items() if values.get(figure) is not None]
         self.verdicts += verdicts
@@ -213,7 +213,7 @@ class Document:
     def load_cells(self, row, workload):
         ratios = dict(workload["ratios"])
         if row.name == "open-loop":
-            ratios["operations_per_second"] = None  # is given
+            ratios["operations_per_second"] = None  # the rate is given, not measured
         cells, behind, medians = [row.title], [], {}
         for figure, key, more in FIGURES:
             spread = ratios.get(key)
@@ -368,7 +368,7 @@ class Document:
                            bars))
 
     def growth_result(self, label, sides):
-        """(what the table says of it, the ratio of processor time)."""
+        """Returns (the cell of the table, the ratio of processor time)."""
         if not all(sides):
             return "not measured beside ZooKeeper", NOT_KNOWN
         worse = [NAMES[figure] for figure, key, more in GROWTH_FIGURES
@@ -488,7 +488,7 @@ class Document:
         restart = [statistics.median(point["restart_seconds"]) for point in pair]
         behind += ["restart_seconds"] if restart[0] > restart[1] else []
         cells += [number(heap and heap / nodes), *map(number, restart), number(quotient(*restart))]
-        # A restart's budget is that of the smaller tree.
+        # The budget of a restart is for the smaller tree.
         values = {"bytes": pair[0]["loaded_bytes"] / nodes,
                   "restart_seconds": restart[0] if is_first else None}
         verdicts = self.verdicts_of(row, values)
@@ -496,13 +496,13 @@ class Document:
                 result_cell(verdicts, self.note_behind(row, behind))]
 
 
-# Of a row beside the limit: the figure of the budget, and its name in what `limit` says.
+# The figures of a row beside the limit: the name in the budget, and the name in the output of `limit`.
 LIMIT_FIGURES = (("rate", "operations_per_second"), ("p50", "p50_us"), ("p99", "p99_us"),
                  ("cpu", "server_cpu_us"))
 
 
 def limit_figures(run):
-    """The figures of a run of `quorate bench` by the names that `limit` gives them."""
+    """Returns the figures of a run of `quorate bench` by the names that `limit` gives them."""
     measured = run["document"]["workloads"][0]["measurements"][0]
     latencies = next(iter(measured["latencies"].values()))
     return {**latencies, **{key: measured[key] for key in ("operations_per_second", "server_cpu_us")}}
@@ -521,7 +521,7 @@ def where_cells(result):
     total = sum(figures["us"] for _, figures in threads)
     kernel = sum(figures["kernel_us"] for _, figures in threads)
     accounted = kernel + sum(figures["user_us"] for _, figures in threads)
-    # Names of kinds of threads; those that hardly do anything are left out.
+    # The kinds of threads; threads that take hardly any time are left out.
     shares = [f"{name} {number(figures['us'])}" for name, figures in threads
               if figures["us"] > total / 50]
     calls = sorted((result["calls"] or {}).items(), key=lambda call: -call[1])
@@ -553,7 +553,7 @@ def cpu_ms_a_second(measurement):
 
 
 def steady_figures(measured, series):
-    """[(name, values, unit)] of a load at a fixed rate; a value for each measurement."""
+    """Returns [(name, values, unit)] of a load at a fixed rate, with a value for each measurement."""
     figures = [(f"{share} of {name}", [m["latencies"][name][f"{share}_us"] / 1000 for m in measured],
                 " ms")
                for name in series for share in ("p50", "p99", "p99.9", "max")]
@@ -563,7 +563,7 @@ def steady_figures(measured, series):
 
 
 def growth_points(result):
-    """{(workload, size): its part of the document}."""
+    """Returns {(workload, size): the workload's part of bench's document}."""
     return {(workload["name"], run["size"]): workload for run in (result or {}).get("runs", ())
             for workload in run["document"]["workloads"]}
 
@@ -579,7 +579,7 @@ def growth_where_cells(point):
 
 
 def grown_text(base, large, most):
-    """Of {name: microseconds} those that have grown most; without those that hardly have."""
+    """Returns a text about the names whose microseconds have grown most, without those with little growth."""
     grown = {name: spent - base.get(name, 0) for name, spent in large.items()}
     least = sum(more for more in grown.values() if more > 0) / 50
     names = sorted((name for name in grown if grown[name] > least), key=grown.get, reverse=True)[:most]
@@ -587,7 +587,7 @@ def grown_text(base, large, most):
 
 
 def grows_by_more(ours, theirs, more_is_better):
-    """Whether growth makes Quorate worse by more than a tenth, and by more than ZooKeeper."""
+    """Returns whether growth makes Quorate worse by more than a tenth, and by more than ZooKeeper."""
     if not ours or not theirs:
         return False
     if more_is_better:
@@ -710,7 +710,7 @@ HOW_GROWTH_IS_PROFILED = (
     "in front, the machine was slower at that time.")
 
 
-# By the kind of growth.
+# Texts by the kind of growth.
 WHAT_GROWS = {
     "nodes": (
         "*A million znodes*: a read takes its time in the same functions as before, and longer in those that "
@@ -752,7 +752,7 @@ WHAT_TAILS_ARE = (
 
 
 def build(results):
-    """All blocks of the document."""
+    """Returns all blocks of the document."""
     document = Document(results)
     for section in (document.budget, document.limit, document.where, document.slowest, document.idle, document.growth,
                     document.growth_where, document.tail, document.checkpoints, document.memory):

@@ -1,5 +1,5 @@
-"""What rows are measured with: clusters of Quorate and of ZooKeeper on one disk, `quorate bench`
-between two of them, and facts about the machine and the programs."""
+"""The means of a measurement: clusters of Quorate and ZooKeeper on one disk, runs of `quorate bench`
+with one or two clusters, and facts about the machine and the programs."""
 
 import contextlib
 import datetime
@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(HERE, "../../tests/lib"))
 import harness  # noqa: E402
 
 SYSTEMS = ("quorate", "zookeeper")
-# Sessions without limit, as many clients come from one address.
+# No limit of connections, because many clients have the same address.
 SETTINGS = ("maxClientCnxns=0",)
 BENCH_SECONDS = 3600
 RESTART_SECONDS = 180
@@ -30,7 +30,7 @@ LIMIT = os.path.join(harness.ROOT, ".bazel/opt-bin/tools/performance/limit/limit
 
 
 class Failure(Exception):
-    """A row that could not be measured, with the reason."""
+    """The reason why a row could not be measured."""
 
 
 def java_options(heap_gb):
@@ -48,7 +48,7 @@ CLUSTER_TOOL = load_cluster_tool()
 
 
 class Scale:
-    """How long and how large: everything that --quick changes."""
+    """Durations and sizes: all values that --quick changes."""
 
     def __init__(self, quick, tail_minutes=None):
         self.quick = quick
@@ -96,7 +96,7 @@ class Bench:
     """`quorate bench`, and the clusters that it measures.
 
     `data` is the directory in which all clusters keep their files, so that they share a disk. `say`
-    is called with a line when something takes long."""
+    is called with a line before a step that takes long."""
 
     def __init__(self, quorate, data, scale, say):
         self.quorate, self.data, self.scale, self.say = quorate, data, scale, say
@@ -104,9 +104,10 @@ class Bench:
 
     @contextlib.contextmanager
     def cluster(self, system, size=3, settings=(), heap_gb=1, warm_ups=1, directory=None):
-        """A running cluster. ZooKeeper has Java's own collector and compilers, and `heap_gb` for each
-        member; it has worked for a while, for Java compiles only what has run often: `warm_ups` is
-        how many times the usual while. `directory` is where its files are, if not with the others."""
+        """Returns a running cluster. ZooKeeper has Java's default collector and compilers, and a heap of
+        `heap_gb` for each member. It has been under load for `warm_ups` times the usual time, because
+        Java compiles only code that has run often. `directory` is the place of its files, if it is not
+        that of the other clusters."""
         with harness.Cluster(system, size, [*SETTINGS, *settings], directory=directory or self.data,
                              environment=java_options(heap_gb)) as cluster:
             if system == "zookeeper":
@@ -116,7 +117,7 @@ class Bench:
             yield cluster
 
     def pair(self):
-        """Three members of each system, which stay until close_pair()."""
+        """Returns clusters of three members of both systems, which run until close_pair()."""
         if self._pair is None:
             self.say("starting three members of each")
             stack = contextlib.ExitStack()
@@ -132,7 +133,8 @@ class Bench:
             stack.close()
 
     def compare(self, workloads, servers, compared, options, labels=SYSTEMS):
-        """Both clusters in turns. {"command": as one would type it, "document": what bench says}."""
+        """Measures both clusters in turns. Returns {"command": the command line, "document": the JSON
+        document of `quorate bench`}."""
         return self._run(workloads, options, (
             ("--servers", servers.hosts(), labels[0].upper()),
             ("--compare", compared.hosts(), labels[1].upper()),
@@ -142,7 +144,8 @@ class Bench:
         return self._run(workloads, options, (("--servers", servers.hosts(), "SERVERS"),))
 
     def fail_over(self, verbs, rounds, options):
-        """Leaders of the pair go and come back by these verbs of tools/cluster."""
+        """Measures the failover of the pair. `verbs` are the commands of tools/cluster that end and restart
+        a leader."""
         clusters = []
         for prefix, cluster, name in zip(("--", "--compare-"), self.pair(), SYSTEMS):
             tool = f"{shlex.quote(harness.TOOL)} --dir {shlex.quote(cluster.dir)}"
@@ -162,7 +165,7 @@ class Bench:
             words += [option, value]
             shown += [option, name]
         command = " ".join(map(shlex.quote, shown))
-        # For tools/cluster, which starts a member again with the server that its cluster remembers.
+        # Removes QUORATED, so that tools/cluster restarts a member with the server of its cluster.
         environment = dict(os.environ, **java_options(1))
         environment.pop("QUORATED", None)
         with subprocess.Popen([self.quorate, *words, "--json"], stdin=subprocess.DEVNULL, text=True,
@@ -178,7 +181,7 @@ class Bench:
         return {"command": command, "document": json.loads(output)}
 
     def limit(self, workload, clients, seconds):
-        """What the program `limit` says, whose files are on the disk of the clusters."""
+        """Returns the output of the program `limit`, whose files are on the disk of the clusters."""
         command = [LIMIT, workload, self.data, "--clients", str(clients), "--seconds", str(seconds)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60 + seconds)
         if done.returncode != 0:
@@ -186,7 +189,7 @@ class Bench:
         return json.loads(done.stdout)
 
     def populate(self, cluster, count, root, options=()):
-        """Nodes with 100 bytes each, which stay."""
+        """Creates znodes with 100 bytes of data each, which stay."""
         self.alone(["populate"], cluster, [
             "--count", count, "--root", root, "--keep", "--connections", 30, "--depth", 32,
             "--warm-up-seconds", 0, *options])
@@ -198,7 +201,7 @@ def resident_bytes(pid):
 
 
 def java_heap_bytes(pid):
-    """What lives on the heap after a collection of all that does not."""
+    """Returns the used bytes of the heap after garbage collections."""
     try:
         for _ in range(2):
             subprocess.run(["jcmd", str(pid), "GC.run"], capture_output=True, check=True, timeout=120)
@@ -211,7 +214,7 @@ def java_heap_bytes(pid):
 
 
 def metric(address, name):
-    """A number of the four-letter word mntr; None if it is not there."""
+    """Returns a value of the four-letter word mntr; None if there is no such value."""
     host, _, port = address.rpartition(":")
     answer = CLUSTER_TOOL.four_letter(host, int(port), "mntr")
     found = re.search(rf"^zk_{name}\t([0-9.]+)$", answer, re.MULTILINE)
@@ -219,8 +222,8 @@ def metric(address, name):
 
 
 def restart_seconds(cluster):
-    """How long the only member of a cluster takes from its start until it serves, after it was
-    stopped in good order."""
+    """Stops the only member of a cluster with SIGTERM, and starts it again. Returns the seconds from its
+    start until it serves."""
     tool = CLUSTER_TOOL.Cluster(cluster.dir)
     tool.load()
     [member] = tool.members()
@@ -239,7 +242,7 @@ def restart_seconds(cluster):
 
 
 def output_of(*command):
-    """The first line that a program prints; "" if it cannot be run."""
+    """Returns the first line that a program prints; "" if it cannot be run."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60,
                                 cwd=harness.ROOT)
@@ -250,7 +253,7 @@ def output_of(*command):
 
 
 def file_system_of(path):
-    """(type, device) of the mounted file system in which a path is."""
+    """Returns (type, device) of the mounted file system of a path."""
     best = ("", "unknown", "unknown")
     real = os.path.realpath(path)
     with open("/proc/mounts", encoding="utf-8") as file:
@@ -277,9 +280,9 @@ def processor():
 
 
 def environment(data):
-    """What figures have to be read with; rows of different environments do not belong together."""
+    """Returns the facts on which the figures depend. Rows of different environments are not comparable."""
     kind, device = file_system_of(data)
-    # Of what is in the programs that are measured.
+    # The sources of the measured programs.
     sources = ("--", ".", ":!*.md", ":!tests", ":!tools/performance")
     commit = output_of("git", "log", "-1", "--format=%h", *sources)
     if commit and output_of("git", "status", "--porcelain", "--untracked-files=no", *sources):

@@ -1,5 +1,5 @@
-"""The document as one HTML page with charts, which needs nothing else: no script, no style sheet, no
-font from anywhere. It follows the reader's choice of light or dark."""
+"""Renders the document as one self-contained HTML page with charts, without scripts, style sheets or
+fonts from elsewhere. The page follows the reader's choice of light or dark."""
 
 import html
 import math
@@ -30,7 +30,7 @@ LABEL_WIDTH, PLOT_WIDTH, ROW_HEIGHT, GAP, TOP, MARGIN = 260, 620, 14, 10, 56, 20
 
 
 def inline(text):
-    """**bold** and `code` as HTML; all else as it is."""
+    """Returns the text with **bold** and `code` as HTML, and the rest unchanged."""
     text = html.escape(text, quote=False)
     text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
     return re.sub(r"`(.+?)`", r"<code>\1</code>", text)
@@ -44,8 +44,8 @@ def table_html(table):
 
 
 def chart_svg(chart):
-    """Ratios as points with the middle half of their pairs, on a logarithmic axis around 1. A tick
-    is the budget's limit."""
+    """Returns a chart of ratios, as points with the middle half of their pairs, on a logarithmic axis
+    around 1. A tick marks the limit of the budget."""
     values = [value for bar in chart.bars
               for value in (bar.quartile1, bar.quartile3, bar.median, bar.limit or 1) if value > 0]
     low = math.floor(math.log10(min([0.5, *values])) * 2) / 2

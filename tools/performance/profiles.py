@@ -1,5 +1,5 @@
-"""What processor time is spent in while something has grown, and before it had: samples of the servers'
-functions, as microseconds for each operation."""
+"""Profiles of a cluster before and after it has grown: samples of the servers' functions, as
+microseconds for each operation."""
 
 import collections
 import concurrent.futures
@@ -13,10 +13,10 @@ import time
 import measuring
 import where
 
-# A second, on each processor. Of all processes: samples of some would be begun and ended with each
-# switch of threads, which costs more than the samples do.
+# Samples per second on each processor. All processes are sampled, because sampling only some would begin
+# and end with each switch of threads, which costs more than the samples.
 FREQUENCY = 1999
-# That are kept: those that take most.
+# The number of functions that are kept: those that take most time.
 FUNCTIONS_KEPT = 40
 POLL_SECONDS = 0.1
 KERNEL = " (kernel)"
@@ -25,7 +25,7 @@ SAMPLE = re.compile(r"\s*(.+?)\s+\d+\s+(\S+)\s+[0-9a-f]+\s+(.*)")
 
 
 def without_brackets(name):
-    """Without arguments, and those of templates."""
+    """Returns the name of a function without its arguments and template arguments."""
     kept, depth = "", 0
     for character in re.sub(r"operator *([-+*/<>=!&|]+|\(\)|\[\])", "operator", name):
         depth += character in "<([{"
@@ -36,13 +36,13 @@ def without_brackets(name):
 
 @functools.cache
 def short_name(symbol):
-    """A function of C++ so that it can be read: the last two parts of its name; of a lambda, those of
-    the function that it is in. All other names are as they are."""
+    """Returns a readable name of a C++ function: the last two parts of its name; for a lambda, those of
+    the function around it. All other names are returned unchanged."""
     if symbol.startswith("operator "):
         return symbol.partition("(")[0]
     function, is_lambda, _ = symbol.replace("(anonymous namespace)::", "").partition("::{lambda(")
     if is_lambda:
-        # It may stand among the arguments of a template.
+        # The lambda may be among the arguments of a template.
         depth = 0
         for at in reversed(range(len(function))):
             depth += (function[at] in ")>") - (function[at] in "(<")
@@ -55,7 +55,7 @@ def short_name(symbol):
 
 
 def counts_of(lines):
-    """{"functions": {name: samples}, "threads": the same} of what `perf script` prints."""
+    """Returns {"functions": {name: samples}, "threads": {name: samples}} from the lines of `perf script`."""
     functions, threads = collections.Counter(), collections.Counter()
     for line in lines:
         found = SAMPLE.fullmatch(line)
@@ -67,7 +67,7 @@ def counts_of(lines):
 
 
 def sample(path, seconds):
-    """Samples of the whole machine for so many seconds into a file; there is none where perf cannot."""
+    """Writes samples of the whole machine during `seconds` to a file. There is no file if perf fails."""
     begun = time.monotonic()
     try:
         subprocess.run(["perf", "record", "-q", "-a", "-F", str(FREQUENCY), "-o", path, "--", "sleep",
@@ -79,7 +79,7 @@ def sample(path, seconds):
 
 
 def read(path, pids):
-    """The samples of these processes, see counts_of(); none if there is no such file."""
+    """Returns the samples of these processes, as counts_of(); no samples if there is no such file."""
     if not os.path.exists(path):
         return counts_of([])
     done = subprocess.run(["perf", "script", "-i", path, "--pid", ",".join(map(str, pids)), "-F",
@@ -92,17 +92,17 @@ def sum_of_members(cluster, name):
 
 
 def is_of_load(run, spent_ns, seconds):
-    """Whether the servers were as busy as under the load, or half as much: on a machine with too much
-    to do it may have begun late, or be over."""
+    """Returns whether the servers were at least half as busy as under the load. On a busy machine the load
+    may have begun late, or have ended early."""
     measured = run["document"]["workloads"][0]["measurements"][0]
     return spent_ns / 1000 > measured["server_cpu_us"] * measured["operations_per_second"] * seconds / 2
 
 
 def profile(bench, scale, workload, cluster, options, beside):
-    """One workload at one cluster, once the numbers of `beside`, {name in mntr: at least}, are there:
-    one of the profiles that put_together() takes."""
+    """Profiles one workload at one cluster, once the values of `beside`, {name in mntr: at least}, are
+    reached. Returns one of the profiles that put_together() takes."""
     seconds = scale.profile_seconds
-    # With time to spare: what closing the sessions beside costs is no part of it.
+    # The load runs longer than the samples, so that they do not include the closing of idle sessions.
     options = [*options, "--seconds", where.BEFORE_SECONDS + 1.5 * seconds,
                "--warm-up-seconds", scale.warm_up_seconds / 2]
     pids = cluster.pids()
@@ -126,14 +126,14 @@ def profile(bench, scale, workload, cluster, options, beside):
 
 
 def put_together(profiles):
-    """What is kept of a workload at a cluster; no functions and threads if there were no samples."""
+    """Returns the result of a workload at a cluster, without functions and threads if there are no samples."""
     measured = [profile["run"]["document"]["workloads"][0]["measurements"][0] for profile in profiles]
     operations = sum(each["operations"] for each in measured)
     cpu_us = sum(each["server_cpu_us"] * each["operations"] for each in measured) / operations
     functions, threads = (sum((profile[each] for profile in profiles), collections.Counter())
                           for each in ("functions", "threads"))
     samples = sum(threads.values())
-    if samples:  # finer than the clocks' ticks
+    if samples:  # samples are finer than the ticks of the kernel's clocks
         kernel_share = sum(count for name, count in functions.items() if name.endswith(KERNEL)) / samples
     else:
         kernel, user = (sum(profile[each] for profile in profiles) for each in ("kernel", "user"))
@@ -144,7 +144,7 @@ def put_together(profiles):
 
 
 def keep_most(base, large):
-    """Drops the functions that do not take much in either of them."""
+    """Drops the functions that take little time at both clusters."""
     kept = {name for side in (base, large)
             for name in sorted(side["functions"], key=side["functions"].get, reverse=True)[:FUNCTIONS_KEPT]}
     return [{**side, "functions": {name: spent for name, spent in side["functions"].items() if name in kept}}

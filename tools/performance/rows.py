@@ -1,7 +1,7 @@
-"""The rows of the document: what is measured, and the budget that it has to meet.
+"""The rows of the document: the measurement of each row, and the budget that it has to meet.
 
-A row's `measure(bench, scale, results)` returns what is kept of it; `results` gives the rows that
-were measured before. Ratios are always Quorate's figure divided by ZooKeeper's, or by that of the
+A row's `measure(bench, scale, results)` returns the row's result; `results` has the results of the rows
+that were measured before. Ratios are always Quorate's figure divided by ZooKeeper's, or by that of the
 limit, in one run."""
 
 import contextlib
@@ -18,7 +18,7 @@ BUDGET, LIMIT, WHERE, SLOWEST, IDLE, GROWTH, GROWTH_WHERE, TAIL, CHECKPOINTS, ME
     "budget", "limit", "where", "slowest", "idle", "growth", "growth-where", "tail", "checkpoints", "memory")
 
 
-# As a number of log entries between checkpoints: none are taken because of it.
+# A number of log entries between checkpoints that is so large that it causes no checkpoint.
 NEVER = 1_000_000_000
 
 
@@ -28,11 +28,11 @@ class Row:
     section: str
     title: str
     measure: Callable
-    seconds: int  # about, without --quick
-    # {figure: limit}: of ratios "rate" at least, "p50", "p99", "p99.9" and "cpu" at most; of Quorate alone
-    # "pause_ms", "bytes" and "restart_seconds" at most.
+    seconds: int  # the approximate duration, without --quick
+    # The budget, {figure: limit}. "rate" is the least ratio, "p50", "p99", "p99.9" and "cpu" are the
+    # greatest ratios; "pause_ms", "bytes" and "restart_seconds" are the greatest values of Quorate.
     budget: dict = dataclasses.field(default_factory=dict)
-    # Another row whose figures it needs.
+    # Another row whose figures this row needs; "": none.
     needs: str = ""
 
 
@@ -54,7 +54,7 @@ def load_row(workload, connections, depth, budget=None):
 
 
 def best_rate_of_zookeeper(results):
-    """Writes a second, of all rows that were measured."""
+    """Returns ZooKeeper's greatest rate of writes per second in the rows that were measured."""
     rates = [run["document"]["workloads"][0]["measurements"][1]["operations_per_second"]
              for name in ("write-1x1", "write-30x1", "write-30x32") if name in results
              for run in results[name].get("runs", ())]
@@ -121,8 +121,8 @@ BUDGET_ROWS = [
 
 
 def limit_row(workload, clients, budget):
-    """Quorate beside the program `limit`, which does only the input and output that no system can
-    avoid; both with one request at a time of each client."""
+    """Returns a row of Quorate beside the program `limit`, which does only the input and output that no
+    system can avoid. In both, each client has one request at a time."""
     def measure(bench, scale, _):
         bench.close_pair()
         options = ["--connections", clients, "--seconds", scale.limit_seconds, "--warm-up-seconds",
@@ -157,7 +157,7 @@ def where_row(name, title, workload, options):
     return Row(f"where-{name}", WHERE, title, measure, 20)
 
 
-# Of the rate of the row that asks for it.
+# The rates of measure_slowest(), as shares of the rate of the row open-loop.
 SLOWEST_SHARES = (1, 0.5, 0.25)
 
 
@@ -167,8 +167,8 @@ def check_memory_directory():
 
 
 def measure_slowest(bench, scale, results):
-    """What the slowest writes wait for: the same load with the data on the disk and in memory, and at
-    lower rates. The other system is not there, so that nobody else has the disk or the processors."""
+    """Measures the slowest writes: the same load with the data on the disk and in memory, and at lower
+    rates. ZooKeeper does not run, so that only Quorate uses the disk and the processors."""
     rate = results["open-loop"].get("rate") if "open-loop" in results else None
     if rate is None:
         raise Failure("the row open-loop was not measured, whose rate is needed")
@@ -203,15 +203,15 @@ GROWTH_WORKLOADS = ("write", "read", "children", "connect", "watch")
 
 @dataclasses.dataclass
 class Stage:
-    """Two clusters, of which one has grown."""
+    """Two clusters of one system, of which one has grown."""
     size: int
     base_size: int
     large: measuring.harness.Cluster
     base: measuring.harness.Cluster
-    # Options of `quorate bench`: {name: (at the large one, at the base)}, and those of both.
+    # Options of `quorate bench`: {name: (at the large cluster, at the base)}, and the options of both.
     different: dict = dataclasses.field(default_factory=dict)
     same: tuple = ()
-    # Of the large one; the other's is the name that `quorate bench` gives to one that is compared.
+    # --root of the large cluster; that of the base is the root that `quorate bench` derives from it.
     root: str = ""
     workloads: tuple = GROWTH_WORKLOADS
 
@@ -237,23 +237,25 @@ def compare_sizes(bench, scale, stage):
 
 
 def heap_for(system, nodes):
-    """GB of heap for each member; ZooKeeper needs some 450 bytes a node, and room to collect."""
+    """Returns the GB of heap for each member. ZooKeeper needs some 450 bytes per znode, and free space for
+    the garbage collector."""
     return 1 if system != "zookeeper" or nodes <= 100_000 else 2 if nodes <= 1_000_000 else 5
 
 
-# Each gives one Stage after the other, whose clusters are there until the next one is asked for.
+# Each of these functions yields one Stage after the other. The clusters of a Stage run until the next one is
+# requested.
 
 
 def node_stages(system, bench, scale, sizes):
     there = 0
-    # The large one gets warm by the nodes that are created.
+    # The creation of znodes warms the large cluster up.
     with bench.cluster(system, warm_ups=4) as base, bench.cluster(
             system, heap_gb=heap_for(system, max(sizes))) as large:
         for size in sizes:
             bench.say(f"creating {size - there:,} nodes at {system}")
             root = f"/populated-{size}"
             bench.populate(large, size - there, root)
-            # The base has its own few nodes again, below the root that the other one's belongs to.
+            # The base gets its few znodes again, below the root that corresponds to the large cluster's.
             bench.populate(base, scale.nodes_base, f"{root}-compared")
             yield Stage(size, scale.nodes_base, large, base,
                         {"populated": (size - there, scale.nodes_base)}, ("--keep",), root)
@@ -290,10 +292,10 @@ def member_stages(system, bench, _, sizes):
 @dataclasses.dataclass(frozen=True)
 class Growth:
     title: str
-    unit: str  # of the size
+    unit: str  # the unit of the size
     stages: Callable
-    sizes: Callable  # by the scale
-    seconds: tuple  # for each system
+    sizes: Callable  # returns the sizes for a Scale
+    seconds: tuple  # the duration for each system
 
 
 GROWTHS = {
@@ -322,7 +324,7 @@ def growth_row(kind, system):
                growth.seconds[SYSTEMS.index(system)])
 
 
-# What numbers of mntr say that the sessions and watches beside are there.
+# The values of mntr that show how many of the idle sessions and watches exist.
 BESIDE = {"idle-sessions": "num_alive_connections", "idle-watches": "watch_count"}
 
 
@@ -333,8 +335,8 @@ def profile_side(bench, scale, work, stage, is_base):
 
 
 def profile_growth(bench, scale, kind, stage, work):
-    """(what is kept of a workload at both clusters, what bench said). They take turns, so that what
-    slows the machine down for a while is not taken for growth."""
+    """Returns (the result of a workload at both clusters, the documents of bench). The clusters take turns,
+    so that a temporary slowdown of the machine is not mistaken for an effect of growth."""
     base, large = [], []
     for is_base in (True, False, False, True):
         (base if is_base else large).append(profile_side(bench, scale, work, stage, is_base))
@@ -345,7 +347,7 @@ def profile_growth(bench, scale, kind, stage, work):
 
 
 def growth_where_row(kind, sizes_of, works_of, seconds):
-    """What grows by more than at ZooKeeper, and where the time goes in it: Quorate alone."""
+    """Returns a row of workloads that grow by more than at ZooKeeper, with profiles of Quorate alone."""
     growth = GROWTHS[kind]
 
     def measure(bench, scale, _):
@@ -367,7 +369,7 @@ def growth_where_row(kind, sizes_of, works_of, seconds):
 
 
 def measure_tail(bench, scale, results):
-    """Both keep taking snapshots and cutting their logs while a steady load goes on."""
+    """Measures a steady load during which both systems take snapshots and cut their logs."""
     rate = round(best_rate_of_zookeeper(results) / 4)
     bench.close_pair()
     count = scale.tail_snap_count
@@ -394,7 +396,7 @@ def snapshots_of_members(cluster):
 
 
 def snapshots(cluster):
-    """How many its members have taken, together."""
+    """Returns the number of snapshots that all members of a cluster have taken."""
     return sum(snapshots_of_members(cluster))
 
 
@@ -402,8 +404,8 @@ def snapshots(cluster):
 
 
 def measure_checkpoints(bench, scale, _):
-    """Two clusters of ours with a large tree and a steady load of writes; one takes a checkpoint every
-    few seconds, the other one none. With the data on the disk and in memory."""
+    """Measures two clusters of Quorate with a large tree and a steady load of writes, of which one takes a
+    checkpoint every few seconds and the other none. Repeats it with the data on the disk and in memory."""
     check_memory_directory()
     bench.close_pair()
     rate, count = scale.checkpoint_rate, scale.checkpoint_rate * 4
@@ -420,7 +422,7 @@ def compare_checkpoints(bench, scale, rate, often, never):
     for cluster in (often, never):
         bench.say(f"creating {scale.checkpoint_nodes:,} nodes")
         bench.populate(cluster, scale.checkpoint_nodes, "/populated")
-    # A checkpoint also follows some 64 MiB of log: all that is measured fits behind one.
+    # A checkpoint is also taken after some 64 MiB of log, so the measured writes have to fit in less.
     before, more = snapshots_of_members(never), 0
     while any(now == then for now, then in zip(snapshots_of_members(never), before)):
         if more == 50:

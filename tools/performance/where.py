@@ -1,5 +1,5 @@
-"""Where the processor time of an operation goes: which threads take it, how much of it the kernel
-takes, how often threads wake up, and what the kernel is asked for."""
+"""Measures where the processor time of an operation goes: which threads take it, how much of it the
+kernel takes, how often threads wake up, and which system calls are made."""
 
 import collections
 import concurrent.futures
@@ -8,15 +8,15 @@ import re
 import subprocess
 import time
 
-# What is counted; the rest is rare.
+# The system calls that are counted; others are rare.
 CALLS = ("sendto", "sendmsg", "recvfrom", "recvmsg", "read", "write", "pwrite64", "writev",
          "epoll_wait", "epoll_ctl", "futex", "fdatasync", "accept4", "close", "setsockopt")
-# Until the load has begun, and until it may be over.
+# The time until the load has begun, and the time before its end in which it may be over.
 BEFORE_SECONDS, AFTER_SECONDS = 1.0, 0.5
 
 
 def threads_of(pids):
-    """{(pid, thread): (name, ns of processor time, user ticks, kernel ticks, times it slept)}."""
+    """Returns {(pid, thread): (name, ns of processor time, user ticks, kernel ticks, times it slept)}."""
     found = {}
     for pid in pids:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -30,14 +30,14 @@ def threads_of(pids):
                     slept = int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", file.read(),
                                           re.MULTILINE)[1])
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended
+                continue  # the thread has ended
             fields = rest.split()
             found[pid, thread] = (name, spent_ns, int(fields[11]), int(fields[12]), slept)
     return found
 
 
 def calls_during(pids, seconds):
-    """{system call: how many in so many seconds}; None where perf cannot count them."""
+    """Returns {system call: number of calls during `seconds`}; None if perf cannot count them."""
     events = ",".join(f"syscalls:sys_enter_{call}" for call in CALLS)
     try:
         done = subprocess.run(["perf", "stat", "-x", ";", "-e", events, "-p", ",".join(map(str, pids)),
@@ -55,7 +55,7 @@ def calls_during(pids, seconds):
 
 
 def measure(bench, scale, workload, options):
-    """What is kept of the row of one workload."""
+    """Returns the result of the row of one workload."""
     ours, _ = bench.pair()
     seconds = 3 * scale.seconds
     options = [*options, "--seconds", seconds, "--warm-up-seconds", scale.warm_up_seconds]
@@ -66,7 +66,7 @@ def measure(bench, scale, workload, options):
         before, begun = threads_of(pids), time.monotonic()
         time.sleep((seconds - BEFORE_SECONDS - AFTER_SECONDS) / 2)
         after, took = threads_of(pids), time.monotonic() - begun
-        # Counting costs something: not in the time that is looked at.
+        # Counts system calls in a separate period, because counting takes processor time.
         counting_seconds = (seconds - BEFORE_SECONDS - AFTER_SECONDS) / 2
         calls = calls_during(pids, counting_seconds)
         run = load.result()

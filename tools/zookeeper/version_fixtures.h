@@ -4,7 +4,7 @@
 // Numbers are big-endian; a string or buffer is its length in four bytes, -1 if there is none, and
 // its bytes. A Stat is czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid. A
 // record of a log is its Adler-32, its length, session, number, zxid, time and type of the
-// transaction, what belongs to the type, the digest since 3.6, and the letter B.
+// transaction, the fields of the type, the digest since 3.6, and the letter B.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ inline constexpr size_t kSealBytes = 13;
 inline constexpr size_t kDigestBytes = 20 + kSealBytes;
 inline constexpr size_t kZxidBytes = 8 + kSealBytes;
 inline constexpr size_t kLogHeaderBytes = 16;
-inline constexpr size_t kRoomBytes = 40;  // preallocated space behind the last record
+inline constexpr size_t kRoomBytes = 40;  // preallocated space after the last record
 
 inline constexpr VersionFixture k34{
     "3.4",
@@ -116,7 +116,7 @@ inline constexpr VersionFixture k34{
     // delete /app/null
     "00000000 23cc0471 0000002d 01000000 00000001 00000001 00000001 0000000e 00000000 000003f6 "
     "00000002 00000009 2f617070 2f6e756c 6c42 "
-    // room
+    // preallocated zeros
     "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 ",
     10, 0,
     "last 10000000e\n"
@@ -231,7 +231,7 @@ inline constexpr VersionFixture k35{
     // setData /ttl
     "00000000 30b1037f 00000032 01000000 00000001 00000001 00000001 0000000c 00000000 000003f4 "
     "00000005 00000004 2f74746c 00000002 74740000 000142 "
-    // room
+    // preallocated zeros
     "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 ",
     8, 0,
     "last 10000000c\n"
@@ -357,7 +357,7 @@ inline constexpr VersionFixture k36{
     "00000000 e5930c7a 00000065 01000000 00000001 00000001 00000001 0000000d 00000000 000003f5 "
     "00000015 0000000a 2f617070 2f627269 65660000 00000000 00010000 001f0000 0005776f 726c6400 "
     "00000661 6e796f6e 65000000 04000000 000000ea 60000000 02000000 05b28312 3142 "
-    // room
+    // preallocated zeros
     "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 ",
     9, 10,
     "last 10000000d\n"
@@ -471,7 +471,7 @@ inline constexpr VersionFixture k39{
     "00000000 eeb10c95 0000006b 01000000 00000001 00000001 00000001 00000008 00000000 000003f0 "
     "00000007 00000004 2f74746c 00000002 00000001 00000005 776f726c 64000000 06616e79 6f6e6500 "
     "00001f00 00000269 70000000 0a31302e 302e302e 302f3800 00000100 00000200 0000038e 4e9de242 "
-    // room
+    // preallocated zeros
     "00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 ",
     4, 5,
     "last 100000008\n"

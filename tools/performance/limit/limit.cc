@@ -1,6 +1,7 @@
-// The least that replicated durable writes, and reads, cost on this machine: single-threaded
-// processes that do only the input and output which no system can avoid, with one request at a time
-// of each client. There is no Raft, no tree and no session. What Quorate takes is compared with it.
+// Measures the least cost of replicated durable writes, and of reads, on this machine:
+// single-threaded processes do only the input and output which no system can avoid, with one
+// request at a time from each client. There is no Raft, no tree and no session. The cost of Quorate
+// is compared with this limit.
 //
 //   write: a leader and two followers. The leader has all its input and output in one io_uring: it
 //          receives requests of 200 bytes, sends them to the followers, writes and syncs them as
@@ -9,7 +10,7 @@
 //   read:  three servers, each with a third of the clients, that answer each request of 40 bytes
 //          with 120 bytes from one io_uring.
 //
-// The clients are in one process, as those of `quorate bench` are.
+// All clients are in one process, as in `quorate bench`.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <liburing.h>
@@ -47,7 +48,7 @@ constexpr size_t kWriteBytes = 200;
 constexpr size_t kAcknowledgementBytes = sizeof(uint64_t);
 constexpr size_t kReadRequestBytes = 40;
 constexpr size_t kReadReplyBytes = 120;
-// The file of a log: written once, and then overwritten from its beginning.
+// The size of the file of a log, which is written once, and then overwritten from its beginning.
 constexpr off_t kFileBytes = 64 << 20;
 constexpr unsigned kRingEntries = 16'384;
 
@@ -73,7 +74,7 @@ void SendAtOnce(int socket) {
   Checked(setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one), "setsockopt");
 }
 
-// Returns a socket that listens on a port of its own on the loopback interface.
+// Returns a socket that listens on a free port of the loopback interface.
 int Listen() {
   const int socket = Checked(::socket(AF_INET, SOCK_STREAM, 0), "socket");
   sockaddr_in address{};
@@ -125,9 +126,9 @@ double CpuSeconds() {
 
 // --- Servers -------------------------------------------------------------------------------------
 
-// One process that serves until its clients disconnect. It writes a byte to the pipe `ready` when
-// it begins to serve, and at its end to the pipe `report` how much processor time it has used in
-// between.
+// A process that serves until its clients disconnect. It writes a byte to the pipe `ready` when it
+// begins to serve. At its end it writes the processor time that it has used in between to the pipe
+// `report`.
 class Server {
  public:
   Server(int ready, int report) : ready_(ready), report_(report) {}
@@ -180,7 +181,7 @@ class Ring {
     }
   }
 
-  // Returns an entry to prepare, and then to give to Tag.
+  // Returns an entry, which the caller prepares and then passes to Tag.
   io_uring_sqe* Next() {
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
     if (entry == nullptr) {  // the queue is full
@@ -190,12 +191,14 @@ class Ring {
     }
     return entry;
   }
-  // The completion of the prepared entry is given to the handler of Turn with this kind and number.
+  // Sets the kind and the number with which Turn passes the completion of the prepared entry to its
+  // handler.
   static void Tag(io_uring_sqe* entry, uint32_t kind, size_t number) {
     io_uring_sqe_set_data64(entry, (uint64_t{number} << 8) | kind);
   }
 
-  // Submits what was prepared, waits, and calls `handle(kind, number, result)` for all completions.
+  // Submits the prepared entries, waits, and calls `handle(kind, number, result)` for all
+  // completions.
   template <class Handle>
   void Turn(const Handle& handle) {
     io_uring_submit_and_wait(&ring_, 1);
@@ -242,8 +245,8 @@ class Leader {
   enum Kind : uint32_t { kRequest, kAcknowledgement, kReplicated, kWritten, kSynced, kAnswered };
   struct Follower {
     int socket = -1;
-    uint64_t received = 0;  // of its acknowledgement that is being received
-    uint64_t synced = 0;    // bytes that it has acknowledged
+    uint64_t received = 0;  // bytes of the acknowledgement that is being received
+    uint64_t synced = 0;    // bytes that the follower has acknowledged
     std::vector<char> sending;
     std::vector<char> queued;
     bool is_sending = false;
@@ -325,7 +328,7 @@ class Leader {
     is_writing_ = true;
   }
 
-  // Answers the requests that two of three have synced.
+  // Answers the requests that two of the three servers have synced.
   void Answer() {
     std::array<uint64_t, kServers> synced = {synced_, followers_[0].synced, followers_[1].synced};
     std::sort(synced.begin(), synced.end());
@@ -344,16 +347,17 @@ class Leader {
   const std::vector<int> clients_;
   std::array<Follower, 2> followers_;
   Ring ring_;
-  std::vector<char> requests_;  // one of each client
+  std::vector<char> requests_;  // one request of each client
   const uint64_t answer_ = 0;
   std::deque<size_t> waiting_;  // clients in the order of their requests
-  // Requests: of this turn; received since the write began; being written.
+  // The requests of this loop iteration, those received since the write began, and those being
+  // written.
   std::vector<char> received_;
   std::vector<char> queued_;
   std::vector<char> writing_;
   bool is_writing_ = false;
   off_t at_ = 0;  // where the next write begins
-  // Numbers of bytes since the beginning.
+  // The numbers of bytes since the beginning.
   uint64_t received_bytes_ = 0;
   uint64_t writing_until_ = 0;
   uint64_t synced_ = 0;
@@ -443,7 +447,7 @@ void RaiseFileLimit() {
   Checked(setrlimit(RLIMIT_NOFILE, &limit), "setrlimit");
 }
 
-// Runs in a process of its own: server `number` of the three.
+// Runs server `number` of the three, in a separate process.
 [[noreturn]] void RunServer(const Options& options, size_t number, Server server,
                             const std::array<int, kServers>& listeners) {
   Checked(prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl");  // no server outlives the clients
@@ -464,7 +468,8 @@ double Percentile(const std::vector<double>& sorted, double share) {
 
 void Run(const Options& options) {
   std::signal(SIGPIPE, SIG_IGN);
-  // Until all servers are ready: one that ends has said why.
+  // Ends this program if a server ends before all servers are ready. That server has printed the
+  // reason.
   std::signal(SIGCHLD, [](int) { std::_Exit(1); });
   RaiseFileLimit();
   std::array<int, 2> ready{};
@@ -524,12 +529,14 @@ int main(int argc, char** argv) {
   app.add_option("workload", options.workload, "write or read")
       ->required()
       ->check(CLI::IsMember({"write", "read"}));
-  app.add_option("directory", options.directory, "where the logs of writes are")
+  app.add_option("directory", options.directory, "directory of the logs of the workload write")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app.add_option("--clients", options.clients, "connections with one request at a time")
+  app.add_option("--clients", options.clients,
+                 "number of connections, each with one request at a time")
       ->check(CLI::Range(1, 20'000));
-  app.add_option("--seconds", options.seconds, "how long")->check(CLI::Range(0.05, 3600.0));
+  app.add_option("--seconds", options.seconds, "duration in seconds")
+      ->check(CLI::Range(0.05, 3600.0));
   CLI11_PARSE(app, argc, argv);
   quorate::Run(options);
 }
