@@ -1,6 +1,6 @@
 // Conversions between std::string_view and absl::string_view, and a hash map from std::string that
-// can be searched with std::string_view. Debian builds Abseil with a string_view type of its own,
-// which does not convert to the standard one.
+// can be searched with std::string_view. Debian builds Abseil with its own string_view type, which
+// does not convert to the standard one.
 #pragma once
 
 #include <functional>

@@ -90,7 +90,8 @@ void BM_GetData(benchmark::State& state) {
 }
 BENCHMARK(BM_GetData)->Apply(Sizes);
 
-// The digest of the whole tree, from scratch: the cost that the incremental digest avoids.
+// Measures the digest of the whole tree, computed from scratch: the cost that the incremental
+// digest avoids.
 void BM_ComputeDigest(benchmark::State& state) {
   GrownTree& grown = TreeOf(static_cast<uint64_t>(state.range(0)));
   for (auto unused : state) benchmark::DoNotOptimize(grown.tree().ComputeDigest());

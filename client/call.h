@@ -1,10 +1,10 @@
 // A pending call of the client. Its outcome is obtained in one of three ways: Wait blocks for it,
 // Then passes it to a callback, or a coroutine awaits it (`co_await client->AsyncGet("/a")`).
 //
-// The call starts when the Async function is called, not when its outcome is awaited, and goes on
-// if its Call object is destroyed. Callbacks and coroutines run one at a time, in the order of the
-// answers, on the client's callback thread (client.h). They may call every function that does not
-// block; functions that block return FAILED_PRECONDITION there. While a callback runs, no other
+// The call starts when the Async function is called, not when its outcome is awaited, and continues
+// even if its Call object is destroyed. Callbacks and coroutines run one at a time, in the order of
+// the answers, on the client's callback thread (client.h). They may call every function that does
+// not block; functions that block return FAILED_PRECONDITION there. While a callback runs, no other
 // begins, but the session is kept alive, and the client continues to send and receive.
 //
 // Thread-safety: a Call is used by one thread at a time.
@@ -136,7 +136,7 @@ class [[nodiscard]] Call {
   void Cancel() { state_->thread->Cancel(state_->number); }
 
   // Suspends the coroutine until the call is over. The coroutine may be destroyed while it is
-  // suspended here (not while it runs): the call goes on, and its outcome is dropped.
+  // suspended here (not while it runs): the call continues, and its outcome is dropped.
   auto operator co_await() { return Awaiter(this); }
 
  private:

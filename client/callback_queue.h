@@ -47,17 +47,17 @@ class CallbackQueue : public std::enable_shared_from_this<CallbackQueue> {
   // !IsRunningHere().
   void Stop();
 
-  // Whether the engine may send further requests, whose answers would be queued here.
+  // Returns whether the engine may send further requests, whose answers would be queued here.
   bool has_room_for_answers() const { return !is_full_.load(std::memory_order_acquire); }
-  // Whether events may be queued one by one; otherwise they are merged.
+  // Returns whether events may be queued one by one; otherwise they are merged.
   bool has_room_for_events() const { return !is_overfull_.load(std::memory_order_acquire); }
-  // Whether the calling thread is delivering for this queue.
+  // Returns whether the calling thread is delivering for this queue.
   bool IsRunningHere() const;
 
  private:
   void Begin(std::unique_lock<std::mutex> lock);
   void Run();
-  // A task of the executor: delivers some items.
+  // Delivers some items, as a task of the executor.
   void RunTask();
   // Delivers some items. REQUIRES: items_ is not empty, and no other thread delivers.
   void DeliverSome(std::unique_lock<std::mutex>* lock);

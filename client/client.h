@@ -105,7 +105,7 @@ struct CallOptions {
 };
 struct CreateOptions {
   CreateMode mode = CreateMode::kPersistent;
-  // Empty: everybody may do everything.
+  // Empty: all clients have all permissions.
   std::vector<Acl> acl{};
   // For the modes with a TTL.
   int64_t ttl_ms = 0;
@@ -263,7 +263,7 @@ class Client {
                                WatchOptions options = {});
 
   // Leaves the member that serves this client, if any, for another one. Use it to rebalance clients
-  // after members were added or came back. The session goes on; pending calls get their answers,
+  // after members were added or came back. The session continues; pending calls get their answers,
   // and watches their events, from the new member. Does not block; session events report the
   // change.
   void ChangeMember();

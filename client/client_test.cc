@@ -714,7 +714,7 @@ TEST_CASE("an answer from before a standstill does not show that the session liv
   CHECK(was_answered);
   CHECK(told[1].type == Type::kSuspended);
   CHECK(std::string(told[1].reason.message()).find("nothing was received") != std::string::npos);
-  // The server has answered nothing since, so there is no further event.
+  // The server has not answered since then, so there is no further event.
   CHECK(events.WaitFor(0).size() == 2);
   CHECK(client->state() == Client::State::kSuspended);
   is_silent = false;
@@ -781,7 +781,7 @@ TEST_CASE("Close succeeds although its answer is lost, and later calls fail") {
   }
 }
 
-TEST_CASE("a create with parents that was made before Close is made") {
+TEST_CASE("a create with parents that was called before Close is completed") {
   ScriptedServer server({});
   auto client = Connect(server.address());
   auto created = client->AsyncCreate("/a/b/c", "", {.create_parents = true});

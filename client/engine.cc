@@ -291,7 +291,7 @@ void Engine::Run() {
     MutexLock lock(&mutex_);
     is_stopped_ = true;
   }
-  TakeInbox();  // what was added before is_stopped_ was set
+  TakeInbox();  // takes the items that were added before is_stopped_ was set
   for (auto& [at, posted] : timers_) Deliver(std::move(posted), 0);
   timers_.clear();
   Flush();

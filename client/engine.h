@@ -1,6 +1,6 @@
-// The session behind a Client: requests in their order, streams to members, watches, and the thread
-// on which all of it runs. No callback of the user runs on that thread: each loop iteration puts
-// its notifications into a CallbackQueue together.
+// The session of a Client: the ordered requests, the streams to members, the watches, and the
+// thread on which all of these run. No callback of the user runs on that thread: each loop
+// iteration puts its notifications into a CallbackQueue together.
 //
 // A request stays in `pending_` until it is answered. The first `sent_` requests in it were sent on
 // the current stream, and are answered in that order; when the stream breaks, all of them are sent
@@ -182,14 +182,14 @@ class Engine final : public CallbackThread,
   void Fail(const absl::Status& status);
   void Tell(SessionEvent::Type type, const absl::Status& reason = absl::OkStatus());
   void TellListeners(const SessionEvent& event);
-  // The time at which the member has to be left unless a message from it is received.
+  // Returns the time at which the member has to be left unless a message from it is received.
   Clock::time_point SilenceTime() const;
-  // The time at which kSuspended is due even if not all members were tried yet: before the servers
-  // can have expired the session. (A member without a leader ends the stream after half of the
-  // timeout; a silent member is left after a third.) After a standstill this time may have passed
-  // although no member was left.
+  // Returns the time at which kSuspended is due even if not all members were tried yet, which is
+  // before the servers can have expired the session. (A member without a leader ends the stream
+  // after half of the timeout; a silent member is left after a third.) After a standstill this time
+  // may have passed although no member was left.
   Clock::time_point SuspensionTime() const;
-  // The time after which `served_at_` no longer shows that the session is alive.
+  // Returns the time after which `served_at_` no longer shows that the session is alive.
   Clock::time_point DoubtTime() const;
   // Reports kSuspended, unless it is reported already. If a stream is up, keeps it and asks its
   // member whether the session is alive.

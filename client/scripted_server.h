@@ -35,7 +35,7 @@ class ScriptedServer final : public v1::Sessions::Service {
     std::function<v1::ErrorCode(const v1::Request::Write& write)> refuses{};
     // While this returns true, the server does not answer.
     std::function<bool()> is_silent{};
-    // Whether each item is sent in a message of its own.
+    // Whether each item is sent in a separate message.
     bool sends_single_items = false;
   };
 
@@ -44,7 +44,7 @@ class ScriptedServer final : public v1::Sessions::Service {
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
-  // The changes made to the znodes, in order: "create /a", "set /a=x", "delete /a".
+  // Returns the changes made to the znodes, in order: "create /a", "set /a=x", "delete /a".
   std::vector<std::string> changes();
   std::vector<v1::Credential> shown_credentials();
   uint64_t acknowledged();

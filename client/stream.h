@@ -31,7 +31,7 @@ class Stream {
     void (Stream::*done)(bool ok) = nullptr;
   };
 
-  // Begins the call, over a connection of its own. `queue` and `owner` must outlive the stream.
+  // Begins the call over a new connection. `queue` and `owner` must outlive the stream.
   Stream(const std::string& address, grpc::CompletionQueue* queue, Owner* owner);
   // REQUIRES: the stream has ended.
   ~Stream() = default;
@@ -39,7 +39,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   const std::string& address() const { return address_; }
-  // Whether a message can be sent.
+  // Returns whether a message can be sent.
   bool ready() const { return is_started_ && !is_sending_ && !is_ending_; }
   // Sends `message`, which may be destroyed as soon as Send returns. REQUIRES: ready().
   void Send(const v1::SessionRequest& message);

@@ -21,7 +21,7 @@ class Transaction {
     std::string path;
     std::string data;
     CreateMode mode = CreateMode::kPersistent;
-    std::vector<Acl> acl;  // empty: everybody may do everything
+    std::vector<Acl> acl;  // empty: all clients have all permissions
     int64_t ttl_ms = 0;
   };
   struct SetOperation {

@@ -151,13 +151,13 @@ enum class ErrorCode {
 // and too many pending calls.
 std::optional<ErrorCode> ErrorOf(const absl::Status& status);
 
-// For a transaction that the servers refused: returns the index of the operation that failed, from
-// 0. Nothing for other statuses.
+// Returns the index, from 0, of the operation that failed if `status` is that of a transaction that
+// the servers refused; nothing for other statuses.
 std::optional<size_t> FailedOperationOf(const absl::Status& status);
 
-// For a write that the servers refused with TOO_LARGE: returns the most bytes of data that they
-// accept in one write (jute.maxbuffer). Nothing for other statuses, and if the server did not send
-// the limit.
+// Returns the most bytes of data that the servers accept in one write (jute.maxbuffer) if `status`
+// is that of a write that they refused with TOO_LARGE; nothing for other statuses, and if the
+// server did not send the limit.
 std::optional<int64_t> DataBytesMaxOf(const absl::Status& status);
 
 // Returns the name of the code in the protocol, such as "NO_NODE".

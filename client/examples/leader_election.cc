@@ -1,4 +1,4 @@
-// Three candidates, each with a session of its own. The leader fails, and the next one leads.
+// Runs three candidates, each with its own session. The leader fails, and the next candidate leads.
 //
 //   leader_election 127.0.0.1:2281,127.0.0.1:2282
 

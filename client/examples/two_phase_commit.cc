@@ -19,7 +19,7 @@ constexpr int kPatienceMs = 10'000;
 
 const char* NameOf(Decision decision) { return decision == Decision::kCommit ? "commit" : "abort"; }
 
-// The work of a bank; usually each bank is a program of its own.
+// Does the work of a bank. Usually each bank is a separate program.
 absl::Status TakePart(Client* client, const std::string& path, const char* bank, bool agrees) {
   quorate::TwoPhaseParticipant participant(client, path, bank);
   const absl::StatusOr<std::string> request = participant.Request();

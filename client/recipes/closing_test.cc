@@ -35,8 +35,8 @@ constexpr std::chrono::seconds kLong{20};
 
 struct Wait {
   const char* name;
-  // Blocks for ever, because `other` holds what it waits for. Sets `ready` right before it blocks;
-  // after an earlier failure, `ready` is destroyed without a value.
+  // Blocks for ever, because `other` holds the lock or item for which it waits. Sets `ready` right
+  // before it blocks; after an earlier failure, `ready` is destroyed without a value.
   std::function<absl::Status(Client* client, Client* other, std::promise<void> ready)> function;
 };
 

@@ -52,7 +52,7 @@ class Counter {
  private:
   struct Reading {
     int64_t value = 0;
-    std::optional<int32_t> version;  // none: there is no znode
+    std::optional<int32_t> version;  // nullopt: there is no znode
   };
   absl::StatusOr<Reading> Read(bool linearizable);
   // Sets the number if the znode still has the version of `reading`; returns false if not.

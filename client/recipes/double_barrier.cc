@@ -16,7 +16,8 @@ constexpr std::string_view kReady = "ready";
 // knowing it.
 constexpr CallOptions kNoDeadline{.deadline_ms = -1};
 
-// Whether another client changed what the transaction relied on, so that it must be retried.
+// Returns whether another client changed a condition of the transaction, so that it must be
+// retried.
 bool IsConflict(const absl::Status& status) {
   const std::optional<ErrorCode> error = ErrorOf(status);
   return error == ErrorCode::kBadVersion || error == ErrorCode::kNoNode ||
@@ -61,7 +62,7 @@ absl::Status DoubleBarrier::Join(const internal::WaitDeadline& deadline) {
     if (!view.ok()) return view.status();
     Transaction transaction;
     if (view->is_ready && view->members.empty()) {
-      // `ready` was left behind by members that all crashed.
+      // Members that all crashed have left `ready` behind.
       transaction.CheckVersion(path_, view->version).Delete(PathOf(kReady));
     } else if (view->is_ready) {
       // This member is late. The new version makes a concurrent removal of `ready` fail and retry.

@@ -100,19 +100,19 @@ class Election {
   // FAILED_PRECONDITION: this is a candidate already.
   absl::Status Start();
   // Stops being a candidate, and blocks until its znode and those of earlier offers are deleted, at
-  // most `deadline_ms`; 0: without a deadline. If this is no candidate, only waits for znodes that
-  // are still being deleted. DEADLINE_EXCEEDED: the candidate is stopped, and its znode is deleted
-  // as soon as a member serves.
+  // most `deadline_ms`; 0: without a deadline. If this is not a candidate, only waits for znodes
+  // that are still being deleted. DEADLINE_EXCEEDED: the candidate is stopped, and its znode is
+  // deleted as soon as a member serves.
   absl::Status Stop(int deadline_ms = 0);
   // Gives up the leadership or the place in line, and makes a new offer at the end of the line.
-  // Waits only for the listener. FAILED_PRECONDITION: this is no candidate.
+  // Waits only for the listener. FAILED_PRECONDITION: this is not a candidate.
   absl::Status Resign();
 
   ElectionState state() const;
-  // Whether this candidate leads, as far as is known locally; false while it is suspended.
+  // Returns whether this candidate leads, as far as is known locally; false while it is suspended.
   bool is_leader() const { return state() == ElectionState::kElected; }
   // Blocks until this candidate leads, at most `deadline_ms`; 0: without a deadline. Returns the
-  // fencing token. DEADLINE_EXCEEDED; FAILED_PRECONDITION: this is no candidate; otherwise the
+  // fencing token. DEADLINE_EXCEEDED; FAILED_PRECONDITION: this is not a candidate; otherwise the
   // reason of kFailed.
   absl::StatusOr<int64_t> AwaitLeadership(int deadline_ms = 0);
 

@@ -56,9 +56,9 @@ class GroupMembership {
   // this is a member already, or another Join is in progress. CANCELLED: Leave was called
   // meanwhile.
   absl::Status Join(std::string id, std::string data = {}, int deadline_ms = 0);
-  // Sets the data of this member's znode. FAILED_PRECONDITION: this is no member.
+  // Sets the data of this member's znode. FAILED_PRECONDITION: this is not a member.
   absl::Status SetData(std::string data);
-  // Stops being a member. A waiting Join returns CANCELLED. Does nothing if this is no member.
+  // Stops being a member. A waiting Join returns CANCELLED. Does nothing if this is not a member.
   absl::Status Leave();
 
   // Returns the data of each member by id; the last known members if status() is not OK.

@@ -4,9 +4,10 @@
 // `queue-<rank><number>`. Its data has the frame of Curator's queues, which can hold several items;
 // those are taken one by one. Each waiting consumer has an ephemeral child of `path` + "-line".
 //
-// An item belongs to the consumer that removes its znode, in one write; no other consumer gets it,
-// whatever crashes. If a consumer crashes after that write and before its work is done, the item is
-// lost; a consumer that must not lose items needs a transaction of its own that keeps them.
+// An item belongs to the consumer that removes its znode, in one write. No other consumer gets it,
+// even if clients or servers crash. If a consumer crashes after that write and before its work is
+// done, the item is lost; a consumer that must not lose items has to use its own transaction, which
+// keeps them.
 //
 // No herd effect: only the first consumer in line watches the queue; each of the others watches the
 // znode before its own. Waiting consumers are served in the order of the line; Poll and Remove do
@@ -46,12 +47,12 @@ class ItemQueue {
 
   // Returns the first item without taking it; nothing if the queue is empty.
   absl::StatusOr<std::optional<std::string>> Peek();
-  // As Peek. NOT_FOUND: the queue is empty.
+  // Does the same as Peek. NOT_FOUND: the queue is empty.
   absl::StatusOr<std::string> Element();
 
   // Takes and returns the first item; nothing if the queue is empty.
   absl::StatusOr<std::optional<std::string>> Poll();
-  // As Poll. NOT_FOUND: the queue is empty.
+  // Does the same as Poll. NOT_FOUND: the queue is empty.
   absl::StatusOr<std::string> Remove();
   // Takes and returns the first item; blocks until there is one. DEADLINE_EXCEEDED after
   // `deadline_ms`: nothing was taken; 0: without a deadline.
@@ -84,7 +85,7 @@ class ItemQueue {
   virtual std::optional<Rank> RankOf(std::string_view name) const = 0;
   // Returns in how many milliseconds an item of that rank may be taken; 0 or less: now.
   virtual int64_t WaitMs(int64_t /*rank*/) const { return 0; }
-  // Whether an item that is added later always comes later in the queue.
+  // Returns whether an item that is added later always comes later in the queue.
   virtual bool is_first_in_first_out() const { return false; }
 
  private:

@@ -29,7 +29,7 @@ struct LockEvent {
 };
 
 struct LockOptions {
-  // Data of the znode; tells people and tools who holds the lock.
+  // Data of the znode, which shows people and tools which client holds the lock.
   std::string data{};
   // Called on the client's callback thread, in the order of the events. It must not block; blocking
   // functions of recipes return FAILED_PRECONDITION there. Never called after the lock's destructor
@@ -52,16 +52,16 @@ class InterProcessLock {
   virtual absl::Status Acquire(int deadline_ms = 0) = 0;
 
   // Releases the lock, and blocks until others can have it, at most `deadline_ms`; 0: without a
-  // deadline. The calling thread does not hold the lock any more, whatever status is returned
-  // (except FAILED_PRECONDITION).
+  // deadline. With any status except FAILED_PRECONDITION, the calling thread no longer holds the
+  // lock.
   //   ABORTED              the lock was lost before: others may have had it while this thread
   //                        believed to have it
   //   DEADLINE_EXCEEDED    no member answered; the lock is released as soon as one does
   //   FAILED_PRECONDITION  this thread does not hold the lock, or is the callback thread
   virtual absl::Status Release(int deadline_ms = 0) = 0;
 
-  // Whether any thread of this process holds the lock through this object, as far as is known
-  // locally; also true between kSuspended and kResumed or kLost.
+  // Returns whether any thread of this process holds the lock through this object, as far as is
+  // known locally; also true between kSuspended and kResumed or kLost.
   virtual bool IsAcquiredInThisProcess() const = 0;
 };
 

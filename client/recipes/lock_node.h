@@ -87,7 +87,7 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
     Handler handler;
   };
 
-  // A Decide function: waits for the znode before the own one.
+  // A Decide function. Returns the znode before the own one; nothing if the own znode is the first.
   static std::optional<Blocker> WaitForPrevious(const std::string& directory,
                                                 const std::vector<SequentialName>& all, size_t own);
 
@@ -107,16 +107,16 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
   // Blocks until the znode is deleted after Release. DEADLINE_EXCEEDED: it is still being deleted.
   absl::Status WaitUntilGone(Deadline deadline);
 
-  // Whether it is this node's turn, as far as is known locally.
+  // Returns whether it is this node's turn, as far as is known locally.
   bool has_turn() const;
-  // Whether it ever was this node's turn.
+  // Returns whether it ever was this node's turn.
   bool had_turn() const;
   bool has_ended() const;
-  // Whether the znode does not exist any more, so that WaitUntilGone does not block.
+  // Returns whether the znode does not exist any more, so that WaitUntilGone does not block.
   bool is_gone() const;
-  // Whether no member serves the client.
+  // Returns whether no member serves the client.
   bool is_suspended() const;
-  // Why the node ended.
+  // Returns why the node ended; OK if it has not.
   absl::Status status() const;
   // Set once the znode is created; empty and 0 before.
   std::string path() const;
@@ -146,7 +146,7 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
   // Records that the znode is deleted, or that the deletion failed if `status` is an error.
   void SetGone(const absl::Status& status);
   bool is_creating() const;
-  // Whether the node waits, and has not begun a later listing than `round`.
+  // Returns whether the node waits, and has not begun a later listing than `round`.
   bool is_waiting_in(uint64_t round) const;
   // REQUIRES: mutex_ is not held.
   void Tell(Event event) const;

@@ -17,7 +17,7 @@
 namespace quorate {
 namespace {
 
-// Runs `function` on a thread of its own, and returns a future.
+// Runs `function` on a separate thread, and returns a future.
 template <class Function>
 auto Elsewhere(Function function) {
   return std::async(std::launch::async, std::move(function));

@@ -23,7 +23,7 @@ class MultiLock final : public InterProcessLock {
   // Releases all locks, also after an error, and returns the first error. `deadline_ms` is for all
   // locks together.
   absl::Status Release(int deadline_ms = 0) override;
-  // Whether all of the locks are acquired in this process.
+  // Returns whether all of the locks are acquired in this process.
   bool IsAcquiredInThisProcess() const override;
 
  private:

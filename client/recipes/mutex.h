@@ -59,9 +59,9 @@ class InterProcessMutex : public InterProcessLock {
   absl::Status Release(int deadline_ms = 0) override;
 
   bool IsAcquiredInThisProcess() const override;
-  // Whether the calling thread holds the lock, as far as is known locally; also true while the
-  // client is suspended (Client::state), when the lock may be lost at any time: rely on the fencing
-  // token then.
+  // Returns whether the calling thread holds the lock, as far as is known locally; also true while
+  // the client is suspended (Client::state), when the lock may be lost at any time: rely on the
+  // fencing token then.
   bool IsOwnedByThisThread() const;
   // Returns the zxid of the creation of the calling thread's znode. FAILED_PRECONDITION: this
   // thread does not hold the lock. ABORTED: the lock was lost.

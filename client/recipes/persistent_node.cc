@@ -22,7 +22,7 @@ constexpr int kDestructorCloseMs = 2000;
 // The pause before a retry; it doubles with each refusal in succession.
 constexpr std::chrono::milliseconds kFirstPause{50}, kLongestPause{5000};
 
-// Whether the error is a temporary lack of resources, in the client or on the servers.
+// Returns whether the error is a temporary lack of resources, in the client or on the servers.
 bool MayPass(const absl::Status& status) { return absl::IsResourceExhausted(status); }
 
 }  // namespace
@@ -191,9 +191,9 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
       return std::move(transaction.CheckCreated(path_, ours.created_zxid));
     return std::move(transaction.CheckVersion(path_, ours.version));
   }
-  // Whether to read the Stat again after `status`: the znode is not ours, or ours was created
-  // again, or some servers are of a version without CheckCreated (UNIMPLEMENTED from new servers,
-  // BAD_ARGUMENTS from such a server).
+  // Returns whether to read the Stat again after `status`: the znode is not ours, or ours was
+  // created again, or some servers are of a version without CheckCreated (UNIMPLEMENTED from new
+  // servers, BAD_ARGUMENTS from such a server).
   bool MustLookAgain(const absl::Status& status) {
     const std::optional<ErrorCode> error = ErrorOf(status);
     if (error == ErrorCode::kBadVersion) return true;
@@ -357,7 +357,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
     if (is_stale) Ensure();
   }
 
-  // --- On a thread of its own, which Stop ends ---------------------------------------------------
+  // --- On a separate thread, which Stop ends -----------------------------------------------------
 
   void Retry() {
     std::unique_lock<std::mutex> lock(mutex_);

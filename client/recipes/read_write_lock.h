@@ -16,8 +16,8 @@
 // between, and other readers get the lock. Its read znode gets the number of its write znode, and
 // is ephemeral without being sequential, so that it stays before all who waited for the writer.
 // (Curator puts that znode at the end of the line, where the next writer does not see it: a Java
-// program that downgrades is not protected from writers that waited already, in whatever language
-// they are written. A C++ program is protected from all of them.) A thread cannot upgrade from
+// program that downgrades is not protected from writers that waited already, whether they are C++
+// or Java programs. A C++ program is protected from all of them.) A thread cannot upgrade from
 // reading to writing.
 //
 // Fencing tokens are those of mutex.h, with one difference: tokens of readers are to be compared

@@ -48,7 +48,7 @@ inline bool WaitForChildren(Client* client, const std::string& path, size_t coun
       .ok();
 }
 
-// Runs a blocking call on a thread of its own, and returns a future.
+// Runs a blocking call on a separate thread, and returns a future.
 template <class Function>
 auto Begin(Function function) {
   return std::async(std::launch::async, std::move(function));

@@ -12,7 +12,7 @@
 
 namespace quorate::internal {
 
-// Whether the client itself refused the call, because of too many pending ones.
+// Returns whether the client itself refused the call, because of too many pending ones.
 inline bool IsRefusedByClient(const absl::Status& status) {
   return absl::IsResourceExhausted(status) && !ErrorOf(status).has_value();
 }

@@ -46,9 +46,9 @@ class Lease {
   // deadline. Errors are those of InterProcessLock::Release; FAILED_PRECONDITION: the lease was
   // returned or moved.
   absl::Status Return(int deadline_ms = 0);
-  // Whether the lease is held, as far as is known locally.
+  // Returns whether the lease is held, as far as is known locally.
   bool is_held() const { return node_ != nullptr && node_->has_turn(); }
-  // The path of the lease's znode; empty if the lease was returned or moved.
+  // Returns the path of the lease's znode; empty if the lease was returned or moved.
   std::string node() const { return node_ == nullptr ? "" : node_->path(); }
 
  private:

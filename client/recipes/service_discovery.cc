@@ -32,7 +32,7 @@ std::string TextOf(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Returns the instances among `znodes`; skips those whose data is no instance.
+// Returns the instances among `znodes`; skips znodes whose data is not an instance.
 std::vector<ServiceInstance> InstancesOf(const std::map<std::string, TreeCache::Znode>& znodes) {
   std::vector<ServiceInstance> instances;
   for (const auto& [id, znode] : znodes) {

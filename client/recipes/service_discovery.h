@@ -11,7 +11,7 @@
 // without the field "enabled", which Curator by default does not write, counts as enabled.
 //
 // An instance exists while its registration and its session live; if another client deletes its
-// znode, it is created again at once. Znodes whose data is no instance are ignored.
+// znode, it is created again at once. Znodes whose data is not an instance are ignored.
 //
 // Thread-safety: all functions may be called from any thread; destructors and functions that block
 // must not be called on the callback thread.
@@ -52,7 +52,7 @@ struct ServiceInstance {
   bool operator==(const ServiceInstance&) const = default;
 };
 
-// Convert an instance to JSON, and back. INVALID_ARGUMENT: `json` is no instance.
+// Convert an instance to JSON, and back. INVALID_ARGUMENT: `json` is not an instance.
 std::string ToJson(const ServiceInstance& instance);
 absl::StatusOr<ServiceInstance> ServiceInstanceFromJson(std::string_view json);
 

@@ -86,7 +86,7 @@ class TreeCache {
   // Returns all znodes of the copy, parents before their children.
   std::vector<Znode> All() const;
 
-  // Whether the copy is loaded and has all changes that are known.
+  // Returns whether the copy is loaded and has all changes that are known.
   bool is_settled() const;
   // Returns the zxid of the newest state that the cache has read or received an event of.
   int64_t zxid() const;

@@ -13,17 +13,17 @@
 //   ...                                          // does it, or undoes its preparations
 //   participant.Acknowledge();
 //
-// Layout: the data of the znode at `path` is the request: what is to be done. `participants` has a
-// child for each participant: its data is empty, then `yes` or `no`, then `yes done` or `no done`.
-// `decision` is created once, with the data `commit` or `abort`. Curator has no such class.
+// Layout: the data of the znode at `path` is the request, which describes the work. `participants`
+// has a child for each participant: its data is empty, then `yes` or `no`, then `yes done` or `no
+// done`. `decision` is created once, with the data `commit` or `abort`. Curator has no such class.
 //
 // Commit needs the votes yes of all participants; the first vote no creates the decision to abort
 // in the same transaction. The client that creates `decision` decides: the znode exists only once,
 // and never changes. A vote cannot be changed.
 //
 // Crashes: the whole state is in the tree. A participant that restarts uses the same name again:
-// Vote returns what it had voted, WaitForDecision what was decided. A coordinator that restarts
-// continues with Resume; any other client can do the same in its place. While there is no
+// Vote returns its earlier vote, and WaitForDecision returns the decision. A coordinator that
+// restarts continues with Resume; any other client can do the same in its place. While there is no
 // coordinator, a participant that voted yes waits, until the last vote arrives: the participant
 // that votes yes as the last one decides to commit. If a participant does not vote, the coordinator
 // decides to abort after its deadline.
@@ -78,7 +78,7 @@ class TwoPhaseParticipant {
   TwoPhaseParticipant(Client* client, std::string path, std::string name)
       : client_(client), path_(std::move(path)), own_(path_ + "/participants/" + name) {}
 
-  // Returns the request: what is to be done. NO_NODE: the transaction does not exist.
+  // Returns the request. NO_NODE: the transaction does not exist.
   absl::StatusOr<std::string> Request();
 
   // Votes, unless this participant has voted before. Returns its vote: the first one counts.

@@ -26,14 +26,14 @@ class WaitDeadline {
   explicit WaitDeadline(int deadline_ms);
 
   int deadline_ms() const { return deadline_ms_; }
-  // The time of the deadline; nothing if there is none.
+  // Returns the time of the deadline; nothing if there is none.
   std::optional<Clock::time_point> end() const { return end_; }
   // Returns this deadline, or one at `other` if that is earlier.
   WaitDeadline OrEarlier(Clock::time_point other) const;
   bool is_over() const { return end_.has_value() && Clock::now() >= *end_; }
-  // Returns the deadline_ms for a read, so that the read ends with this deadline, whatever the
-  // default deadline of the client is. Not for writes: the outcome of one that ends with its
-  // deadline is unknown.
+  // Returns the deadline_ms for a read, so that the read ends with this deadline and not with the
+  // default deadline of the client. It must not be used for writes, because the outcome of a write
+  // that misses its deadline is unknown.
   int ReadDeadlineMs() const;
 
  private:

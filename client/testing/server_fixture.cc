@@ -63,7 +63,7 @@ std::string ProgramOf(const ServerFixtureOptions& options) {
   return "rpc/quorated/quorated";
 }
 
-// Runs in the child, and does only what is allowed between fork and exec.
+// Runs in the child, and makes only calls that are allowed between fork and exec.
 [[noreturn]] void Exec(const char* program, const char* config, int log) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(log, STDOUT_FILENO);
@@ -202,7 +202,7 @@ int ServerFixture::Leader() const {
       const absl::StatusOr<v1::StatusResponse> status = StatusOf(address(i));
       if (status.ok() && status->serving() && status->role() == v1::ROLE_LEADER) return i;
     }
-    // The only member leads, whatever role it reports.
+    // The only member leads, even if it reports another role.
     if (members() == 1 && is_running(1)) return 1;
     std::this_thread::sleep_for(kPollPeriod);
   }

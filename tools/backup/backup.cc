@@ -45,9 +45,9 @@ struct Options {
 };
 
 // Fetches a backup into a file from one member, and starts again from another one if that fails.
-// Does not resume an earlier run, but replaces its file: that lacks what was acknowledged since
-// that run began, and the checkpoint from which it was read is dropped some minutes after its
-// connection ends.
+// Does not resume an earlier run, but replaces its file: that file lacks writes that were
+// acknowledged since that run began, and the member drops the checkpoint from which it was read
+// some minutes after the connection has ended.
 class Download {
  public:
   Download(std::vector<std::string> servers, std::string path, uint64_t bytes_per_second)
@@ -58,7 +58,7 @@ class Download {
 
   absl::Status Run();
 
-  // The address of the member that sent the fetched backup, and the totals of the file.
+  // Return the address of the member that sent the backup, and the totals of the file.
   const std::string& source() const { return source_; }
   const tree::BackupTotals& totals() const { return totals_; }
 

@@ -23,7 +23,7 @@ tree::BackupTotals Totals() {
   return totals;
 }
 
-// A tree with a session that owns an ephemeral znode.
+// Fills a tree with a session that owns an ephemeral znode.
 void Fill(tree::Server* server) {
   server->OpenSession();
   server->Do(MakeCreate("/kept"));
@@ -58,7 +58,7 @@ TEST_CASE("a restored tree begins above every zxid that the old cluster can have
   CHECK(same.tree().digest() == digest);
 }
 
-TEST_CASE("--zxid-bump sets the zxid of a restored tree, unless it leaves too few zxids") {
+TEST_CASE("the option --zxid-bump sets a restored tree's zxid, unless it leaves too few zxids") {
   tree::Server server;
   Fill(&server);
   const tree::Zxid backup = server.tree().last_zxid();

@@ -23,7 +23,7 @@ struct Spread {
   double median = 0;
   double quartile1 = 0;
   double quartile3 = 0;
-  size_t count = 0;  // 0: there are no values, and the other fields mean nothing
+  size_t count = 0;  // 0: there are no values, and the other fields have no meaning
 };
 // Returns the spread of `values`. Quantiles between two values are interpolated linearly.
 Spread SpreadOf(std::vector<double> values);

@@ -107,7 +107,7 @@ class Maker : public Control {
     return absl::InternalError(absl::StrCat("cannot create ", nodes_[request.key].path, ": ",
                                             std::string(tree::ToString(error))));
   }
-  // All requests behind the first lost one were lost, too.
+  // All requests after the first lost one were lost, too.
   void Again(const Request& request) override {
     next_ = std::min<size_t>(next_, request.key);
     made_ = next_;

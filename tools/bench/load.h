@@ -50,7 +50,7 @@ class Load {
 // load works.
 std::unique_ptr<Load> MakeWireLoad(const std::string& name, const Options& options,
                                    const std::vector<Endpoint>& servers, Engine* engine);
-// The same over gRPC. Unimplemented if there is no such workload over gRPC.
+// Does the same over gRPC. Unimplemented if there is no such workload over gRPC.
 absl::StatusOr<std::unique_ptr<Load>> MakeNativeLoad(const std::string& name,
                                                      const Options& options,
                                                      const ClusterOptions& cluster, Engine* engine);

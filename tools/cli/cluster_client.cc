@@ -22,8 +22,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Each client has connections of its own, so that it does not wait for the backoff of another
-  // one.
+  // Each client has its own connections, so that it does not wait for the backoff of another
+  // client.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Connects to the member directly, even if the environment names proxies.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

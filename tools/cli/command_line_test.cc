@@ -32,7 +32,7 @@ std::string ErrorsOf(const std::function<void()>& function) {
 
 }  // namespace
 
-TEST_CASE("an error message has no control sequences for a terminal, whatever text a client sent") {
+TEST_CASE("control sequences in an error message are escaped") {
   CommandLine command_line;
   command_line.Add(command_line.root(), "fail", "Fails", [] {
     // An example is the id of a lock's holder. This one has a terminal title, a C1 character and a

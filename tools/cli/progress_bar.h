@@ -26,7 +26,7 @@ class ProgressBar {
   void Finish();
   // Begins the progress of another operation, or of the same one from its start.
   void Restart(std::string what);
-  // Prints a line of its own.
+  // Prints `text` on a separate line.
   void Say(const std::string& text);
 
  private:

@@ -25,7 +25,7 @@ TypedWords SplitTyped(const std::string& line);
 // The position of the last word in the tree of commands.
 struct TypedPlace {
   const CLI::App* command = nullptr;
-  // The option whose value the word is; null if it is no value.
+  // The option whose value the word is; null if it is not a value.
   const CLI::Option* value_of = nullptr;
   // Positional words before it that are arguments of `command`.
   std::vector<std::string> arguments;

@@ -30,7 +30,7 @@ struct MemberPaths {
   std::string data_dir;
   std::string log_dir;
 
-  // An empty `log_dir` is `data_dir`.
+  // Returns the paths. If `log_dir` is empty, it is `data_dir`.
   static MemberPaths Of(std::string data_dir, std::string log_dir);
   std::string In(std::string_view name) const;  // the path of a file in log_dir
 };
@@ -39,7 +39,7 @@ struct Finding {
   bool is_problem = false;  // a server does not, or should not, start; otherwise a remark
   std::string file;         // the path of a file or directory
   std::optional<uint64_t> offset;
-  std::string what;    // what was found and what it means
+  std::string what;    // the finding and its meaning
   std::string advice;  // empty: the user need not do anything
 };
 

@@ -312,7 +312,7 @@ TEST_CASE("verify reports every other problem that keeps a server from starting"
     REQUIRE(rpc::WriteDivergenceMarker(consensus::Env::Posix(), member.path(), {5, 6, 7}).ok());
     CHECK(OnlyProblem(member)["file"] == member.path() + "/diverged");
   }
-  SECTION("the incarnation is no number") {
+  SECTION("the incarnation is not a number") {
     std::ofstream(member.path() + "/incarnation") << "many";
     CHECK(OnlyProblem(member)["file"] == member.path() + "/incarnation");
   }

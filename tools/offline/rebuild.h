@@ -17,7 +17,7 @@ struct RebuildOptions {
   bool remove = false;  // deletes the moved data
   bool json = false;
   int64_t now_ms = 0;  // since the epoch
-  // Called after `out` says what will be done; nothing is done if it returns false.
+  // Called after the planned moves are written to `out`. If it returns false, nothing is done.
   std::function<bool()> confirm;
 };
 

@@ -76,7 +76,7 @@ struct ShellFixture {
   }
 };
 
-TEST_CASE_METHOD(ShellFixture, "Options may stand anywhere, and together") {
+TEST_CASE_METHOD(ShellFixture, "Options may be at any position, and combined") {
   auto create = Parse("create -se /a -t 5 data");
   REQUIRE(create.ok());
   CHECK(create->Has('s'));

@@ -18,7 +18,7 @@ namespace quorate::tools::zookeeper {
 
 struct DataDirectory {
   std::string data_dir;  // dataDir, or the directory version-2 in it
-  std::string log_dir;   // likewise dataLogDir; empty: data_dir
+  std::string log_dir;   // dataLogDir, or version-2 in it; empty: data_dir
   // Whether to continue if a digest of ZooKeeper's differs from that of the tree.
   bool ignore_digest = false;
   // Whether to continue if transactions are missing between two existing ones.

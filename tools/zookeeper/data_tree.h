@@ -54,8 +54,8 @@ class DataTree {
   // Applies a transaction. REQUIRES: there is a root.
   void Apply(const Transaction& transaction);
 
-  // Does what a server does once all transactions are applied: deletes ephemerals of ended
-  // sessions, and recounts quotas. Then resets znodes that every tree of ours has:
+  // Makes the changes that a server makes once all transactions are applied: deletes ephemerals of
+  // ended sessions, and recounts quotas. Then resets znodes that every tree of ours has:
   // /zookeeper/config becomes empty, because it lists the servers of the old ensemble. Returns the
   // number of deleted ephemerals. DataLoss if the tree is incomplete.
   absl::StatusOr<size_t> Finish(tree::Zxid last_zxid);

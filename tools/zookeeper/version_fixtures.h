@@ -15,7 +15,7 @@ namespace quorate::tools::zookeeper {
 struct VersionFixture {
   std::string_view version;
   std::string_view snapshot;  // in hex, with spaces
-  std::string_view log;       // likewise
+  std::string_view log;       // in hex, with spaces
   size_t transactions = 0;
   size_t digests = 0;        // in both, that can be checked
   std::string_view content;  // of both, as the test describes it
