@@ -4,7 +4,7 @@
 // counter is a signed number of 32 bits, which continues with -2147483648 after 2147483647; a
 // negative number has a sign and nine digits, or a sign and ten digits below -999999999.
 //
-// Order: numbers are compared by their distance from a common one, with wrap-around, so that names
+// Order: numbers are compared by their distance from a common number, with wrap-around. So names
 // sort in the order of their creation as long as the oldest existing znode is less than 2^31
 // creations older than the newest. Curator and ZooKeeper's own recipes compare the digits as text;
 // that is the same while the counter is not negative, and wrong afterwards (negative names come

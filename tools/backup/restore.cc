@@ -54,7 +54,7 @@ absl::StatusOr<NewMember> MemberOf(const Options& options) {
   }
   if (options.data_dir.empty() || options.member == 0 || options.members.empty()) {
     return absl::InvalidArgumentError(
-        "say which member to make: --config zoo.cfg, or --data-dir, --member and --members");
+        "name the member to create: --config zoo.cfg, or --data-dir, --member and --members");
   }
   member.data_dir = options.data_dir;
   member.log_dir = options.log_dir;
@@ -75,7 +75,7 @@ struct Source {
 absl::StatusOr<Source> LoadSource(const Options& options) {
   if (options.file.empty() == options.from_member.empty()) {
     return absl::InvalidArgumentError(
-        "say what to restore: a backup file, or --from-member and the dataDir of a stopped member");
+        "name the source: a backup file, or --from-member and the dataDir of a stopped member");
   }
   Source source;
   if (!options.from_member.empty()) {

@@ -378,7 +378,7 @@ absl::Status DumpLog(const MemberPaths& paths, const LogDumpOptions& options, st
   const std::string log_path = paths.In(consensus::kLogName);
   if (!env->Exists(log_path)) {
     return absl::NotFoundError(absl::StrCat(
-        log_path, ": is not there; give a member's dataDir, and its dataLogDir with --log-dir"));
+        log_path, ": does not exist; give a member's dataDir, and its dataLogDir with --log-dir"));
   }
   Index durable_index;
   const std::string hard_state_path = paths.In(consensus::kHardStateName);

@@ -281,7 +281,7 @@ class Examiner {
       if (base > Index{0}) {
         Problem(path, std::nullopt,
                 absl::StrCat("begins behind entry ", base.value(),
-                             ", and there is no checkpoint of what was before: entries are lost"));
+                             ", and no checkpoint has the entries before: they are lost"));
       }
       return;
     }
@@ -409,7 +409,7 @@ absl::StatusOr<MemberLock> MemberLock::Take(const MemberPaths& paths, Env* env) 
   for (const std::string& path : {paths.data_dir, paths.log_dir}) {
     if (!IsDirectory(path)) {
       return absl::NotFoundError(
-          absl::StrCat(path, ": is not there, or is no directory; give a member's dataDir"));
+          absl::StrCat(path, ": does not exist, or is not a directory; give a member's dataDir"));
     }
   }
   MemberLock result;

@@ -60,8 +60,8 @@ absl::StatusOr<NewMember> MemberOf(const Options& options) {
   if (options.config.empty()) {
     if (member.data_dir.empty() || member.member == 0 || member.voters.empty()) {
       return absl::InvalidArgumentError(
-          "say which member is to be made: --config with its zoo.cfg, or --data-dir, --member and "
-          "--members; or only --check the data");
+          "name the member to create: --config with its zoo.cfg, or --data-dir, --member and "
+          "--members; or give --check to only read the data");
     }
     return member;
   }

@@ -95,7 +95,7 @@ absl::StatusOr<bool> TransactionLog::Next(Transaction* transaction) {
   if (absl::Status decoded = DecodeTransaction(record->bytes, transaction); !decoded.ok()) {
     return Damaged(at_, ToStd(decoded.message()));
   }
-  if (transaction->zxid <= last_zxid_) return Damaged(at_, "zxids do not ascend");
+  if (transaction->zxid <= last_zxid_) return Damaged(at_, "the zxids do not ascend");
   last_zxid_ = transaction->zxid;
   record_at_ = at_;
   at_ += record->size;
