@@ -32,7 +32,7 @@ struct ClusterOptions {
 // The shape of the tree that populate creates below the root.
 enum class Shape : uint8_t {
   kFlat,              // all znodes are children of one znode
-  kDirectories,       // directories of 20 znodes; the directories count, too
+  kDirectories,       // groups of 20 znodes: a directory and its 19 children
   kLargeDirectories,  // directories of 1,000 znodes; the directories do not count
   kChains,            // chains of 20 znodes, each the only child of its parent
 };
