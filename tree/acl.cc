@@ -25,13 +25,15 @@ bool IsInRange(std::string_view id, std::string_view expression) {
   return range && address && range->Contains(*address);
 }
 
-// Two parts around a colon; colons at the end do not count, as with Java's String.split.
+// Returns whether an id consists of two parts around a colon. Colons at the end do not count, as
+// with Java's String.split.
 bool IsValidDigestId(std::string_view id) {
   while (!id.empty() && id.back() == ':') id.remove_suffix(1);
   return std::count(id.begin(), id.end(), ':') == 1;
 }
 
-// A distinguished name: parts "type=value" between commas; a backslash escapes a comma.
+// Returns whether a name is a distinguished name: parts "type=value" between commas; a backslash
+// escapes a comma.
 bool IsValidDistinguishedName(std::string_view name) {
   size_t part_start = 0;
   bool has_type = false;
@@ -49,7 +51,7 @@ bool IsValidDistinguishedName(std::string_view name) {
   return has_type;
 }
 
-// "user", "user@REALM" or "user/host@REALM".
+// Returns whether a name is "user", "user@REALM" or "user/host@REALM".
 bool IsValidKerberosName(std::string_view name) {
   const size_t at = name.find('@');
   if (at == std::string_view::npos) return true;
@@ -58,7 +60,7 @@ bool IsValidKerberosName(std::string_view name) {
          realm.find_first_of("/@") == std::string_view::npos;
 }
 
-// Returns whether the identity comes from an authentication, not only from the client's address.
+// Returns whether the identity was authenticated, rather than derived from the client's address.
 bool IsAuthenticated(const Identity& identity) {
   return identity.scheme == kDigest || identity.scheme == kX509 || identity.scheme == kSaslScheme;
 }

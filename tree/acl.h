@@ -1,4 +1,4 @@
-// The rules of access control lists.
+// The rules of ZooKeeper's access control lists: which lists are valid, and what they permit.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -15,8 +15,8 @@ namespace quorate::tree {
 
 inline constexpr std::string_view kIpScheme = "ip";
 inline constexpr std::string_view kSaslScheme = "sasl";
-// The scheme of identities that may do everything, and the id of scheme sasl that matches each
-// entry of that scheme.
+// "super" is a scheme whose identities have all permissions. It is also an id of scheme "sasl": a
+// caller with that identity matches every entry of scheme "sasl".
 inline constexpr std::string_view kSuperScheme = "super";
 
 // Returns whether an entry with this identity applies to every caller.
@@ -40,7 +40,8 @@ bool HasSuper(std::span<const Identity> identities);
 // "auth".
 bool IsValidId(std::string_view scheme, std::string_view id);
 
-// "user:hash" -> "user:x": the form of digest ids for a client that may not change the ACL.
+// Returns "user:x" for "user:hash": the form in which a client that may not change the ACL sees a
+// digest id.
 std::string MaskDigestId(std::string_view id);
 
 }  // namespace quorate::tree

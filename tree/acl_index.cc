@@ -65,7 +65,7 @@ bool AclIndex::AllowsAddress(std::string_view text, int32_t permissions) const {
   if (ranges_.empty()) return false;
   const std::optional<IpAddress> address = ParseIpAddress(text);
   if (!address) return false;
-  // There is at most one range of each length that contains the address.
+  // For each length of a prefix, at most one range contains the address.
   for (auto at = ranges_.begin(); at != ranges_.end();) {
     const size_t bits = at->bits;
     const auto end = std::upper_bound(

@@ -1,6 +1,6 @@
-// An index of an access control list. A permission check looks each identity of the caller up in
-// the index instead of comparing it with each entry, so that its time hardly depends on the list's
-// length.
+// An index of an access control list. A permission check looks up each identity of the caller in
+// the index instead of comparing it with each entry, so that the time of the check hardly depends
+// on the length of the list.
 //
 // Thread-safety: const functions may be called together.
 #pragma once
@@ -21,7 +21,7 @@ class AclIndex {
   // `acl` must outlive the index.
   explicit AclIndex(std::span<const Acl> acl);
 
-  // Returns what IsAllowed returns for the list. REQUIRES: no identity is of scheme "super".
+  // Returns what IsAllowed would return for the list. REQUIRES: no identity is of scheme "super".
   bool Allows(std::span<const Identity> identities, int32_t permissions) const;
 
  private:
@@ -42,7 +42,7 @@ class AclIndex {
   bool AllowsAddress(std::string_view address, int32_t permissions) const;
 
   int32_t anyone_ = 0;         // permissions of world:anyone
-  int32_t sasl_super_ = 0;     // permissions of sasl:super, which matches each entry of scheme sasl
+  int32_t sasl_super_ = 0;     // of all sasl entries: a caller sasl:super has them
   std::vector<Exact> exact_;   // ordered by scheme and id
   std::vector<Range> ranges_;  // ordered by bits and address
 };

@@ -10,7 +10,7 @@
 namespace quorate::tree {
 namespace {
 
-// A list with more entries gets an index.
+// A list with more entries than this gets an index.
 constexpr size_t kScannedEntriesMax = 8;
 
 uint64_t HashAcl(const std::vector<Acl>& acl) {

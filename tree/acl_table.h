@@ -23,16 +23,18 @@ class AclTable {
   AclTable(const AclTable&) = delete;
   AclTable& operator=(const AclTable&) = delete;
 
-  // Returns the id of `acl` and adds a reference to it.
+  // Returns the id of `acl`, which it adds to the table if it is new, and adds a reference to it.
   uint32_t Ref(const std::vector<Acl>& acl);
-  // Drops a reference; the last one frees the id for another list. REQUIRES: it is referenced.
+  // Drops a reference. When the last one is dropped, the list is removed and its id may be used
+  // again. REQUIRES: the id is referenced.
   void Unref(uint32_t id);
 
-  // Returns the list. REQUIRES: it is referenced.
+  // Returns the list with that id. REQUIRES: the id is referenced.
   const std::vector<Acl>& Get(uint32_t id) const;
-  // Returns what IsAllowed returns for the list; a long list takes about as long as a short one.
+  // Returns what IsAllowed would return for the list. A long list takes hardly more time than a
+  // short one.
   bool Allows(uint32_t id, std::span<const Identity> identities, int32_t permissions) const;
-  // A hash of the list, which unlike the id is the same on each member.
+  // Returns a hash of the list. Unlike the id, the hash is the same on every member.
   uint64_t Hash(uint32_t id) const;
 
   // The number of distinct lists, the open one included.
@@ -40,10 +42,10 @@ class AclTable {
 
  private:
   struct Entry {
-    const std::vector<Acl>* acl = nullptr;  // a key of ids_; nullptr: free
+    const std::vector<Acl>* acl = nullptr;  // a key of ids_; nullptr if the id is free
     uint64_t hash = 0;
     uint64_t references = 0;
-    std::unique_ptr<const AclIndex> index;  // of a long list, else null
+    std::unique_ptr<const AclIndex> index;  // of a long list; nullptr for a short one
   };
 
   uint32_t Add(const std::vector<Acl>& acl);

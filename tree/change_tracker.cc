@@ -5,7 +5,8 @@
 namespace quorate::tree {
 namespace {
 
-// The bytes that an entry of a map counts for: more than its size, because of the search.
+// The bytes for which an entry of a map counts: more than its size, because finding it takes time
+// too.
 constexpr size_t kMapEntryBytes = 128;
 
 }  // namespace
@@ -19,7 +20,8 @@ void ChangeTracker::AppendChanged(Znode* node) {
 void ChangeTracker::SaveForDelta(Znode* node) {
   if (!IsAt(delta_->changes.nodes, *node)) return;
   delta_->changes.nodes[node->changed_at] = nullptr;
-  // The record was already handed out, or the delta is ending and needs no more records.
+  // Needs no copy: the record was already handed out, or the delta is ending and needs no more
+  // records.
   if (node->changed_at < delta_->nodes_done || delta_->durable.has_value()) return;
   EncodeNodeKey(KeyOf(*node), &key_);
   EncodeNode(*node, acls_, &value_);
@@ -27,7 +29,7 @@ void ChangeTracker::SaveForDelta(Znode* node) {
 }
 
 void ChangeTracker::OnNodeFreed(Znode* node) {
-  ASSERT(IsAt(changes_.nodes, *node), "its change was announced");
+  ASSERT(IsAt(changes_.nodes, *node), "BeforeNodeChange or OnNodeCreated was called");
   Znode* last = changes_.nodes.Last();
   changes_.nodes[node->changed_at] = last;
   last->changed_at = node->changed_at;
@@ -56,12 +58,12 @@ void ChangeTracker::BeforeSessionChange(SessionId id) {
 
 void ChangeTracker::OnSessionRemoved(SessionId id) {
   const auto found = changes_.sessions.find(id);
-  ASSERT(found != changes_.sessions.end(), "its change was announced");
+  ASSERT(found != changes_.sessions.end(), "BeforeSessionChange was called");
   if (found->second) changes_.sessions.erase(found);
 }
 
 void ChangeTracker::SetClean(Zxid zxid) {
-  ASSERT(delta_ == nullptr, "a delta is of the tree that was");
+  ASSERT(delta_ == nullptr, "no delta is in progress");
   changes_ = Changes{};
   delta_zxid_ = zxid;
 }
@@ -107,7 +109,7 @@ size_t ChangeTracker::HandOutSaved(const RecordFunction& record) {
 
 size_t ChangeTracker::HandOutNode(const RecordFunction& record) {
   const Znode* node = delta_->changes.nodes[delta_->nodes_done++];
-  // Such an entry counts too, so that a piece is bounded even if all its nodes changed meanwhile.
+  // A nullptr counts too, so that a piece is bounded even if all its nodes changed meanwhile.
   if (node == nullptr) return sizeof(node);
   EncodeNodeKey(KeyOf(*node), &key_);
   EncodeNode(*node, acls_, &value_);
@@ -130,7 +132,7 @@ size_t ChangeTracker::HandOutSession(const RecordFunction& record) {
   const SessionMap& ids = delta_->changes.sessions;
   const auto next =
       delta_->last_session.has_value() ? ids.upper_bound(*delta_->last_session) : ids.begin();
-  ASSERT(next != ids.end(), "one is left");
+  ASSERT(next != ids.end(), "a session is left");
   delta_->last_session = next->first;
   const Session* session = sessions_.Find(next->first);
   EncodeSessionKey(next->first, &key_);
@@ -155,7 +157,7 @@ bool ChangeTracker::EndDelta(bool durable, size_t bytes_max) {
     ASSERT(!durable || IsAllHandedOut());
     delta_->durable = durable;
   }
-  ASSERT(durable == *delta_->durable, "it ends in one way");
+  ASSERT(durable == *delta_->durable, "`durable` is the same in all calls");
   const Changes& changes = delta_->changes;
   size_t bytes = 0;
   do {

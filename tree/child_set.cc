@@ -12,19 +12,21 @@ namespace quorate::tree {
 namespace {
 
 constexpr uint32_t kMaxArray = 16;
-// At or below this, a table turns into an array again. Half of kMaxArray, so that small changes of
-// the number of children do not change the layout each time.
+// At or below this number of children, a table becomes an array again. It is half of kMaxArray, so
+// that small changes of the number do not change the layout each time.
 constexpr uint32_t kBackToArray = 8;
 constexpr uint32_t kMinSlots = 32;
 // A full segment of this capacity is split rather than grown.
 constexpr uint32_t kSplitSlots = 512;
-// Reserve plans for about this many children a segment: by chance some segments get more, and they
-// should not have to be split either.
+// Reserve plans for about this many children in a segment. By chance some segments get more, and
+// these should not have to be split either.
 constexpr uint32_t kReservedFill = kSplitSlots / 4 * 3;
-// Two segments that were split are joined when they together have at most this many children.
+// Two segments that were split from each other are joined when they have at most this many children
+// together.
 constexpr uint32_t kMergeSize = kSplitSlots / 4;
-// The directory is doubled only if at least this many children per entry remain, so that names with
-// deliberately equal hash bits cannot make it grow without limit; their segment grows instead.
+// The directory is doubled only if it then has at least this many children per entry. Therefore
+// names with deliberately equal hash bits cannot make it grow without limit: their segment grows
+// instead.
 constexpr uint64_t kChildrenPerEntry = 64;
 
 // Returns whether the load is so high that linear probing would become slow.
@@ -96,10 +98,10 @@ void ChildSet::EraseIn(Segment* segment, Slot slot) {
   Slot* slots = segment->slots();
   uint32_t hole = Tag(slot) & mask;
   while (slots[hole] != slot) {
-    ASSERT(slots[hole] != 0, "the child is here");
+    ASSERT(slots[hole] != 0, "the child is in the set");
     hole = (hole + 1) & mask;
   }
-  // Later slots move into the hole, unless the hole is before the slot where their search starts.
+  // Moves later slots into the hole, unless the hole is before the slot where their search starts.
   for (uint32_t i = (hole + 1) & mask; slots[i] != 0; i = (i + 1) & mask) {
     const uint32_t home = Tag(slots[i]) & mask;
     if (((i - home) & mask) < ((i - hole) & mask)) continue;
@@ -112,7 +114,7 @@ void ChildSet::EraseIn(Segment* segment, Slot slot) {
 
 ChildSet::SegmentPointer ChildSet::SegmentOf(uint64_t hash) const {
   if (layout_ == Layout::kSegment) return segment();
-  ASSERT(layout_ == Layout::kDirectory, "only these two have segments");
+  ASSERT(layout_ == Layout::kDirectory, "only a segment or a directory has segments");
   return directory()->entries[LowBits(hash, directory()->depth)];
 }
 
@@ -146,7 +148,7 @@ Znode* ChildSet::Find(std::string_view name) const {
 }
 
 Znode* ChildSet::FindHash(std::string_view name, uint64_t hash) const {
-  ASSERT(layout_ != Layout::kInline, "that is quicker without a hash");
+  ASSERT(layout_ != Layout::kInline, "the inline layout is searched without a hash");
   const uint32_t tag = Tag(hash);
   if (layout_ != Layout::kArray) return FindIn(SegmentOf(hash), name, tag);
   for (uint32_t i = 0; i < size_; ++i) {
@@ -170,7 +172,7 @@ Znode* ChildSet::FindOrInsert(Znode* child) {
 }
 
 void ChildSet::Reserve(uint32_t count) {
-  ASSERT(size_ == 0 && layout_ == Layout::kInline, "there is nothing that would have to move");
+  ASSERT(size_ == 0 && layout_ == Layout::kInline, "the set is empty");
   if (count <= kMaxArray) return;
   if (count < kSplitSlots / 8 * 7) {
     uint32_t capacity = kMinSlots;
@@ -288,12 +290,12 @@ void ChildSet::Split(Segment* segment, uint64_t hash) {
 
 void ChildSet::Erase(Znode* child) {
   ASSERT(child != nullptr);
-  ASSERT(size_ > 0, "the child is here");
+  ASSERT(size_ > 0, "the child is in the set");
   const uint64_t hash = HashName(child->name());
   const Slot slot = MakeSlot(child, hash);
   switch (layout_) {
     case Layout::kInline:
-      ASSERT(word_ == slot, "the child is here");
+      ASSERT(word_ == slot, "the child is in the set");
       word_ = 0;
       --size_;
       return;
@@ -312,7 +314,7 @@ void ChildSet::Erase(Znode* child) {
 void ChildSet::EraseFromArray(Slot slot) {
   Slot* slots = array();
   Slot* at = std::find(slots, slots + size_, slot);
-  ASSERT(at != slots + size_, "the child is here");
+  ASSERT(at != slots + size_, "the child is in the set");
   *at = slots[size_ - 1];
   --size_;
   if (size_ > 1) return;
@@ -389,7 +391,8 @@ void ChildSet::Clear() {
       break;
     case Layout::kDirectory: {
       Directory* dir = directory();
-      // From the end, so that a segment is deleted at its first entry, when no other is left.
+      // Goes from the end, so that a segment is deleted at its first entry, when no other entry is
+      // left.
       for (size_t i = dir->entries.size(); i-- > 0;) {
         if ((i >> dir->entries[i]->depth) == 0) DeleteSegment(dir->entries[i].get());
       }

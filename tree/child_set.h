@@ -1,14 +1,15 @@
-// The set of the children of one znode, searched by name; 16 bytes.
+// The set of the children of one znode, found by name. The object takes 16 bytes.
 //
-// Most nodes have no or one child, which is stored inline. Up to 16 children are an array with
-// linear search, more are a hash table with open addressing. A table does not grow past a segment
-// of some hundred children: it is split in two, and a directory leads from bits of the hash to the
-// segment (extendible hashing). So no insertion among ten million children moves more than one
-// segment's worth of them, or copies more than the directory's pointers.
+// Most nodes have no child or one child, which is stored inline. Up to 16 children are an array
+// with linear search. More children are a hash table with open addressing. A table does not grow
+// beyond a segment of some hundred children: then it is split in two, and a directory leads from
+// bits of the hash to the segment (extendible hashing). Therefore no insertion, even among ten
+// million children, moves more than one segment's children or copies more than the directory's
+// pointers.
 //
-// A slot holds a pointer in its low 48 bits and a tag, the top 16 bits of the name's hash, above
-// it: so a search rarely looks at other children, and tables grow and shrink without reading the
-// nodes.
+// A slot has a pointer in its low 48 bits, and above it a tag: the top 16 bits of the name's hash.
+// Because of the tag, a search rarely reads other children, and a table grows and shrinks without
+// reading the nodes.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -24,7 +25,7 @@ namespace quorate::tree {
 
 struct Znode;
 
-// Does not own the nodes.
+// Holds pointers only: the tree owns the nodes.
 class ChildSet {
  public:
   ChildSet() = default;
@@ -32,37 +33,39 @@ class ChildSet {
   ChildSet(const ChildSet&) = delete;
   ChildSet& operator=(const ChildSet&) = delete;
 
-  // Returns the child of that name, or nullptr. Expected O(1).
+  // Returns the child with that name, or nullptr. Expected O(1).
   Znode* Find(std::string_view name) const;
-  // Adds a child. REQUIRES: there is no child of its name yet; the name does not change while it is
-  // in the set.
+  // Adds a child. REQUIRES: the set has no child with that name; the name does not change while the
+  // child is in the set.
   void Insert(Znode* child);
   // Inserts `child` and returns nullptr, or returns the child that already has its name. REQUIRES:
-  // the name does not change while it is in the set.
+  // the name does not change while the child is in the set.
   Znode* FindOrInsert(Znode* child);
   // Allocates space for `count` children that will be inserted. REQUIRES: the set is empty, and no
   // child is erased before all of them were inserted.
   void Reserve(uint32_t count);
   // Removes a child. REQUIRES: `child` is in the set.
   void Erase(Znode* child);
-  // Forgets all children.
+  // Removes all children from the set, without freeing them.
   void Clear();
 
   uint32_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
-  // Calls `visit(Znode*)` for each child, in no particular order. `visit` must not change the set.
+  // Calls `visit(Znode*)` for each child, in no particular order. REQUIRES: `visit` does not change
+  // the set.
   template <typename Visit>
   void ForEach(Visit visit) const;
 
-  // The position of a child is a hash of its name with the bits reversed: it does not change when
-  // other children are inserted or erased.
+  // The position of a child is the bit-reversed hash of its name. It does not change when other
+  // children are inserted or erased.
   static constexpr uint64_t kFirstPosition = 0;
   static uint64_t PositionOf(std::string_view name);
-  // Calls `visit(Znode*)` for each child from `position` on, in groups by ascending position, until
-  // at least `count_max` were visited; a group has some hundred. Returns the position for the next
-  // call, or kFirstPosition after the last child. A child that is in the set all the time is
-  // visited exactly once, even if the set changes between the calls. O(count_max + a group).
+  // Calls `visit(Znode*)` for the children from `position` on, in groups in the order of their
+  // positions, until at least `count_max` were visited. A group has up to some hundred children.
+  // Returns the position for the next call, or kFirstPosition after the last child. A child that is
+  // in the set all the time is visited exactly once, even if the set changes between the calls.
+  // O(count_max + the size of a group).
   template <typename Visit>
   uint64_t ForEachFrom(uint64_t position, size_t count_max, Visit visit) const;
 
@@ -76,11 +79,11 @@ class ChildSet {
     kDirectory,  // word_ points to a Directory
   };
 
-  // A hash table with linear probing. Its slots follow it in memory.
+  // A hash table with linear probing. Its slots follow the object in memory.
   struct Segment {
     uint32_t size = 0;
     uint32_t capacity = 0;  // a power of two
-    uint32_t depth = 0;     // in so many low bits, the hashes of all its children are equal
+    uint32_t depth = 0;     // the number of low hash bits that all its children share
 
     Slot* slots() { return reinterpret_cast<Slot*>(this + 1); }
     const Slot* slots() const { return reinterpret_cast<const Slot*>(this + 1); }
@@ -91,8 +94,8 @@ class ChildSet {
   static constexpr uint32_t kPointerBits = 48;
   static constexpr Slot kPointerMask = (Slot{1} << kPointerBits) - 1;
 
-  // A pointer with the logarithm of the capacity in its upper bits, so that a search reads only
-  // slots: reading the head of the segment too would be one more access to memory.
+  // A pointer to a segment, with the logarithm of its capacity in the upper bits. Thanks to that, a
+  // search reads only slots: reading the head of the segment would be one more memory access.
   class SegmentPointer {
    public:
     SegmentPointer() = default;
@@ -112,8 +115,8 @@ class ChildSet {
 
   struct Directory {
     uint32_t depth = 0;                   // there are 2^depth entries
-    uint32_t deepest = 0;                 // number of segments of that depth, which have one entry
-                                          // each
+    uint32_t deepest = 0;                 // number of segments of that depth; each of them
+                                          // has one entry
     std::vector<SegmentPointer> entries;  // by the low bits of the hash
   };
 
@@ -122,7 +125,7 @@ class ChildSet {
   static uint32_t Tag(Slot slot) { return static_cast<uint32_t>(slot >> kPointerBits); }
 
   static Segment* NewSegment(uint32_t capacity, uint32_t depth);
-  // Returns a segment with space for somewhat more than `count` children.
+  // Returns a new segment with space for somewhat more than `count` children.
   static Segment* NewSegmentFor(uint32_t count, uint32_t depth);
   static void DeleteSegment(Segment* segment);
   static Znode* FindIn(SegmentPointer segment, std::string_view name, uint32_t tag);
@@ -148,7 +151,7 @@ class ChildSet {
   SegmentPointer SegmentOf(uint64_t hash) const;
   static uint64_t Reverse(uint64_t bits);
   static bool IsAtOrBehind(const Znode& child, uint64_t position);
-  // Sets all directory entries of the segment of `hash`, which has depth `depth`, to `to`.
+  // Sets all directory entries of the segment that contains `hash` and has depth `depth` to `to`.
   void ReplaceSegment(uint64_t hash, uint32_t depth, SegmentPointer to);
   void InsertInArray(Slot slot, uint64_t hash);
   void InsertHashed(Slot slot, uint64_t hash);
@@ -158,7 +161,8 @@ class ChildSet {
   void EraseFromArray(Slot slot);
   // Frees memory that is no longer needed after an erasure from the segment of `hash`.
   void Shrink(uint64_t hash);
-  // Joins the segment of `hash` with the one it was split from. Returns false if they are too full.
+  // Joins the segment of `hash` with the one it was split from. Returns false if the two together
+  // have too many children.
   bool Merge(uint64_t hash);
   void ShrinkDirectory();
   void SegmentToArray();
@@ -189,8 +193,8 @@ void ChildSet::ForEach(Visit visit) const {
       visit_segment(*segment());
       return;
     case Layout::kDirectory:
-      // A segment of less depth has several entries; its first entry is the one whose further bits
-      // are 0.
+      // A segment of less depth than the directory has several entries. Its first entry is the one
+      // whose further bits are 0.
       for (size_t i = 0; i < directory()->entries.size(); ++i) {
         const Segment& at = *directory()->entries[i];
         if ((i >> at.depth) == 0) visit_segment(at);
@@ -209,14 +213,15 @@ uint64_t ChildSet::ForEachFrom(uint64_t position, size_t count_max, Visit visit)
   }
   size_t visited = 0;
   do {
-    // A segment has all children of a range of positions.
+    // A segment has all children in a range of positions.
     const Segment& at = *SegmentOf(Reverse(position));
     const uint64_t length = at.depth == 0 ? 0 : uint64_t{1} << (64 - at.depth);
     const bool from_start = (position & (length - 1)) == 0;
     for (uint32_t i = 0; i < at.capacity; ++i) {
       if (at.slots()[i] == 0) continue;
       Znode* child = Child(at.slots()[i]);
-      // Segments were joined since the last call, and the children of the first were visited.
+      // If segments were joined since the last call, this segment may begin with children visited
+      // then.
       if (!from_start && !IsAtOrBehind(*child, position)) continue;
       ++visited;
       visit(child);

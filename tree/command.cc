@@ -18,14 +18,14 @@ constexpr size_t kTimeOffset = 8;
 constexpr size_t kSequenceOffset = 24;
 constexpr size_t kMaxStringBytes = std::numeric_limits<int32_t>::max();
 
-// The minimum bytes of an element of a list: a count that is too large for the rest of the command
-// is refused before memory is allocated for it.
+// The minimum size of an element of a list, in bytes. A count that is too large for the rest of the
+// command is refused before memory is allocated for it.
 constexpr size_t kMinIdentityBytes = 8;
 constexpr size_t kMinAclBytes = 12;
 constexpr size_t kMinOpBytes = 5;
 
-// Flags in the first byte of a request. Without the second flag, the byte is as before quotas were
-// added.
+// Flags in the first byte of a request. A request without kEnforcesQuota has the same bytes as
+// before quotas were added.
 constexpr uint8_t kIsMulti = 1;
 constexpr uint8_t kEnforcesQuota = 2;
 
@@ -50,7 +50,7 @@ void AppendHeader(const CommandHeader& header, CommandKind kind, std::string* ou
 }
 
 void AppendString(std::string_view bytes, LittleEndianWriter* writer) {
-  ASSERT(bytes.size() <= kMaxStringBytes, "front ends limit the size of a request");
+  ASSERT(bytes.size() <= kMaxStringBytes, "front ends limit the size of each string");
   writer->String(bytes);
 }
 
@@ -141,7 +141,7 @@ bool ReadBool(LittleEndianReader* reader) {
   return value == 1;
 }
 
-// Reads the number of elements of a list; 0 if the rest of the command cannot hold so many.
+// Reads the number of elements of a list; 0 if the rest of the command cannot hold that many.
 uint32_t ReadCount(size_t min_element_bytes, LittleEndianReader* reader) {
   const uint32_t count = reader->Int<uint32_t>();
   if (count > reader->rest().size() / min_element_bytes) {
@@ -229,7 +229,7 @@ uint32_t VersionNeeded(OpKind kind) {
     case OpKind::kRefused:
       return kVersionCheckCreated;
   }
-  ASSERT(false, "decoding refuses other kinds");
+  ASSERT(false, "unknown kind of operation: decoding refuses it");
 }
 
 bool IsKnownKind(uint8_t kind) {
@@ -340,7 +340,7 @@ void AppendRequest(const CommandHeader& header, const Request& request, std::str
 
 void AppendSequencedRequest(const CommandHeader& header, uint64_t sequence, uint64_t acknowledged,
                             const Request& request, std::string* out) {
-  ASSERT(header.session != kNoSession, "a number is one within a session");
+  ASSERT(header.session != kNoSession, "a numbered request has a session");
   ASSERT(sequence > 0, "numbers begin at 1");
   AppendHeader(header, CommandKind::kSequencedRequest, out);
   LittleEndianWriter writer(out);
@@ -391,18 +391,18 @@ absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command) {
   header.sequence = reader.Int<uint64_t>();
   header.session = SessionId(reader.Int<int64_t>());
   header.attach_zxid = Zxid(reader.Int<int64_t>());
-  ASSERT(reader.ok(), "the size was checked");
+  ASSERT(reader.ok(), "a command has a whole header");
   if (format != kFormat) return BadCommand("has an unknown format", command);
   if (!IsKnownKind(kind)) return BadCommand("has an unknown kind", command);
   const bool opens =
       header.kind == CommandKind::kCreateSession || header.kind == CommandKind::kAttachSession;
   if (opens && header.session == kNoSession) return BadCommand("opens session 0", command);
   if (header.kind == CommandKind::kSequencedRequest && header.session == kNoSession) {
-    return BadCommand("is numbered but of no session", command);
+    return BadCommand("is a sequenced request without a session", command);
   }
   if (header.kind == CommandKind::kCreateSession &&
       KindOf(header.session) != NodeKind::kEphemeral) {
-    return BadCommand("creates a session of an id that stands for something else", command);
+    return BadCommand("creates a session with an id that is reserved for another purpose", command);
   }
   const bool ends =
       header.kind == CommandKind::kCloseSession || header.kind == CommandKind::kExpireSession;

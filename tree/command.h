@@ -1,5 +1,5 @@
 // Commands: the requests that change the tree, as log entries. The server that accepts a request
-// encodes it once; the bytes are the same in the log, between servers and at apply.
+// encodes it once. The same bytes are used in the log, between servers, and for Apply.
 //
 // Layout, little-endian:
 //   0  u8   format (1)          1  u8   kind            2  u16  proposer member
@@ -10,17 +10,17 @@
 //  32  i64  session id         40  i64  attach zxid
 //  48  body by kind
 //
-// Proposer: each server numbers what it submits 1, 2, 3, ... within an incarnation (a number that
-// grows with each start of that server). The tree applies number n of an incarnation only right
-// after n - 1 and only once: a command that was sent again, or that overtook a lost one, changes
-// nothing. So a server may resend, in order, all commands that it has not seen applied, and each is
-// applied exactly once.
+// Proposer: each server numbers the commands that it submits 1, 2, 3, ... within an incarnation (a
+// number that is greater at each start of that server). The tree applies number n of an incarnation
+// only once, and only right after n - 1. A command that was sent again, or that overtook a lost
+// one, changes nothing. Therefore a server may resend, in order, all its commands that it has not
+// seen applied, and each is applied exactly once.
 //
-// Proposer member 0 means no proposer: such a command has no sequence (0) and is always applied. It
-// is for commands that can be applied twice without harm (the expiry of a session, which the leader
-// decides).
+// Proposer member 0 means that there is no proposer: such a command has sequence 0 and is always
+// applied. It is used for commands that can be applied twice without harm, such as the expiry of a
+// session, which the leader decides.
 //
-// Proposer tag: a value that the proposer finds again in the result; the tree ignores it.
+// Proposer tag: a value that the proposer gets back in the result. The tree ignores it.
 //
 // Thread-safety: values and functions without state.
 #pragma once
@@ -46,19 +46,19 @@ enum class CommandKind : uint8_t {
                        // everything except create ephemerals
   kDeleteContainer = 6,   // body: the path. From the leader; only if Tree::FindExpired would still
                           // return the node
-  kSequencedRequest = 7,  // body: u64 number within the session, u64 acknowledged, a Request.
-                          // Applied once, however often and through whichever server it is sent
+  kSequencedRequest = 7,  // body: u64 sequence in the session, u64 acknowledged, a Request.
+                          // Applied once, even if it is sent repeatedly or via other servers
                           // (SequencedRequest)
 };
 
-// The cluster versions in which commands changed: a command that older members do not know may
+// The cluster versions in which commands changed. A command that older members do not know may
 // enter the log only when every member knows it. The cluster version also counts all other changes
-// that members must agree on (consensus/core/types.h has the numbers).
+// on which members must agree (consensus/core/types.h lists the numbers).
 inline constexpr uint32_t kVersionFirst = 1;
 inline constexpr uint32_t kVersionExpiry = 3;  // containers, nodes with a TTL, hard quotas
 // Numbered writes, requests without a session, recursive deletes, checks for absence.
 inline constexpr uint32_t kVersionNumbered = 4;
-inline constexpr uint32_t kVersionCheckCreated = 5;  // and kRefused with a reason
+inline constexpr uint32_t kVersionCheckCreated = 5;  // also kRefused with a `refusal`
 inline constexpr uint32_t kVersionBoundedTime = 7;   // CommandHeader::bounds_time
 
 struct Proposer {
@@ -71,10 +71,10 @@ struct CommandHeader {
   CommandKind kind = CommandKind::kRequest;
   Proposer proposer;
   uint32_t proposer_tag = 0;
-  uint64_t sequence = 0;  // from 1 within the proposer's incarnation
+  uint64_t sequence = 0;  // counted from 1 in the proposer's incarnation
   int64_t time_ms = 0;    // since the epoch
-  // Whether the tree limits how far this time may move its own (tree/limits.h). If false, the
-  // tree's time is the newest that a command carried.
+  // Whether the tree limits how far this command's time may move the tree's time (tree/limits.h).
+  // If false, the tree's time is the newest time that any command carried.
   bool bounds_time = false;
   SessionId session;
   Zxid attach_zxid;  // which attachment of the session this belongs to: the zxid of the command
@@ -84,12 +84,12 @@ struct CommandHeader {
 
 inline constexpr size_t kCommandHeaderBytes = 48;
 
-// As in ZooKeeper, the operation and the mode together decide which kind of node is created:
+// As in ZooKeeper, the operation and the mode together decide the kind of the created node:
 //   kCreate           the kind of the mode, but a persistent node for kContainer; no TTL modes
 //   kCreateContainer  a container, sequential if the mode is; no TTL modes
 //   kCreateTtl        a node with a TTL; the mode is one of the two with a TTL
-// Any other combination is kBadArguments.
-// A check with kAnyVersion requires that the node exists and that the caller may read it.
+// Any other combination fails with kBadArguments. A check with kAnyVersion requires that the node
+// exists and that the caller may read it.
 enum class OpKind : uint8_t {
   kCreate = 1,
   kDelete = 2,
@@ -98,15 +98,15 @@ enum class OpKind : uint8_t {
   kSetAcl = 5,
   kCreateContainer = 6,
   kCreateTtl = 7,
-  kCheckAbsent = 8,      // kNodeExists if there is a node
+  kCheckAbsent = 8,      // fails with kNodeExists if there is a node
   kDeleteRecursive = 9,  // the node and all below it, within the bounds of tree/limits.h
-  kCheckCreated = 10,    // kBadVersion if the node's czxid is not `created_zxid`. Needs no
-                         // permission, as kCheckAbsent
-  kRefused = 11,  // fails with `refusal`: takes the place of a numbered write that a front end
-                  // refused, so that its number is used
+  kCheckCreated = 10,    // fails with kBadVersion if the node's czxid is not `created_zxid`;
+                         // needs no permission, like kCheckAbsent
+  kRefused = 11,         // fails with `refusal`: stands for a numbered write that a front end
+                         // refused, so that its sequence number is used up
 };
 
-// An operation. What the views point to must outlive it.
+// An operation. The bytes to which its views point must outlive it.
 
 struct Op {
   OpKind kind = OpKind::kCheck;
@@ -123,41 +123,41 @@ struct Op {
 
 // Returns whether kRefused may carry this error.
 bool IsRefusal(ErrorCode error);
-// Returns whether operation, mode and TTL of a create are a valid combination. REQUIRES: op.kind is
-// one of the creates.
+// Returns whether operation, mode and TTL of a create form a valid combination. REQUIRES: op.kind
+// is one of the creates.
 bool IsValidCreate(const Op& op);
 
-// One operation, or with `multi` any number that succeed or fail as a whole.
+// A request: one operation, or, if `multi`, any number of operations that succeed or fail together.
 struct Request {
   bool multi = false;
   std::vector<Op> ops;
   // The caller's identities, besides world:anyone.
   std::vector<Identity> identities;
-  // Whether hard quota limits are enforced, by the configuration of the server that accepted the
-  // request: the outcome must not depend on the server that applies it.
+  // Whether hard quota limits are enforced. The server that accepts the request decides it by its
+  // configuration: the outcome must not depend on the server that applies the request.
   bool enforces_quota = false;
 };
 
 // Returns whether the request may make the tree larger.
 bool AddsData(const Request& request);
 
-// Returns the cluster version that such a command needs: it may be proposed only when every member
-// understands that version.
+// Returns the cluster version that such a command needs. The command may be proposed only when
+// every member understands that version.
 uint32_t VersionNeeded(CommandKind kind);
-uint32_t VersionNeeded(const Request& request);  // of a request with a session
-// REQUIRES: the header's kind is one with a Request.
+uint32_t VersionNeeded(const Request& request);  // for a request with a session
+// REQUIRES: the header's kind is one that carries a Request.
 uint32_t VersionNeeded(const CommandHeader& header, const Request& request);
 
-// A request that the client has numbered: 1, 2, 3, ... over the life of the session, across all
-// servers. The tree applies number n only right after n - 1, and once. Its response is kept until a
-// later request acknowledges it, and returned again whenever the same number comes again.
+// A request that the client has numbered 1, 2, 3, ... over the life of its session, across all
+// servers. The tree applies number n only right after n - 1, and once. The response is kept until a
+// later request acknowledges it, and is returned whenever the same number is sent again.
 struct SequencedRequest {
   uint64_t sequence = 0;      // from 1
-  uint64_t acknowledged = 0;  // the client has the responses up to this number
+  uint64_t acknowledged = 0;  // the client has received the responses up to this number
   Request request;
 };
 
-// Each appends a whole command (header and body) to `*out`.
+// Each of these functions appends a whole command (header and body) to `*out`.
 void AppendCreateSession(const CommandHeader& header, int32_t timeout_ms, std::string_view password,
                          std::string* out);
 void AppendAttachSession(const CommandHeader& header, int32_t timeout_ms, std::string_view password,
@@ -169,17 +169,18 @@ void AppendSequencedRequest(const CommandHeader& header, uint64_t sequence, uint
                             const Request& request, std::string* out);
 void AppendDeleteContainer(const CommandHeader& header, std::string_view path, std::string* out);
 
-// Writes the leader's time into a command in place. REQUIRES: size >= kCommandHeaderBytes.
+// Writes the leader's time into an encoded command, in place. REQUIRES: the command has at least
+// kCommandHeaderBytes bytes.
 void StampTime(char* command, int64_t time_ms, bool bounds_time = false);
 
-// Writes the proposer's sequence number into a command in place. REQUIRES as StampTime.
+// Writes the proposer's sequence number into an encoded command, in place. REQUIRES: as StampTime.
 void StampSequence(char* command, uint64_t sequence);
 
-// Returns the proposer of a command. REQUIRES as StampTime.
+// Returns the proposer of an encoded command. REQUIRES: as StampTime.
 Proposer ProposerOf(std::string_view command);
 
-// Decodes the header alone. InvalidArgument if the command is too short or of an unknown format or
-// kind.
+// Decodes the header alone. Returns InvalidArgument if the command is too short, or of an unknown
+// format or kind.
 absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command);
 
 struct SessionBody {
@@ -187,12 +188,14 @@ struct SessionBody {
   std::string_view password;
 };
 absl::StatusOr<SessionBody> DecodeSessionBody(std::string_view command);
-// Views point into `command`. InvalidArgument if AppendRequest cannot have written it.
+// Decodes a command with a request. Its views point into `command`. Returns InvalidArgument if
+// AppendRequest cannot have written the command.
 absl::StatusOr<Request> DecodeRequest(std::string_view command);
-// Likewise, for AppendSequencedRequest.
+// Decodes a command with a numbered request; InvalidArgument if AppendSequencedRequest cannot have
+// written it.
 absl::StatusOr<SequencedRequest> DecodeSequencedRequest(std::string_view command);
-// Returns the path, which points into `command`. InvalidArgument if AppendDeleteContainer cannot
-// have written it.
+// Returns the path, which points into `command`. Returns InvalidArgument if AppendDeleteContainer
+// cannot have written the command.
 absl::StatusOr<std::string_view> DecodeDeleteContainer(std::string_view command);
 
 }  // namespace quorate::tree

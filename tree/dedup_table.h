@@ -1,5 +1,5 @@
-// The dedup table: the number of the last applied command of each proposer. It rejects commands
-// that were sent twice, and commands that overtook a lost one.
+// The dedup table: the sequence number of the last applied command of each proposer. It rejects
+// commands that were sent twice, and commands that overtook a lost one.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -23,17 +23,18 @@ class DedupTable {
   };
   using Map = std::map<uint16_t, Last>;
 
-  // Returns whether to apply a command: it has no proposer, or it is its proposer's next: one more
-  // than the last of the incarnation, or number 1 of a greater incarnation. Then records it as the
-  // proposer's last, and updates `*digest`.
+  // Returns whether the command is to be applied. That is the case if it has no proposer, or if it
+  // is its proposer's next command: one more than the last number of the incarnation, or number 1
+  // of a greater incarnation. If the command has a proposer and is accepted, records it as the
+  // proposer's last and updates `*digest`.
   bool Accept(const Proposer& proposer, uint64_t sequence, uint64_t* digest);
 
-  // All entries, ascending by member.
+  // Returns all entries, ascending by member.
   const Map& all() const { return last_; }
-  // Replaces the table. REQUIRES: no member is kNoMember, no sequence 0.
+  // Replaces the table. REQUIRES: no member is kNoMember, and no sequence is 0.
   void Restore(Map last) { last_ = std::move(last); }
 
-  // The table's part of the digest, computed from scratch.
+  // Returns the table's part of the digest, computed from scratch.
   uint64_t Hash() const;
 
  private:

@@ -1,6 +1,6 @@
-// The digest of the tree: the sum of a hash of each znode, session, response and proposer, and of
-// the time. A change removes the old hash of what it touches and adds the new one, so that the
-// digest costs as much as the change.
+// The digest of the tree: the sum of a hash of each znode, session, response cache and proposer,
+// and of the time. A change subtracts the old hash of each element that it changes and adds the new
+// one, so that updating the digest costs as much as the change itself.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -13,7 +13,8 @@
 
 namespace quorate::tree {
 
-// The kinds of terms of the sum: terms of different kinds differ even if their numbers are equal.
+// The kinds of terms in the sum. Terms of different kinds differ even if they are made of equal
+// numbers.
 inline constexpr uint64_t kNodeTerm = 1;
 inline constexpr uint64_t kSessionTerm = 2;
 inline constexpr uint64_t kProposerTerm = 3;
@@ -22,13 +23,13 @@ inline constexpr uint64_t kAnswersTerm = 5;  // a session's last and acknowledge
 inline constexpr uint64_t kAnswerTerm = 6;
 inline constexpr uint64_t kHoldTerm = 7;
 
-// The value of Znode::content_hash.
+// Returns the value for Znode::content_hash.
 inline uint64_t HashContent(std::string_view path, const ZnodeData& data) {
   return HashBytes(data.view(), HashBytes(path) + (data.has_data() ? 1 : 0));
 }
 
-// Returns a node's term. It leaves out the numbers of children and bytes, which follow from the
-// rest.
+// Returns the term of a node. It leaves out the number of children and the data length, which
+// follow from the other nodes and the data.
 inline uint64_t HashNode(const Znode& node, uint64_t content_hash, uint64_t acl_hash) {
   const auto pair = [](int32_t high, int32_t low) {
     return uint64_t{static_cast<uint32_t>(high)} << 32 | static_cast<uint32_t>(low);

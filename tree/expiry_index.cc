@@ -14,7 +14,7 @@ bool ExpiryIndex::IsConcerned(const Znode& node) {
     case NodeKind::kTtl:
       return node.children().empty();
   }
-  ASSERT(false, "there are no other kinds");
+  ASSERT(false, "unknown kind of node");
 }
 
 int64_t ExpiryIndex::DueMs(const Znode& node) {

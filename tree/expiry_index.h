@@ -1,6 +1,6 @@
-// An index of the containers and nodes with a TTL that may be removed, and from when. With it the
-// leader finds them without looking at all nodes. It is derived from the nodes alone and has no
-// record.
+// An index of the containers and of the nodes with a TTL that may be removed, and from which time
+// on. With the index the leader finds them without looking at all nodes. The index is derived from
+// the nodes alone and is not part of a checkpoint.
 //
 // A container may be removed at once when its last child is deleted, but not before it has had a
 // child. A node with a TTL may be removed when it has no children and more than its TTL has passed
@@ -22,14 +22,14 @@
 
 namespace quorate::tree {
 
-// A time at which empty containers are due, but no node with a TTL.
+// A time at which empty containers are due, but no node with a TTL is.
 inline constexpr int64_t kContainersOnlyMs = std::numeric_limits<int64_t>::min() + 1;
 
-// Does not own the nodes.
+// Holds pointers only: the tree owns the nodes.
 class ExpiryIndex {
  public:
-  // Remove is called before, and Add after, a change of a node's children or mtime; also at its
-  // deletion and creation. For most nodes both only make a comparison.
+  // Call Remove before and Add after each change of a node's children or mtime; also Remove when
+  // the node is deleted, and Add when it is created. For most nodes both make only a comparison.
   void Remove(const Znode& node) {
     if (IsConcerned(node)) nodes_.erase(PlaceOf(node));
   }
@@ -51,7 +51,7 @@ class ExpiryIndex {
   using Place = std::pair<int64_t, NodeKey>;
 
   static bool IsConcerned(const Znode& node);
-  // The last millisecond in which the node may not be removed yet.
+  // Returns the last millisecond in which the node must not be removed yet.
   static int64_t DueMs(const Znode& node);
   static Place PlaceOf(const Znode& node) { return {DueMs(node), KeyOf(node)}; }
 

@@ -1,7 +1,7 @@
-// The hashes of the tree: one that is the same on every machine and in every run, because members
-// compare digests made from it; and one for hash tables.
+// The hashes of the tree. HashBytes and HashNumbers give the same value on every machine and in
+// every run, because members compare digests made from them. HashName is for hash tables.
 //
-// Thread-safety: functions without state, except the key for tables, which is set once at the
+// Thread-safety: functions without state, except for the key of HashName, which is set once at the
 // start.
 #pragma once
 
@@ -22,15 +22,15 @@ inline uint64_t HashBytes(std::string_view bytes, uint64_t seed = kHashSeed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-// The key of HashName. It decides only the places in hash tables, on which no result, record,
-// digest or order of the state machine depends; so it may differ between members.
+// The key of HashName. It decides only the places in hash tables, and no result, record, digest or
+// order of the state machine depends on these; therefore it may differ between members.
 struct TableKey {
   static constexpr size_t kBytes = 192;
   alignas(8) std::array<unsigned char, kBytes> bytes;
 };
 static_assert(TableKey::kBytes >= XXH3_SECRET_SIZE_MIN);
 
-// A key that is the same in all runs, for tests and tools.
+// Returns a key that is the same in all runs, for tests and tools.
 constexpr TableKey FixedTableKey() {
   TableKey key{};
   uint64_t state = kHashSeed;
@@ -43,14 +43,14 @@ constexpr TableKey FixedTableKey() {
 
 inline TableKey table_key = FixedTableKey();
 
-// Sets a random key, so that clients cannot choose names that collide in a table. REQUIRES: there
-// is no table and no other thread yet.
+// Sets a random key, so that clients cannot choose names that collide in a table. REQUIRES: no hash
+// table and no other thread exists yet.
 inline void SetTableKey(std::string_view random_bytes) {
   ASSERT(random_bytes.size() == TableKey::kBytes);
   std::copy(random_bytes.begin(), random_bytes.end(), table_key.bytes.begin());
 }
 
-// The hash for tables whose keys are chosen by clients.
+// Returns the hash for tables whose keys clients choose.
 inline uint64_t HashName(std::string_view name) {
   return XXH3_64bits_withSecret(name.data(), name.size(), table_key.bytes.data(), TableKey::kBytes);
 }

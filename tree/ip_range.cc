@@ -7,10 +7,10 @@
 namespace quorate::tree {
 namespace {
 
-// The bytes of an address, or of a part of one.
+// Collects the bytes of an address, or of a part of one.
 class Bytes {
  public:
-  // Returns false if the address is already full.
+  // Appends a byte. Returns false if the address is already full.
   bool Add(uint32_t byte) {
     if (size_ == bytes_.size()) return false;
     bytes_[size_++] = static_cast<uint8_t>(byte);
@@ -113,7 +113,7 @@ std::optional<IpAddress> ParseIpAddress(std::string_view text) {
 }
 
 IpAddress FirstBits(const IpAddress& address, size_t bits) {
-  ASSERT(bits <= 8 * address.size, "bits that an address has");
+  ASSERT(bits <= 8 * address.size, "the address has that many bits");
   IpAddress masked{{}, address.size};
   std::copy_n(address.bytes.begin(), bits / 8, masked.bytes.begin());
   if (bits % 8 != 0) {

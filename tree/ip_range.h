@@ -1,4 +1,4 @@
-// Addresses and ranges of addresses, as "ip" entries of access control lists have them.
+// IP addresses and ranges of them, as in "ip" entries of access control lists.
 //
 // Thread-safety: values.
 #pragma once
@@ -13,15 +13,16 @@
 namespace quorate::tree {
 
 struct IpAddress {
-  std::array<uint8_t, 16> bytes = {};  // in network order; bytes behind `size` are 0
+  std::array<uint8_t, 16> bytes = {};  // in network order; bytes beyond `size` are 0
   size_t size = 0;                     // 4 or 16
   friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
 };
 
-// Parses "127.0.0.1", "::1" or "::ffff:1.2.3.4"; nullopt if the text is none of these.
+// Parses an address such as "127.0.0.1", "::1" or "::ffff:1.2.3.4". Returns nullopt if the text is
+// not an address.
 std::optional<IpAddress> ParseIpAddress(std::string_view text);
 
-// Returns the address with all bits behind the first `bits` set to 0. REQUIRES: bits <= 8 *
+// Returns the address with all bits after the first `bits` set to 0. REQUIRES: bits <= 8 *
 // address.size.
 IpAddress FirstBits(const IpAddress& address, size_t bits);
 
@@ -32,8 +33,8 @@ struct IpRange {
   bool Contains(const IpAddress& other) const;
 };
 
-// Parses "10.0.0.0/8", or an address alone, which is a range of one; nullopt if the text is
-// neither.
+// Parses a range such as "10.0.0.0/8", or a single address, which is a range of one address.
+// Returns nullopt if the text is neither.
 std::optional<IpRange> ParseIpRange(std::string_view text);
 
 }  // namespace quorate::tree

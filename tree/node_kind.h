@@ -1,7 +1,10 @@
-// The kinds of nodes, by their lifetime, and how the owner field encodes them: as in ZooKeeper, so
-// that its snapshots and ours agree. 0 is a node that exists until it is deleted, INT64_MIN a
-// container, 0xFF in the top byte with two zero bytes behind it a node with a TTL of so many
-// milliseconds (the low five bytes), and anything else the session of an ephemeral node.
+// The kinds of nodes, by their lifetime, and how the owner field encodes them. The encoding is
+// ZooKeeper's, so that its snapshots and ours agree:
+//   0                                           a persistent node
+//   INT64_MIN                                   a container
+//   0xFF in the top byte, then two zero bytes   a node with a TTL: the low five bytes are its
+//                                               milliseconds
+//   anything else                               an ephemeral node: the id of its session
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -17,15 +20,15 @@ namespace quorate::tree {
 enum class NodeKind : uint8_t {
   kPersistent,
   kEphemeral,  // removed when its session ends
-  kContainer,  // may be removed once it has had children and has none any more
-  kTtl,        // may be removed when it has no children and was not changed for its TTL
+  kContainer,  // may be removed once it had children and has none left
+  kTtl,        // may be removed if it has no children and its TTL has passed since its last change
 };
 
 inline constexpr SessionId kContainerOwner{std::numeric_limits<int64_t>::min()};
 inline constexpr int64_t kTtlMaxMs = 0xFFFFFFFFFF;
 
-// Returns whether an owner is in the range that is no session id: session ids have 1 to 254 in the
-// top byte.
+// Returns whether an owner is in the range that is not used for session ids, which have 1 to 254 in
+// the top byte.
 inline constexpr bool IsExtendedOwner(SessionId owner) {
   return static_cast<uint64_t>(owner.value()) >> 56 == 0xFF;
 }
@@ -38,14 +41,14 @@ inline constexpr NodeKind KindOf(SessionId owner) {
 
 inline constexpr bool IsValidTtl(int64_t ttl_ms) { return ttl_ms > 0 && ttl_ms <= kTtlMaxMs; }
 
-// REQUIRES: IsValidTtl(ttl_ms).
+// Returns the owner field of a node with that TTL. REQUIRES: IsValidTtl(ttl_ms).
 inline SessionId TtlOwner(int64_t ttl_ms) {
-  ASSERT(IsValidTtl(ttl_ms), "the caller has checked it");
+  ASSERT(IsValidTtl(ttl_ms), "the caller has checked the TTL");
   return SessionId(static_cast<int64_t>(uint64_t{0xFF} << 56 | static_cast<uint64_t>(ttl_ms)));
 }
 
-// Returns the TTL in milliseconds. It is not valid (IsValidTtl) if TtlOwner cannot have made the
-// owner. REQUIRES: KindOf(owner) == kTtl.
+// Returns the TTL in milliseconds. The result is not valid (IsValidTtl) if TtlOwner cannot have
+// returned the owner. REQUIRES: KindOf(owner) == kTtl.
 inline int64_t TtlOf(SessionId owner) {
   ASSERT(IsExtendedOwner(owner), "a node with a TTL");
   return owner.value() & ((int64_t{1} << 56) - 1);

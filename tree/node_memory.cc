@@ -18,7 +18,8 @@ namespace quorate::tree {
 namespace {
 
 char* MapAligned(size_t bytes) {
-  // Twice the size always contains an aligned piece; the parts before and behind it are unmapped.
+  // Twice the size always contains an aligned piece of the wanted size. The parts before and behind
+  // it are unmapped.
   void* mapped =
       mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
@@ -32,7 +33,7 @@ char* MapAligned(size_t bytes) {
 }  // namespace
 
 NodeMemory::~NodeMemory() {
-  ASSERT(blocks_ == 0, "who takes memory gives it back");
+  ASSERT(blocks_ == 0, "all blocks were freed");
   for (const std::list<Chunk>* chunks : {&roomy_chunks_, &full_chunks_}) {
     for (const Chunk& chunk : *chunks) {
       ASAN_UNPOISON_MEMORY_REGION(chunk.memory, kChunkBytes);
@@ -77,7 +78,7 @@ void NodeMemory::Free(void* block, size_t bytes) {
   ASSERT(block != nullptr);
   if (bytes <= kLargestBlock) {
     Slab* slab = SlabOf(block);
-    ASSERT(ClassOf(bytes) * kAlignment == slab->block_bytes, "of the size that it was taken with");
+    ASSERT(ClassOf(bytes) * kAlignment == slab->block_bytes, "a block is freed with its size");
     slab->owner->FreeIn(slab, block);
     return;
   }
@@ -120,7 +121,8 @@ NodeMemory::Slab* NodeMemory::NewSlab(uint32_t block_bytes) {
 void NodeMemory::AddChunk() {
   Chunk chunk;
   chunk.memory = MapAligned(kChunkBytes);
-  // A small tree should not use a large page. Without large pages, memory is only slower.
+  // Requests large pages only from the second chunk on: a small tree should not use one. If that
+  // fails, the memory is only slower.
   if (!full_chunks_.empty()) madvise(chunk.memory, kChunkBytes, MADV_HUGEPAGE);
   ASAN_POISON_MEMORY_REGION(chunk.memory, kChunkBytes);
   roomy_chunks_.push_back(chunk);
@@ -136,8 +138,8 @@ void NodeMemory::ReleaseSlab(Slab* slab) {
     roomy_chunks_.splice(roomy_chunks_.end(), full_chunks_, chunk);
   }
   chunk->free_slabs |= uint32_t{1} << (offset / kSlabBytes);
-  // Keeps one empty chunk, so that a number of slabs that varies around a chunk's border does not
-  // map and unmap a chunk each time.
+  // Keeps one empty chunk, so that a number of slabs that varies around a multiple of a chunk does
+  // not map and unmap a chunk each time.
   if (~chunk->free_slabs != 0 || roomy_chunks_.size() == 1) return;
   ASAN_UNPOISON_MEMORY_REGION(chunk->memory, kChunkBytes);
   munmap(chunk->memory, kChunkBytes);

@@ -1,12 +1,14 @@
-// Memory for the objects of which a tree has millions: nodes, their extra fields, and data.
+// Allocates memory for the objects of which a tree has millions: nodes, their extra fields, and
+// data.
 //
-// Blocks of up to kLargestBlock bytes come from slabs, each of blocks of one size, a multiple of 8
-// bytes: no header and hardly any rounding, where malloc takes 8 bytes for itself and rounds up to
-// 16. Larger blocks come from malloc. A slab begins at a multiple of its size, so that the address
-// of a block leads to its slab, and from there to its NodeMemory. Slabs lie in chunks, each of
-// which the system can map with one large page; an empty chunk is returned to the system.
+// Blocks of up to kLargestBlock bytes come from slabs. All blocks of a slab have the same size, a
+// multiple of 8 bytes. They have no header and hardly any rounding, while malloc takes 8 bytes for
+// itself and rounds up to 16. Larger blocks come from malloc. A slab begins at a multiple of its
+// size, so that the address of a block leads to its slab, and from there to its NodeMemory. Slabs
+// lie in chunks, each of which the system can map as one large page. An empty chunk is returned to
+// the system.
 //
-// Thread-safety: none inside, as the tree that uses it. Different objects are independent.
+// Thread-safety: none inside, like the tree that uses it. Different objects are independent.
 #pragma once
 
 #include <array>
@@ -21,7 +23,7 @@ class NodeMemory {
   static constexpr size_t kLargestBlock = 1024;
 
   NodeMemory() = default;
-  // REQUIRES: all blocks were freed.
+  // REQUIRES: all blocks have been freed.
   ~NodeMemory();
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
@@ -31,9 +33,10 @@ class NodeMemory {
   // Frees a block that Allocate(bytes) of any NodeMemory returned.
   static void Free(void* block, size_t bytes);
 
-  // The bytes of slabs in use, including their free blocks, and of large blocks.
+  // Returns the bytes of the slabs in use, including their free blocks, and of the large blocks.
   size_t bytes_used() const { return slabs_ * kSlabBytes + large_bytes_; }
-  // The same, plus all slabs that are not in use but not returned to the system.
+  // Returns the same, plus the bytes of the slabs that are not in use and not returned to the
+  // system.
   size_t bytes_reserved() const { return chunk_count() * kChunkBytes + large_bytes_; }
 
  private:
@@ -44,21 +47,21 @@ class NodeMemory {
 
   struct Chunk {
     char* memory = nullptr;
-    uint32_t free_slabs = ~uint32_t{0};  // a bit each
+    uint32_t free_slabs = ~uint32_t{0};  // one bit for each slab
   };
-  static_assert(kSlabsInChunk == 32, "as many as bits");
+  static_assert(kSlabsInChunk == 32, "free_slabs has a bit for each slab");
 
-  // The header at the beginning of a slab; the blocks follow. Offsets are from the header's begin.
+  // The header at the beginning of a slab. The blocks follow it; offsets count from the header.
   struct Slab {
     NodeMemory* owner = nullptr;
     std::list<Chunk>::iterator chunk;
-    // In the list of the slabs with this block size that have a free block.
+    // Links in the list of the slabs that have this block size and a free block.
     Slab* previous = nullptr;
     Slab* next = nullptr;
     uint32_t block_bytes = 0;
-    uint32_t used = 0;        // blocks
-    uint32_t first_free = 0;  // the first freed block, which holds the offset of the next; 0: none
-    uint32_t fresh = 0;       // from this offset on, no block was ever used
+    uint32_t used = 0;        // number of blocks in use
+    uint32_t first_free = 0;  // offset of a freed block, which has the next offset; 0: none
+    uint32_t fresh = 0;       // from this offset on, no block has been used yet
 
     bool HasRoom() const { return first_free != 0 || fresh + block_bytes <= kSlabBytes; }
   };
@@ -80,7 +83,7 @@ class NodeMemory {
   void Unlink(Slab* slab);
 
   std::array<Slab*, kLargestBlock / kAlignment + 1> with_room_{};  // by ClassOf
-  std::list<Chunk> roomy_chunks_;                                  // with a free slab
+  std::list<Chunk> roomy_chunks_;                                  // chunks with a free slab
   std::list<Chunk> full_chunks_;
   size_t slabs_ = 0;   // in use
   size_t blocks_ = 0;  // in use

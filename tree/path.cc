@@ -16,9 +16,9 @@ uint8_t Byte(std::string_view bytes, size_t at) {
 
 bool IsContinuation(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 
-// Returns the character at `*at` of UTF-8 text, and moves `*at` behind it. Malformed text and
-// characters of four bytes give kIllegalCharacter: ZooKeeper reads the first as U+FFFD and the
-// second as surrogates, and allows neither in a path.
+// Returns the character at `*at` of a UTF-8 text, and moves `*at` behind it. Returns
+// kIllegalCharacter for malformed text, which ZooKeeper reads as U+FFFD, and for characters of four
+// bytes, which ZooKeeper reads as surrogates: it allows neither in a path.
 uint32_t NextCharacter(std::string_view text, size_t* at) {
   const uint8_t first = Byte(text, *at);
   if (first < 0x80) {

@@ -5,14 +5,16 @@
 
 namespace quorate::tree {
 
-// Returns whether `path` is legal: starts with '/', no empty, "." or ".." segment, no trailing '/',
-// no control characters, surrogates, private use or specials (ZooKeeper's PathUtils.validatePath),
-// valid UTF-8 or not. With `sequential` a suffix will follow, so that "/a/" is legal too.
+// Returns whether `path` is legal, as ZooKeeper's PathUtils.validatePath: it starts with '/', has
+// no empty, "." or ".." segment, no trailing '/', and no control characters, surrogates, private
+// use characters or specials. Malformed UTF-8 and characters above U+FFFF are illegal too. With
+// `sequential`, a number will follow the path, so that "/a/" is legal too.
 bool IsValidPath(std::string_view path, bool sequential = false);
 
-// "/a/b" -> "/a", "/a" -> "/". REQUIRES: path is legal and not "/".
+// Returns the path without its last segment: "/a" for "/a/b", "/" for "/a". REQUIRES: path is legal
+// and not "/".
 std::string_view ParentPath(std::string_view path);
-// "/a/b" -> "b". REQUIRES: path starts with '/'.
+// Returns the last segment: "b" for "/a/b". REQUIRES: path starts with '/'.
 std::string_view LastSegment(std::string_view path);
 
 }  // namespace quorate::tree

@@ -1,5 +1,6 @@
-// Long reads are done in pieces, so that the tree is not locked for long; it may change between two
-// pieces. These values say where a read continues. They hold names, not pointers.
+// Places at which a long read continues. Long reads are done in pieces, so that the tree is not
+// locked for long, and the tree may change between two pieces. Therefore a place holds names, not
+// pointers.
 //
 // Thread-safety: values.
 #pragma once
@@ -17,11 +18,11 @@ struct ChildrenPlace {
   bool at_end = false;
 };
 
-// A place below a znode (Tree::CountDescendants): a path of steps down the tree. The children of
-// each step are read in pieces.
+// A place below a znode (Tree::CountDescendants): the steps of the path from the top to the znode
+// whose children are being counted. The children of each step are read in pieces.
 struct DescendantsPlace {
   struct Step {
-    std::string name;  // empty: the top
+    std::string name;  // empty for the top
     ChildrenPlace children;
     std::vector<std::string> parents;  // children of the last piece that have children themselves
                                        // and are still to be visited

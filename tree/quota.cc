@@ -9,7 +9,8 @@
 namespace quorate::tree {
 namespace {
 
-// Longer than any text with four numbers. Limits the work: a client may have written any text.
+// The bytes of a text that are parsed: longer than any text with four numbers. The limit bounds the
+// work, because a client may have written any text.
 constexpr size_t kTextBytesMax = 1024;
 
 int64_t ParseNumber(std::string_view text) {
@@ -57,7 +58,7 @@ std::string ToString(const StatsTrack& track) {
 
 std::optional<std::string_view> QuotaPathOf(std::string_view path, std::string_view name) {
   if (!path.ends_with(name) || !path.starts_with(kQuotaRoot)) return std::nullopt;
-  // "/a/b/" remains; the root itself, "/", has no quota.
+  // The path has been reduced to "/a/b/". The root itself, "/", has no quota.
   path.remove_suffix(name.size());
   path.remove_prefix(kQuotaRoot.size());
   if (path.size() < 3 || path.front() != '/' || path.back() != '/') return std::nullopt;

@@ -31,7 +31,7 @@ constexpr uint8_t kAllFlags = kHasData | kHasOwner | kHasAcl;
 
 void ReadAcl(LittleEndianReader* reader, std::vector<Acl>* acl) {
   const uint32_t count = reader->Int<uint32_t>();
-  // No memory is allocated for a count that is larger than the rest can hold.
+  // Refuses a count that is larger than the rest can hold, before memory is allocated for it.
   if (count == 0 || count > reader->rest().size() / kMinAclBytes) return reader->Fail();
   acl->reserve(count);
   for (uint32_t i = 0; i < count && reader->ok(); ++i) {
@@ -42,8 +42,8 @@ void ReadAcl(LittleEndianReader* reader, std::vector<Acl>* acl) {
   }
 }
 
-// A fast check that accepts only letters, digits and common punctuation; other names are checked in
-// full.
+// Returns whether a name has only letters, digits and common punctuation: a fast check. Other names
+// are checked in full.
 bool IsPlainName(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -63,7 +63,7 @@ absl::Status CheckNode(std::string_view key, const NodeRecord& node) {
   const bool is_root = node.key == NodeKey{};
   if (node.key.czxid < Zxid(0)) return BadRecord("has a negative zxid", key);
   if (is_root ? node.parent != node.key : node.parent >= node.key) {
-    return BadRecord("has a parent that is no older", key);
+    return BadRecord("has a parent that was not created before it", key);
   }
   if (is_root ? !node.name.empty() : !IsValidName(node.name)) {
     return BadRecord("has an illegal name", key);
@@ -73,7 +73,8 @@ absl::Status CheckNode(std::string_view key, const NodeRecord& node) {
   }
   if (node.data.size() > kMaxStringBytes) return BadRecord("has too much data", key);
   const NodeKind kind = KindOf(node.owner);
-  if (is_root && kind != NodeKind::kPersistent) return BadRecord("is a root that can go", key);
+  if (is_root && kind != NodeKind::kPersistent)
+    return BadRecord("is a root that is not persistent", key);
   if (kind == NodeKind::kEphemeral && node.children > 0) {
     return BadRecord("is ephemeral and has children", key);
   }
@@ -103,7 +104,7 @@ void EncodeSessionKey(SessionId id, std::string* key) {
 }
 
 void EncodeNodeKey(const NodeKey& node, std::string* key) {
-  ASSERT(node.czxid >= Zxid(0), "zxids begin at 0, so that bytes have their order");
+  ASSERT(node.czxid >= Zxid(0), "a negative zxid would change the order of keys");
   key->clear();
   BigEndianWriter writer(key);
   writer.Int(static_cast<uint8_t>(RecordKind::kNode));
@@ -131,7 +132,7 @@ void EncodeHead(const HeadRecord& head, std::string* value) {
 }
 
 void EncodeSession(const Session& session, std::string* value) {
-  ASSERT(session.timeout_ms >= 0, "a negative number says what the format is");
+  ASSERT(session.timeout_ms >= 0, "a negative number would be read as a format");
   value->clear();
   LittleEndianWriter writer(value);
   if (session.answers != nullptr) writer.Int(kSessionFormat);
@@ -184,7 +185,7 @@ absl::StatusOr<RecordKind> DecodeKind(std::string_view key) {
   const uint8_t kind = key.empty() ? 0 : static_cast<uint8_t>(key.front());
   if (kind < static_cast<uint8_t>(RecordKind::kHead) ||
       kind > static_cast<uint8_t>(RecordKind::kNode)) {
-    return BadRecord("is of no known kind", key);
+    return BadRecord("is of an unknown kind", key);
   }
   return static_cast<RecordKind>(kind);
 }
@@ -215,7 +216,7 @@ absl::StatusOr<HeadRecord> DecodeHead(std::string_view key, std::string_view val
     last.sequence = reader.Int<uint64_t>();
     const bool ascends = head.proposers.empty() || head.proposers.rbegin()->first < member;
     if (member == kNoMember || last.sequence == 0 || !ascends) {
-      return BadRecord("has an impossible proposer", key);
+      return BadRecord("has an invalid proposer", key);
     }
     head.proposers.emplace(member, last);
   }
@@ -244,7 +245,7 @@ absl::StatusOr<SessionRecord> DecodeSession(std::string_view key, std::string_vi
   if (!reader.ok()) return BadRecord("is too short", key);
   if (has_answers && !ResponseCache::IsValid(session.last_sequence, session.acknowledged,
                                              session.answers, &session.answered_zxid)) {
-    return BadRecord("has impossible answers", key);
+    return BadRecord("has an invalid response cache", key);
   }
   return session;
 }
@@ -276,9 +277,10 @@ absl::Status DecodeNode(std::string_view key, std::string_view value, NodeRecord
   if (!reader.ok()) return BadRecord("is cut short", key);
   record->has_data = (flags & kHasData) != 0;
   record->data = reader.rest();
-  if (!record->has_data && !record->data.empty()) return BadRecord("has bytes behind it", key);
+  if (!record->has_data && !record->data.empty())
+    return BadRecord("has bytes after its null data", key);
   if ((flags & kHasAcl) != 0 && IsOpenAcl(record->acl)) {
-    return BadRecord("spells out the open ACL", key);
+    return BadRecord("has the open ACL, which is never written", key);
   }
   return CheckNode(key, *record);
 }

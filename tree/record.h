@@ -1,8 +1,9 @@
-// The tree as records, each a key and a value: the contents of checkpoints, snapshots for followers
-// and backups. There is one head record, and one record for each session and each znode.
+// The tree as records, each with a key and a value. Records are the contents of checkpoints, of
+// snapshots for followers, and of backups. There is one head record, and one record for each
+// session and each znode.
 //
-// A znode's key says when it was created: the zxid, and the node's place among the creations of
-// that command. Therefore
+// A znode's key is the zxid at which it was created and its ordinal among the nodes that the same
+// command created. Therefore
 //   - a key never changes and is never used again, and a change of a znode touches one record
 //     (its creation or deletion also touches the parent's record, because the parent's stat
 //     changes);
@@ -10,8 +11,7 @@
 //     creation: loading in key order needs no second pass, and the order needs no record;
 //   - a key costs four bytes of memory, since a node has its czxid anyway; it is short at any
 //     depth; and new nodes come at the end of the key space, which is cheap for an LSM tree.
-// A node's record contains its ACL list, so that no separate records of lists have to be
-// maintained.
+// A node's record contains its ACL list, so that the lists need no records of their own.
 //
 // Keys are compared as bytes; numbers in them are big-endian:
 //   u8 1                                    the head, which comes first
@@ -62,7 +62,7 @@ inline NodeKey KeyOf(const Znode& node) { return {node.czxid, node.ordinal}; }
 struct HeadRecord {
   Zxid zxid;
   int64_t time_ms = 0;
-  int64_t ttls_held_until_ms = 0;  // after a leap of time; 0: they are not held
+  int64_t ttls_held_until_ms = 0;  // after a leap of time; 0 if TTLs are not held
   uint64_t digest = 0;
   uint64_t nodes = 0;
   uint64_t sessions = 0;
@@ -75,7 +75,7 @@ struct SessionRecord {
   Zxid attach_zxid;
   uint16_t member = 0;
   std::string_view password;
-  // Of the numbered writes; zeros if there were none.
+  // The state of the numbered writes; zeros if there were none.
   uint64_t last_sequence = 0;
   uint64_t acknowledged = 0;
   std::string_view answers;
@@ -100,25 +100,26 @@ struct NodeRecord {
   std::string_view data;
 };
 
-// Each replaces what `*key` and `*value` hold.
+// Each of these functions replaces the contents of `*key` or `*value`.
 void EncodeHeadKey(std::string* key);
 void EncodeSessionKey(SessionId id, std::string* key);
 void EncodeNodeKey(const NodeKey& node, std::string* key);
 void EncodeHead(const HeadRecord& head, std::string* value);
 void EncodeSession(const Session& session, std::string* value);
-// `acls` is the table that has the node's list.
+// Encodes a node. `acls` is the table that has the node's list.
 void EncodeNode(const Znode& node, const AclTable& acls, std::string* value);
 
-// Each decodes a record, and checks that the functions above can have written it, as far as one
-// record alone shows that. DataLoss says what is wrong. Views point into key and value.
+// Each of these functions decodes a record, and checks that the functions above can have written
+// it, as far as a single record shows that. Returns DataLoss with the fault. Views point into key
+// and value.
 absl::StatusOr<RecordKind> DecodeKind(std::string_view key);
 absl::StatusOr<HeadRecord> DecodeHead(std::string_view key, std::string_view value);
 absl::StatusOr<SessionRecord> DecodeSession(std::string_view key, std::string_view value);
-// Decodes into `*record`, whose memory is reused. REQUIRES: `*record` is new or was decoded into
-// before.
+// Decodes a node into `*record`, whose memory is reused. REQUIRES: `*record` is new or was decoded
+// into before.
 absl::Status DecodeNode(std::string_view key, std::string_view value, NodeRecord* record);
 
-// A DataLoss error that says what is wrong with a record and names it.
+// Returns a DataLoss error that names the record and its fault `what`.
 absl::Status BadRecord(std::string_view what, std::string_view key);
 
 }  // namespace quorate::tree

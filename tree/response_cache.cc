@@ -19,8 +19,8 @@ constexpr int kBitsOfByte = 7;
 constexpr uint8_t kMoreFollows = 1 << kBitsOfByte;
 constexpr size_t kNumberBytesMax = 10;
 
-// The bytes of memory that an empty cache keeps, and the bytes of dropped responses at which the
-// remaining ones are moved to the front.
+// The maximum memory, in bytes, that an emptied cache keeps. If dropped responses take more than
+// that, and more than half of the memory, the remaining ones are moved to the front.
 constexpr size_t kKeptBytes = 4096;
 
 void AppendNumber(uint64_t value, std::string* out) {
@@ -41,14 +41,14 @@ size_t NumberBytes(uint64_t value) {
   return bytes;
 }
 
-// Differences with wraparound, so that all pairs of numbers, even impossible ones, are restored
-// exactly.
+// Returns from - value with wraparound, so that any two numbers, even implausible ones, are
+// restored exactly.
 int64_t Below(int64_t from, int64_t value) {
   return static_cast<int64_t>(static_cast<uint64_t>(from) - static_cast<uint64_t>(value));
 }
 
-// Reads numbers from the front of bytes. At the first number that is missing, or not as
-// AppendNumber writes it, ok() becomes false; that and all later numbers are 0.
+// Reads numbers from the front of a string. At the first number that is missing, or not encoded as
+// AppendNumber does, ok() becomes false; that number and all later ones are 0.
 class NumberReader {
  public:
   explicit NumberReader(std::string_view bytes) : rest_(bytes) {}
@@ -62,7 +62,7 @@ class NumberReader {
       if ((bits << shift) >> shift != bits) break;
       value |= bits << shift;
       if ((byte & kMoreFollows) != 0) continue;
-      if (byte == 0 && i > 0) break;  // not the shortest encoding
+      if (byte == 0 && i > 0) break;  // the encoding is not the shortest one
       rest_.remove_prefix(i + 1);
       return value;
     }
@@ -192,7 +192,8 @@ bool DecodeAnswer(std::string_view answer, Zxid* zxid, std::vector<OpResult>* re
   }
   if (results != nullptr) results->clear();
   if (failed == 0) {
-    // Each operation takes at least a byte: no memory is allocated for a count that is too large.
+    // Each operation takes at least one byte. Refuses a larger count before memory is allocated for
+    // it.
     if (count > reader.rest().size()) return false;
     if (results != nullptr) results->reserve(count);
     for (uint64_t i = 0; i < count && reader.ok(); ++i) {
@@ -224,7 +225,7 @@ bool ResponseCache::HasRoom(size_t answer_bytes) const {
 }
 
 void ResponseCache::Append(std::string_view answer) {
-  ASSERT(HasRoom(answer.size()), "the caller has looked");
+  ASSERT(HasRoom(answer.size()), "the caller has checked HasRoom");
   AppendNumber(answer.size(), &bytes_);
   bytes_.append(answer);
   ++last_sequence_;
@@ -235,7 +236,7 @@ void ResponseCache::Acknowledge(uint64_t sequence) {
   NumberReader reader(bytes());
   while (acknowledged_ < sequence && acknowledged_ < last_sequence_) {
     const std::string_view answer = reader.Bytes(reader.Number());
-    ASSERT(reader.ok(), "the table holds what was appended");
+    ASSERT(reader.ok(), "the cache holds only responses that were appended");
     ++acknowledged_;
     hash_sum_ -= HashAnswer(acknowledged_, answer);
   }
@@ -254,12 +255,12 @@ void ResponseCache::Acknowledge(uint64_t sequence) {
 }
 
 std::string_view ResponseCache::Find(uint64_t sequence) const {
-  ASSERT(sequence > acknowledged_, "it was forgotten");
-  ASSERT(sequence <= last_sequence_, "it was not appended yet");
+  ASSERT(sequence > acknowledged_, "the response was dropped");
+  ASSERT(sequence <= last_sequence_, "the response was not appended yet");
   NumberReader reader(bytes());
   std::string_view answer;
   for (uint64_t at = acknowledged_; at < sequence; ++at) answer = reader.Bytes(reader.Number());
-  ASSERT(reader.ok(), "the table holds what was appended");
+  ASSERT(reader.ok(), "the cache holds only responses that were appended");
   return answer;
 }
 
@@ -302,7 +303,7 @@ std::unique_ptr<ResponseCache> ResponseCache::Restore(SessionId session, uint64_
   for (uint64_t at = acknowledged; at < last_sequence; ++at) {
     table->hash_sum_ += table->HashAnswer(at + 1, reader.Bytes(reader.Number()));
   }
-  ASSERT(reader.ok(), "the caller has checked them");
+  ASSERT(reader.ok(), "the caller has checked IsValid");
   return table;
 }
 

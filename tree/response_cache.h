@@ -8,7 +8,7 @@
 //                  of the one that failed
 //   all succeeded  each operation: u8 flags: 1 for a path, 2 for a stat, 4 for a count of removed
 //                  nodes; then those that are present: length and path; the stat; the count
-//   one failed     its error; the errors of the other operations follow from that
+//   one failed     the error of that operation, which implies the others' errors
 //   stat           how far czxid, mzxid and pzxid are below the response's zxid; mtime_ms; how far
 //                  ctime_ms is below that; version, cversion, aversion, owner, data length,
 //                  children
@@ -28,16 +28,16 @@
 
 namespace quorate::tree {
 
-// Encodes a response into `*answer`, which is replaced. REQUIRES: `results` are those of one
-// applied request: all succeeded, or one failed and the others have the errors that ApplyResult
-// describes.
+// Encodes a response and replaces `*answer` with it. REQUIRES: `results` are those of one applied
+// request: either all operations succeeded, or one failed and the others have the errors that
+// ApplyResult describes.
 void EncodeAnswer(Zxid zxid, std::span<const OpResult> results, std::string* answer);
-// Decodes a response into `*results`, which is replaced, and may be nullptr. Returns false if
-// EncodeAnswer cannot have written it.
+// Decodes a response and replaces `*results`, which may be nullptr. Returns false if EncodeAnswer
+// cannot have written the bytes.
 bool DecodeAnswer(std::string_view answer, Zxid* zxid, std::vector<OpResult>* results);
 
-// The cache of one session. The writes are numbered from 1; there is a response for each number
-// above acknowledged() up to last_sequence().
+// The response cache of one session. The writes are numbered from 1. The cache has a response for
+// each number from acknowledged() + 1 to last_sequence().
 class ResponseCache {
  public:
   explicit ResponseCache(SessionId session);
@@ -48,32 +48,33 @@ class ResponseCache {
   uint64_t acknowledged() const { return acknowledged_; }
   size_t size() const { return static_cast<size_t>(last_sequence_ - acknowledged_); }
 
-  // Returns whether one more response of so many bytes is within kAnswersMax and kAnswerBytesMax.
+  // Returns whether the cache stays within kAnswersMax and kAnswerBytesMax if a response of
+  // `answer_bytes` is added.
   bool HasRoom(size_t answer_bytes) const;
-  // Returns whether a response of so many bytes does not even fit into an empty cache.
+  // Returns whether a response of `answer_bytes` does not fit even into an empty cache.
   static bool IsTooLarge(size_t answer_bytes);
-  // Adds the response to number last_sequence() + 1. REQUIRES: HasRoom(answer.size()).
+  // Adds the response to write number last_sequence() + 1. REQUIRES: HasRoom(answer.size()).
   void Append(std::string_view answer);
-  // Drops the responses up to that number; all of them if it is above the last. Does nothing if
-  // they were dropped before. O(their bytes).
+  // Drops the responses up to number `sequence`, or all responses if that is above the last number.
+  // Does nothing if they were dropped before. O(bytes dropped).
   void Acknowledge(uint64_t sequence);
-  // Returns a response; the view is valid until the next change. O(size()). REQUIRES:
-  // acknowledged() < sequence <= last_sequence().
+  // Returns the response to write number `sequence`. The view is valid until the next change.
+  // O(size()). REQUIRES: acknowledged() < sequence <= last_sequence().
   std::string_view Find(uint64_t sequence) const;
 
-  // The cache's part of the digest: Hash in O(1), ComputeHash from scratch.
+  // Return the cache's part of the digest: Hash in O(1), ComputeHash from scratch.
   uint64_t Hash() const;
   uint64_t ComputeHash() const;
 
-  // The memory of the cache.
+  // Returns the memory of the cache in bytes.
   size_t memory_bytes() const { return sizeof(ResponseCache) + bytes_.capacity(); }
-  // The responses, each after its length as a number: the input of Restore.
+  // Returns the responses, each preceded by its length: the input of Restore.
   std::string_view bytes() const { return std::string_view(bytes_).substr(begin_); }
-  // Returns whether `bytes` are valid for a cache with those two numbers, with ascending zxids; if
-  // so, sets `*zxid` to the newest zxid (0 if there is no response).
+  // Returns whether `bytes` are valid for a cache with those two numbers, and have ascending zxids.
+  // If so, sets `*zxid` to the newest zxid (0 if there is no response).
   static bool IsValid(uint64_t last_sequence, uint64_t acknowledged, std::string_view bytes,
                       Zxid* zxid);
-  // REQUIRES: IsValid.
+  // Returns a cache with those responses. REQUIRES: IsValid returns true for the same arguments.
   static std::unique_ptr<ResponseCache> Restore(SessionId session, uint64_t last_sequence,
                                                 uint64_t acknowledged, std::string_view bytes);
 
@@ -84,7 +85,7 @@ class ResponseCache {
   uint64_t last_sequence_ = 0;
   uint64_t acknowledged_ = 0;
   std::string bytes_;
-  size_t begin_ = 0;  // the bytes before are those of dropped responses
+  size_t begin_ = 0;  // the bytes before belong to dropped responses
   uint64_t hash_sum_ = 0;
 };
 

@@ -9,8 +9,9 @@ namespace quorate::tree {
 
 void Session::Link(Znode* node) {
   EphemeralLinks& links = node->links();
-  ASSERT(links.previous == nullptr && links.next == nullptr && first != node, "in no list yet");
-  ASSERT(node->owner() == id, "a node of this session");
+  ASSERT(links.previous == nullptr && links.next == nullptr && first != node,
+         "the node is in no list yet");
+  ASSERT(node->owner() == id, "the node belongs to this session");
   links.previous = last;
   (last == nullptr ? first : last->links().next) = node;
   last = node;
@@ -19,7 +20,7 @@ void Session::Link(Znode* node) {
 
 void Session::Unlink(Znode* node) {
   ASSERT(ephemeral_count > 0, "the node is in the list");
-  ASSERT(node->owner() == id, "a node of this session");
+  ASSERT(node->owner() == id, "the node belongs to this session");
   const EphemeralLinks& links = node->links();
   (links.previous == nullptr ? first : links.previous->links().next) = links.next;
   (links.next == nullptr ? last : links.next->links().previous) = links.previous;
@@ -27,11 +28,12 @@ void Session::Unlink(Znode* node) {
 }
 
 void Session::Relink(Znode* node) {
-  ASSERT(node->owner() == id, "a node of this session");
+  ASSERT(node->owner() == id, "the node belongs to this session");
   const EphemeralLinks& links = node->links();
   Znode*& from_previous = links.previous == nullptr ? first : links.previous->links().next;
   Znode*& from_next = links.next == nullptr ? last : links.next->links().previous;
-  ASSERT(from_previous == links.next && from_next == links.previous, "neighbours once more");
+  ASSERT(from_previous == links.next && from_next == links.previous,
+         "the neighbours are adjacent again");
   from_previous = node;
   from_next = node;
   ++ephemeral_count;
@@ -56,7 +58,7 @@ Session* SessionTable::Find(SessionId id) const {
 }
 
 size_t SessionTable::BytesOf(const Session& session) {
-  constexpr size_t kPlaceBytes = 32;  // of an entry in the map
+  constexpr size_t kPlaceBytes = 32;  // approximate size of an entry in the map
   return sizeof(Session) + kPlaceBytes + session.password.capacity();
 }
 
@@ -73,10 +75,11 @@ Session* SessionTable::Add(SessionId id, std::string password) {
 
 void SessionTable::Remove(Session* session) {
   ASSERT(session != nullptr);
-  ASSERT(session->ephemeral_count == 0 && session->first == nullptr, "its nodes went first");
+  ASSERT(session->ephemeral_count == 0 && session->first == nullptr,
+         "its ephemerals were removed first");
   bytes_ -= BytesOf(*session);
   const size_t erased = sessions_.erase(session->id);
-  ASSERT(erased == 1, "the session is here");
+  ASSERT(erased == 1, "the session is in the table");
 }
 
 }  // namespace quorate::tree

@@ -1,5 +1,5 @@
-// A hash map without long pauses: it consists of parts that grow independently, so that no
-// insertion among a million entries moves more than some thousands of them.
+// A hash map without long pauses. It consists of parts that grow independently, so that no
+// insertion, even among a million entries, moves more than some thousand entries.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -13,8 +13,8 @@
 
 namespace quorate::tree {
 
-// `Hash` must have 64 good bits. An insertion may move entries: pointers to values are valid until
-// then.
+// All 64 bits of `Hash` must be well distributed. An insertion may move entries, so that pointers
+// to values are valid only until the next one.
 template <typename Key, typename Value, typename Hash = absl::Hash<Key>>
 class ShardedMap {
  public:
@@ -29,14 +29,14 @@ class ShardedMap {
   }
   const Value* Find(const Key& key) const { return const_cast<ShardedMap*>(this)->Find(key); }
 
-  // Returns the value of `key`, which is created if there is none.
+  // Returns the value of `key`. Creates it if there is none.
   Value& FindOrMake(const Key& key) {
     if (Value* found = Find(key); found != nullptr) return *found;
     ++size_;
     return PartOf(Hash()(key))[key];
   }
 
-  // Returns false if there is no such key.
+  // Removes an entry. Returns false if there is no such key.
   bool Erase(const Key& key) {
     if (PartOf(Hash()(key)).erase(key) == 0) return false;
     --size_;
@@ -54,7 +54,7 @@ class ShardedMap {
     }
     return true;
   }
-  // The same for one of kParts parts. A key is always in the same part.
+  // Does the same for one of the kParts parts. A key is always in the same part.
   template <typename Visit>
   bool ForEachOfPart(size_t part, Visit visit) const {
     for (const auto& [key, value] : parts_[part]) {
@@ -66,7 +66,7 @@ class ShardedMap {
  private:
   using Part = absl::flat_hash_map<Key, Value, Hash>;
 
-  // Chooses the part by hash bits that the part's own table hardly uses.
+  // Chooses the part by hash bits that the hash table of the part hardly uses.
   Part& PartOf(size_t hash) { return parts_[hash >> (8 * sizeof(hash) - kPartBits)]; }
 
   std::array<Part, kParts> parts_;

@@ -77,16 +77,16 @@ bool Tree::EndDelta(bool durable, size_t bytes_max) {
 }
 
 struct TreeLoader::State {
-  // A node with children, and how many of them were not added yet.
+  // A node with children, and the number of children that were not added yet.
   struct Parent {
     NodeKey key;
     Znode* node = nullptr;
     uint32_t missing = 0;
   };
 
-  // Returns nullptr if no node with children has that key.
+  // Returns the node with that key; nullptr if no node with children has it.
   Parent* FindParent(const NodeKey& key) {
-    // Siblings often follow each other.
+    // Checks the last result first, because siblings often follow each other.
     if (last_parent < parents.size() && parents[last_parent].key == key) {
       return &parents[last_parent];
     }
@@ -101,9 +101,9 @@ struct TreeLoader::State {
     return &*found;
   }
 
-  // Returns nullptr if the parent already has a child of that name.
+  // Creates a node. Returns nullptr if the parent already has a child with that name.
   Znode* NewNode(const NodeRecord& record, Znode* parent);
-  // Reserves space for so many children, up to a limit, because the number may be damaged.
+  // Reserves space for `children` children, but not more than a limit: the number may be damaged.
   void Reserve(Znode* node, uint32_t children);
 
   std::unique_ptr<Tree::Impl> impl = std::make_unique<Tree::Impl>(Tree::Impl::Bare{});
@@ -192,7 +192,7 @@ absl::Status TreeLoader::AddNode(std::string_view key, std::string_view value) {
   if (!is_root) {
     State::Parent* found = state_->FindParent(record.parent);
     if (found == nullptr) return BadRecord("has no parent", key);
-    if (found->missing == 0) return BadRecord("is a child too many", key);
+    if (found->missing == 0) return BadRecord("is one child more than its parent counts", key);
     parent = found->node;
     --found->missing;
   }
@@ -257,7 +257,7 @@ uint64_t TreeLoader::nodes_total() const { return state_->head.nodes; }
 absl::Status TreeLoader::CheckWhole(Zxid zxid, uint64_t digest) const {
   const auto refuse = [](std::string_view what) {
     return absl::DataLossError(
-        absl::StrCat("the records of a tree are not whole: ", ToAbsl(what),
+        absl::StrCat("the records of a tree are incomplete or inconsistent: ", ToAbsl(what),
                      "; restore the data from another server or from a backup"));
   };
   const Tree::Impl& impl = *state_->impl;

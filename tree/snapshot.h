@@ -1,5 +1,5 @@
-// Builds a tree from its records: those of Tree::ForEachRecord, or those of a store into which the
-// deltas were written.
+// Builds a tree from its records: those that Tree::ForEachRecord returns, or those in a store to
+// which checkpoint deltas were written.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace quorate::tree {
 
-// Trusts no record: for any records, the result is an error or a consistent tree whose digest,
-// computed from scratch from its nodes, is the expected one.
+// Loads a tree from records that may be damaged. For any records, the result is either an error or
+// a consistent tree whose digest, computed from scratch from its nodes, is the expected one.
 class TreeLoader {
  public:
   TreeLoader();
@@ -24,17 +24,19 @@ class TreeLoader {
   TreeLoader(const TreeLoader&) = delete;
   TreeLoader& operator=(const TreeLoader&) = delete;
 
-  // Adds the next record. DataLoss, with the record's name, if keys do not ascend, or if key or
-  // value are malformed or do not fit the earlier records. REQUIRES: no error was returned before.
+  // Adds the next record. Returns DataLoss, with the record's name, if keys do not ascend, or if
+  // the key or value is malformed or does not fit the earlier records. REQUIRES: no error was
+  // returned before.
   absl::Status Add(std::string_view key, std::string_view value);
 
-  // The number of nodes added so far, and of all that will come; 0 before the head was added.
+  // Return the number of nodes added so far, and of all nodes of the tree; 0 before the head was
+  // added.
   uint64_t nodes() const;
   uint64_t nodes_total() const;
 
-  // Returns the tree after all records were added; nothing in it counts as changed
-  // (Tree::BeginDelta). DataLoss if records are missing, or if the tree does not have the expected
-  // `zxid` and `digest`. REQUIRES: no error was returned before; called once.
+  // Returns the tree after all records were added. Nothing in it counts as changed
+  // (Tree::BeginDelta). Returns DataLoss if records are missing, or if the tree does not have the
+  // expected `zxid` and `digest`. REQUIRES: no error was returned before; called once.
   absl::StatusOr<std::unique_ptr<Tree>> Finish(Zxid zxid, uint64_t digest);
 
  private:

@@ -24,7 +24,7 @@ Tree::Impl::Impl() {
   AddSystemNode("/zookeeper");
   AddSystemNode("/zookeeper/quota");
   AddSystemNode("/zookeeper/config");
-  // ZooKeeper gives the configuration this ACL with version -1, and clients show it.
+  // ZooKeeper gives this ACL with version -1 to the configuration node, and clients can see it.
   Znode* config = Lookup("/zookeeper/config");
   RemoveFromDigest(*config);
   config->acl_id = acls_.Ref({Acl{permission::kRead, Identity{"world", "anyone"}}});
@@ -33,7 +33,7 @@ Tree::Impl::Impl() {
 }
 
 Tree::Impl::~Impl() {
-  // Not recursive: a path can be too deep for the stack.
+  // Uses no recursion: a path can be too deep for the stack.
   std::vector<Znode*> to_delete;
   if (root_ != nullptr) to_delete.push_back(root_);
   while (!to_delete.empty()) {
@@ -44,11 +44,12 @@ Tree::Impl::~Impl() {
   }
 }
 
-// System nodes do not count as created children of their parents, as in ZooKeeper.
+// Adds a node that every tree has. As in ZooKeeper, it does not count as a created child of its
+// parent.
 void Tree::Impl::AddSystemNode(std::string_view path) {
   Znode* parent = Lookup(ParentPath(path));
   ASSERT(parent != nullptr, "parents are added first");
-  ASSERT(parent->children().Find(LastSegment(path)) == nullptr, "each is added once");
+  ASSERT(parent->children().Find(LastSegment(path)) == nullptr, "a system node is added once");
   Znode* node = Znode::New(&memory_, parent, LastSegment(path), kNoSession);
   node->data.Set(&memory_, true, "");
   node->content_hash = HashContent(path, node->data);
@@ -67,7 +68,7 @@ uint64_t Tree::Impl::NodeTerm(const Znode& node) const {
 void Tree::Impl::AdvanceTime(const CommandHeader& header, ApplyListener* listener) {
   const int64_t from_ms = time_ms_;
   const int64_t to_ms = header.time_ms;
-  // A new tree has no time yet.
+  // A new tree has no time from which the time could leap.
   const bool may_leap = header.bounds_time && from_ms != 0;
   const bool leaps = may_leap && (to_ms - from_ms > kLeapMsMin || from_ms - to_ms > kLeapMsMin);
   if (!leaps && to_ms <= from_ms) return;
@@ -101,7 +102,7 @@ Znode* Tree::Impl::Lookup(std::string_view path) const {
   while (true) {
     const size_t slash = path.find('/', start);
     const size_t end = std::min(slash, path.size());
-    // No node has an empty name, so that paths with "//" or a trailing slash find nothing.
+    // No node has an empty name. Therefore paths with "//" or with a trailing slash find nothing.
     Znode* child = at->children().Find(path.substr(start, end - start));
     if (child == nullptr || slash == std::string_view::npos) return child;
     at = child;
@@ -128,7 +129,7 @@ uint64_t Tree::Impl::ComputeDigest() const {
     sum += HashNode(*node, content_hash, acls_.Hash(node->acl_id));
     node->children().ForEach([&left](Znode* child) { left.push_back(child); });
   }
-  ASSERT(nodes == totals_.nodes, "each node is counted");
+  ASSERT(nodes == totals_.nodes, "totals_ counts each node");
   return sum;
 }
 

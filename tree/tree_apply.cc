@@ -25,7 +25,7 @@ bool IsEphemeral(CreateMode mode) {
 }
 
 // Sets `*owner` for a new node (tree/node_kind.h). Returns false if operation, mode and TTL do not
-// fit together, or if it would be an ephemeral node without a session.
+// form a valid combination, or if an ephemeral node would have no session.
 bool FindOwner(const Op& op, SessionId session, SessionId* owner) {
   if (!IsValidCreate(op)) return false;
   const bool is_ttl = op.kind == OpKind::kCreateTtl;
@@ -42,8 +42,8 @@ bool IsSystemPath(std::string_view path) {
          path == "/zookeeper/config";
 }
 
-// The check that ZooKeeper makes before it looks up the parent: with other illegal paths, the
-// lookup fails.
+// Makes the check that ZooKeeper makes before it looks up the parent. For other illegal paths, the
+// lookup of the parent fails.
 bool HasParent(std::string_view path) {
   return path.find('/') != std::string_view::npos && path.find('\0') == std::string_view::npos;
 }
@@ -110,7 +110,7 @@ void Tree::Impl::ApplyOpenSession(const CommandHeader& header, std::string_view 
     changes_.BeforeSessionChange(header.session);
     totals_.digest -= session->Hash();
   }
-  // If a client creates its session twice, the second command attaches it.
+  // A session that its client creates twice is attached by the second command.
   session->timeout_ms = body->timeout_ms;
   session->attach_zxid = zxid;
   session->member = header.proposer.member;
@@ -154,7 +154,7 @@ void Tree::Impl::ApplyDeleteContainer(std::string_view command, Zxid zxid, Apply
   const absl::StatusOr<std::string_view> path = DecodeDeleteContainer(command);
   ASSERT(path.ok(), "a committed command decodes, or memory or log is damaged");
   Znode* node = Lookup(*path);
-  // The node may have changed since the leader proposed this: only its present state counts.
+  // The node may have changed since the leader proposed the command: only its present state counts.
   if (node == nullptr) {
     result->error = ErrorCode::kNoNode;
   } else if (!ExpiryIndex::IsExpired(*node, ttls_are_held() ? kContainersOnlyMs : time_ms_)) {
@@ -190,7 +190,7 @@ ErrorCode Tree::Impl::FindAttached(const CommandHeader& header, Session** sessio
 
 bool Tree::Impl::TryOps(const Request& request, const Context& context,
                         std::vector<OpResult>* results) {
-  ASSERT(undo_.empty(), "the request before was committed or rolled back");
+  ASSERT(undo_.empty(), "the previous request was committed or rolled back");
   events_.clear();
   numbered_paths_.clear();
   recursive_nodes_ = 0;
@@ -241,7 +241,7 @@ ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* re
     case OpKind::kSetAcl:
       return SetAcl(op, context, result);
   }
-  ASSERT(false, "decoding refuses other kinds");
+  ASSERT(false, "unknown kind of operation: decoding refuses it");
 }
 
 std::string_view Tree::Impl::NumberedPath(const Op& op, const Znode& parent) {
@@ -285,8 +285,8 @@ ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* res
     result->path = path;
     result->stat = node->ToStat();
   }
-  // The response has the stat of the created node; if the node is the statistics of a quota, its
-  // data is counted only after that.
+  // The response has the stat of the created node. If the node has the statistics of a quota, its
+  // data changes only after that.
   if (node->name() == kStatsName) CountQuota(node, path);
   UpdateQuota(path, bytes, 1);
   return ErrorCode::kOk;
@@ -337,7 +337,7 @@ ErrorCode Tree::Impl::FindDeleteTarget(const Op& op, const Context& context, Zno
   const Znode* parent = Lookup(parent_path);
   if (parent == nullptr) return ErrorCode::kNoNode;
   if (!IsPermitted(*parent, context.identities, permission::kDelete)) return ErrorCode::kNoAuth;
-  // The parent of "//a" is the root by its path, but "//a" does not exist.
+  // By its path, the parent of "//a" is the root. But "//a" does not exist.
   if (parent_path == "/") return ErrorCode::kNoNode;
   *node = parent->children().Find(op.path.substr(slash + 1));
   if (*node == nullptr) return ErrorCode::kNoNode;
@@ -370,7 +370,7 @@ ErrorCode Tree::Impl::DeleteRecursive(const Op& op, const Context& context, OpRe
     const int64_t bytes = node->data.size();
     Detach(node, context.zxid);
     if (!quotas_.empty()) UpdateQuota(node->Path(), -bytes, -1);
-    // Its path is built only when the event is sent: all paths at once would take much memory.
+    // The path is built only when the event is sent: all paths at once would take much memory.
     events_.push_back(Event{EventType::kNodeDeleted, {}, node});
   }
   if (result != nullptr) result->removed = subtree_.size();
@@ -393,7 +393,7 @@ bool Tree::Impl::CollectSubtree(Znode* top, size_t path_bytes) {
     ++recursive_nodes_;
     recursive_path_bytes_ += at.path_bytes;
     const ChildSet& children = at.node->children();
-    // Nodes that are still to be visited count too: a node can have millions of children.
+    // Counts nodes that are still to be visited too: a node can have millions of children.
     if (recursive_nodes_ + left.size() + children.size() > kDeleteRecursiveMax ||
         recursive_path_bytes_ > kDeleteRecursivePathBytesMax) {
       return false;
@@ -411,8 +411,8 @@ bool Tree::Impl::CollectSubtree(Znode* top, size_t path_bytes) {
 
 void Tree::Impl::Detach(Znode* node, Zxid zxid) {
   Znode* parent = node->parent;
-  ASSERT(parent != nullptr, "the root stays");
-  ASSERT(node->children().empty(), "only a leaf can go");
+  ASSERT(parent != nullptr, "the root is never deleted");
+  ASSERT(node->children().empty(), "only a leaf is deleted");
   changes_.BeforeNodeChange(node);
   changes_.BeforeNodeChange(parent);
   Undo& undo = undo_.emplace_back();
@@ -601,7 +601,7 @@ void Tree::Impl::UndoOne(Undo* undo) {
     case OpKind::kDeleteRecursive:
       break;
   }
-  ASSERT(false, "checks change nothing, and creates and deletes are of one kind each here");
+  ASSERT(false, "the undo log has no such kind");
 }
 
 }  // namespace quorate::tree

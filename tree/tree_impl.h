@@ -31,7 +31,7 @@ SessionInfo ToInfo(const Session& session);
 class Tree::Impl {
  public:
   Impl();
-  // A tree without any node, which TreeLoader fills.
+  // Selects the constructor of a tree without any node, which TreeLoader fills.
   struct Bare {};
   explicit Impl(Bare) {}
   ~Impl();
@@ -41,12 +41,13 @@ class Tree::Impl {
   void Apply(Zxid zxid, std::string_view command, const Proposer& self, ApplyListener* listener);
   void Skip(Zxid zxid);
 
-  // Returns the node of a path; "" is the root too, as in ZooKeeper. nullptr if there is no such
-  // node, also if the path is not legal.
+  // Returns the node at a path, or nullptr if there is none or the path is not legal. As in
+  // ZooKeeper, "" means the root too.
   Znode* Lookup(std::string_view path) const;
   bool IsPermitted(const Znode& node, std::span<const Identity> identities,
                    int32_t permissions) const;
-  // Returns the node if it exists and may be read; else nullptr, with the reason in `*error`.
+  // Returns the node if it exists and the caller may read it. Otherwise returns nullptr and sets
+  // `*error`.
   const Znode* FindReadable(std::string_view path, std::span<const Identity> identities,
                             ErrorCode* error) const;
 
@@ -75,7 +76,7 @@ class Tree::Impl {
  private:
   friend class TreeLoader;
 
-  // Sums that each change updates. A multi that fails restores all of them together.
+  // Totals that each change updates. If a multi fails, all of them are restored together.
   struct Totals {
     size_t nodes = 0;
     size_t ephemerals = 0;
@@ -83,7 +84,7 @@ class Tree::Impl {
     uint64_t digest = 0;
   };
 
-  // The caller of an operation, and its zxid.
+  // The caller of an operation, and the zxid of its command.
   struct Context {
     Zxid zxid;
     Session* session = nullptr;  // nullptr for a request without a session
@@ -92,27 +93,27 @@ class Tree::Impl {
     ApplyListener* listener = nullptr;  // nullptr unless this server proposed the command
   };
 
-  // How to undo one change, or to free what it replaced.
+  // The values that a change replaced. Rollback restores them; Commit frees them.
   struct Undo {
     OpKind kind = OpKind::kCheck;
     Znode* node = nullptr;
-    // Create and delete: the parent's values.
+    // Create and delete: the parent's earlier values.
     Zxid pzxid;
     int32_t created_children = 0;
-    // SetData.
+    // SetData: the node's earlier values.
     ZnodeData data;
     uint64_t content_hash = 0;
     Zxid mzxid;
     int64_t mtime_ms = 0;
-    // SetData: the version. SetAcl: the version of the ACL.
+    // SetData: the earlier version. SetAcl: the earlier version of the ACL.
     int32_t version = 0;
-    // SetAcl.
+    // SetAcl: the earlier ACL.
     uint32_t acl_id = 0;
   };
 
   struct Event {
     EventType type = EventType::kNodeCreated;
-    std::string_view path;        // empty: the path of `node`
+    std::string_view path;        // if empty, the event has the path of `node`
     const Znode* node = nullptr;  // exists until Commit, even if it was deleted
   };
 
@@ -123,41 +124,42 @@ class Tree::Impl {
   void AddToDigest(const Znode& node) { totals_.digest += NodeTerm(node); }
   void AdvanceTime(const CommandHeader& header, ApplyListener* listener);
   void SetTime(int64_t time_ms, int64_t ttls_held_until_ms);
-  // The digest's term of the time.
+  // Returns the digest's term of the time.
   uint64_t TimeTerm() const;
 
   void ApplyOpenSession(const CommandHeader& header, std::string_view command, Zxid zxid,
                         ApplyListener* listener, ApplyResult* result);
   void ApplyEndSession(const CommandHeader& header, Zxid zxid, ApplyListener* listener,
                        ApplyResult* result);
-  // The results of the operations are stored in `*result` only if `wanted`.
+  // Applies a request. Stores the results of its operations in `*result` only if `wanted`.
   void ApplyRequest(const CommandHeader& header, std::string_view command, Zxid zxid, bool wanted,
                     ApplyListener* listener, ApplyResult* result);
   void ApplySequencedRequest(const CommandHeader& header, std::string_view command, Zxid zxid,
                              bool wanted, ApplyListener* listener, ApplyResult* result);
-  // Drops the responses up to `sequence`, which the client has.
+  // Drops the responses up to `sequence`, which the client has acknowledged.
   void Acknowledge(Session* session, uint64_t sequence);
   // Returns kOk if `sequence` is the next number of the session and its response may still fit. If
-  // the number was applied earlier: kOk, with the result of then in `*result` and
-  // `result->repeated` set. Otherwise the error.
+  // the number was applied earlier, returns kOk, stores the response of that time in `*result`, and
+  // sets `result->repeated`. Otherwise returns the error.
   static ErrorCode CheckSequence(const Session& session, uint64_t sequence, ApplyResult* result);
   // Stores the encoded response (answer_) under the session's next number.
   void KeepAnswer(Session* session);
 
-  // Finds the session of a request and returns whether it may act: kOk, kSessionExpired or
-  // kSessionMoved. For a request without a session: kOk, and `*session` stays nullptr. REQUIRES:
-  // *session is nullptr.
+  // Finds the session of a request, and returns whether it may act: kOk, kSessionExpired or
+  // kSessionMoved. For a request without a session, returns kOk and leaves `*session` nullptr.
+  // REQUIRES: *session is nullptr.
   ErrorCode FindAttached(const CommandHeader& header, Session** session);
-  // Applies all operations of a request, or none. Their results go to `*results`, unless it is
-  // nullptr. Returns whether all succeeded: then CommitRequest or Rollback must follow.
+  // Tries the operations of a request in order, until one fails. Stores their results in
+  // `*results`, unless that is nullptr. Returns true if all succeeded: then CommitRequest or
+  // Rollback must follow. If one failed, undoes the others and returns false.
   bool TryOps(const Request& request, const Context& context, std::vector<OpResult>* results);
   void CommitRequest(Zxid zxid, ApplyListener* listener);
 
   void ApplyDeleteContainer(std::string_view command, Zxid zxid, ApplyListener* listener,
                             ApplyResult* result);
 
-  // Each checks in ZooKeeper's order, and changes nothing unless it returns kOk. `result` may be
-  // nullptr.
+  // Each of these makes its checks in ZooKeeper's order, and changes nothing unless it returns kOk.
+  // `result` may be nullptr.
   ErrorCode ApplyOp(const Op& op, const Context& context, OpResult* result);
   ErrorCode Create(const Op& op, const Context& context, OpResult* result);
   ErrorCode Delete(const Op& op, const Context& context);
@@ -168,16 +170,16 @@ class Tree::Impl {
   ErrorCode CheckAbsent(const Op& op) const;
   ErrorCode CheckCreated(const Op& op) const;
 
-  // Finds the node to delete, whether it has children or not: the checks that both kinds of delete
-  // have in common.
+  // Finds the node to delete, whether it has children or not. Makes the checks that both kinds of
+  // delete have in common.
   ErrorCode FindDeleteTarget(const Op& op, const Context& context, Znode** node);
   // Sets subtree_ to the node and all nodes below it, children before their parent and in the order
   // of their names. `path_bytes` is the size of the node's path. Returns false if the recursive
   // deletes of the request together exceed their limits.
   bool CollectSubtree(Znode* top, size_t path_bytes);
 
-  // Returns the path to create: `op.path`, with a sequence number behind it if the mode is
-  // sequential. The view is valid until the end of the request.
+  // Returns the path to create: `op.path`, followed by a sequence number if the mode is sequential.
+  // The view is valid until the end of the request.
   std::string_view NumberedPath(const Op& op, const Znode& parent);
   // Resolves the ACL of an operation into resolved_acl_.
   bool ResolveOpAcl(const Op& op, const Context& context);
@@ -189,13 +191,14 @@ class Tree::Impl {
   EventAcls AclsOf(const Znode& node) const;
   // Updates the quota index after a node was created or deleted, if it is the limits of a quota.
   void RecordQuotaNode(const Znode& node, bool is_there);
-  // Checks the quota of `path` for a write that adds so much. Returns kQuotaExceeded if a hard
-  // limit is exceeded and enforced, otherwise kOk.
+  // Checks the quota of `path` for a write that adds `bytes_added` bytes and `nodes_added` nodes.
+  // Returns kQuotaExceeded if a hard limit is exceeded and enforced, otherwise kOk.
   ErrorCode CheckQuota(std::string_view path, int64_t bytes_added, int64_t nodes_added,
                        const Context& context);
   // Updates the statistics of the quota after a write.
   void UpdateQuota(std::string_view path, int64_t bytes_added, int64_t nodes_added);
-  // Initializes new statistics by counting. O(nodes below the path of the quota).
+  // Initializes new statistics by counting the nodes below the path of the quota. O(number of these
+  // nodes).
   void CountQuota(Znode* stats_node, std::string_view stats_path);
   void WriteQuotaStats(Znode* node, std::string_view path, std::string_view text);
   // Makes the changes in the undo log final.
@@ -216,11 +219,11 @@ class Tree::Impl {
   Totals totals_;
   Zxid last_zxid_;
   int64_t time_ms_ = 0;
-  int64_t ttls_held_until_ms_ = 0;  // after a leap of time; 0: they are not held
+  int64_t ttls_held_until_ms_ = 0;  // after a leap of time; 0 if TTLs are not held
 
   uint32_t created_ = 0;  // number of nodes created so far by the command that is being applied
 
-  // State of the request that is being applied; members, so that their memory is reused.
+  // State of the request that is being applied. These are members so that their memory is reused.
   std::deque<Undo> undo_;
   std::vector<Event> events_;
   std::deque<std::string> numbered_paths_;
@@ -228,7 +231,7 @@ class Tree::Impl {
   std::vector<Znode*> subtree_;
   size_t recursive_nodes_ = 0;  // of all recursive deletes of the request
   size_t recursive_path_bytes_ = 0;
-  std::vector<OpResult> results_;  // used when the caller does not want them
+  std::vector<OpResult> results_;  // used when the caller does not want the results
   std::string answer_;             // the encoded response
 };
 

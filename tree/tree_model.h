@@ -1,5 +1,5 @@
-// Random commands for tests, applied to trees and to a simple model: a map from whole paths to
-// nodes, which a multi copies first.
+// Random commands for tests, applied to trees and to a simple model. The model is a map from whole
+// paths to nodes; before a multi, the model copies the map.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +25,9 @@ struct ModelNode {
   Zxid czxid, mzxid, pzxid;
   int64_t ctime_ms = 0, mtime_ms = 0;
   int32_t version = 0, creates = 0, aversion = 0;
-  SessionId owner;  // of an ephemeral node
+  SessionId owner;  // session of an ephemeral node
   bool container = false;
-  int64_t ttl_ms = 0;  // 0: none
+  int64_t ttl_ms = 0;  // 0 if the node has no TTL
 };
 
 struct ModelAnswer {
@@ -46,7 +46,7 @@ struct ModelSession {
   std::map<uint64_t, ModelAnswer> answers = {};  // the responses to (acknowledged, last_sequence]
 };
 
-// Everything that a failed multi must not change.
+// The state that a failed multi must not change.
 struct State {
   std::map<std::string, ModelNode> nodes;
   std::map<SessionId, ModelSession> sessions;
@@ -109,7 +109,7 @@ class Model {
     return false;
   }
 
-  // The paths of this test contain no illegal characters.
+  // Returns whether a path is legal. The paths of this test contain no illegal characters.
   static bool Valid(const std::string& path) {
     if (path == "/") return true;
     if (path.empty() || path[0] != '/') return false;
@@ -123,7 +123,8 @@ class Model {
     return true;
   }
 
-  // This test's lists have entries of world, digest and auth, and one that is not valid.
+  // Resolves an ACL. The lists of this test have entries of world, digest and auth, and one invalid
+  // entry.
   static bool Resolve(const std::vector<Acl>& acl, const std::vector<Identity>& who,
                       std::vector<Acl>* out) {
     std::vector<Acl> seen;
@@ -141,7 +142,7 @@ class Model {
     return !out->empty();
   }
 
-  // The longest path that has limits and is `path` or above it; "" if there is none.
+  // Returns the longest path that has limits and is `path` or above it; "" if there is none.
   std::string QuotaOf(std::string path) {
     while (path.size() > 1 && Find("/zookeeper/quota" + path + "/zookeeper_limits") == nullptr) {
       path = ParentOf(path);
@@ -149,7 +150,8 @@ class Model {
     return path == "/" ? "" : path;
   }
 
-  // This test's texts have numbers everywhere, or no key at all.
+  // Returns the number behind `key`. The texts of this test have a number behind every key, or no
+  // key at all.
   static int64_t NumberIn(const std::string& text, const std::string& key) {
     std::string pairs = "," + text;
     std::replace(pairs.begin(), pairs.end(), ';', ',');
@@ -182,7 +184,7 @@ class Model {
     return refused ? ErrorCode::kQuotaExceeded : ErrorCode::kOk;
   }
 
-  // Initializes new statistics by counting.
+  // Initializes new statistics by counting nodes.
   void CountQuota(const std::string& path) {
     const std::string quota = ParentOf(path).substr(std::string("/zookeeper/quota").size());
     if (quota.empty()) return;
@@ -257,7 +259,7 @@ class Model {
     return ErrorCode::kOk;
   }
 
-  // The checks that both kinds of delete have in common.
+  // Makes the checks that both kinds of delete have in common.
   ErrorCode CheckDelete(const Op& op, const std::vector<Identity>& who) {
     const std::string path(op.path);
     static const std::set<std::string> kSystem = {"/", "/zookeeper", "/zookeeper/quota",
@@ -282,7 +284,7 @@ class Model {
     return ErrorCode::kOk;
   }
 
-  // The node and all below it, each after its children.
+  // Returns the node and all nodes below it, each after its children.
   std::vector<std::string> Subtree(const std::string& path) const {
     std::vector<std::string> paths;
     for (const std::string& name : Children(path)) {
@@ -292,7 +294,7 @@ class Model {
     return paths;
   }
 
-  // This test has far fewer nodes than one request may remove.
+  // Does not check the limits: this test has far fewer nodes than one request may remove.
   ErrorCode DeleteRecursive(const Op& op, const std::vector<Identity>& who, Zxid zxid,
                             OpResult* result) {
     if (const ErrorCode error = CheckDelete(op, who); error != ErrorCode::kOk) return error;
@@ -317,7 +319,7 @@ class Model {
     if (Find(path) != nullptr && IsExpired(path, time_ms)) Remove(path, zxid);
   }
 
-  // setData, check and setAcl.
+  // Applies a setData, check or setAcl.
   ErrorCode Change(const Op& op, const std::vector<Identity>& who, Zxid zxid, OpResult* result) {
     const std::string path(op.path);
     if (!Valid(path)) return ErrorCode::kBadArguments;
@@ -416,7 +418,8 @@ class Model {
     return ErrorCode::kOk;
   }
 
-  // This test stays far below the limits for the responses of a session.
+  // Applies a numbered request. Does not check the limits for responses: this test stays far below
+  // them.
   ApplyResult ApplySequenced(const SequencedRequest& sequenced, SessionId session, Zxid attach_zxid,
                              Zxid zxid) {
     ApplyResult result;
@@ -438,7 +441,8 @@ class Model {
       result.ops = at->second.ops;
     } else {
       ApplyRequest(sequenced.request, session, attach_zxid, zxid, &result.ops);
-      // Not `known`: a failed request replaces the state, and with it the session.
+      // `known` must not be used here: a failed request replaces the state, and with it the
+      // session.
       ModelSession& after = state.sessions[session];
       after.last_sequence = sequenced.sequence;
       after.answers[sequenced.sequence] = {zxid, result.ops};
@@ -480,8 +484,8 @@ class Model {
   bool enforces_quota = false;
 };
 
-// Makes random commands, and applies each to the model and to two trees. One tree gets duplicates
-// where the other gets entries without a command.
+// Makes random commands, and applies each to the model and to two trees. Where one tree gets a
+// duplicate command, the other gets an entry without a command.
 class Run {
  public:
   explicit Run(uint64_t seed) : random_(seed) {}
@@ -510,7 +514,7 @@ class Run {
     if (++steps_ % 16 == 0) Compare();
   }
 
-  // The caller may replace either tree by an equal one.
+  // Returns a tree, which the caller may replace by an equal one.
   std::unique_ptr<Tree>& first() { return first_; }
   std::unique_ptr<Tree>& second() { return second_; }
 
@@ -560,7 +564,8 @@ class Run {
     }
   }
 
-  // Checks that FindExpired returns the same nodes as a look at every node, in order.
+  // Checks that FindExpired returns the nodes that a search through all nodes finds, in the same
+  // order.
   void CompareExpired() {
     const int64_t now_ms = model_.time_ms + static_cast<int64_t>(Pick(100));
     std::set<std::string> expected;
@@ -573,12 +578,12 @@ class Run {
     REQUIRE(second_->FindExpired(now_ms, 1000) == found);
   }
 
-  // How often a deleteContainer removed a node, one operation removed a node with others below it,
-  // and a sequenced request was repeated.
+  // Return how often a deleteContainer removed a node, how often one operation removed a node with
+  // others below it, and how often a sequenced request was repeated.
   int expired() const { return expired_; }
   int subtrees() const { return subtrees_; }
   int repeated() const { return repeated_; }
-  // How often each error occurred: a run that never fails or never succeeds tests little.
+  // Returns how often each error occurred: a run that never fails or never succeeds tests little.
   const std::map<ErrorCode, int>& errors() const { return errors_; }
 
  private:
@@ -589,7 +594,8 @@ class Run {
     return from[Pick(from.size())];
   }
 
-  // Mostly a legal path from few names, so that paths coincide; sometimes an illegal one.
+  // Returns a path: mostly a legal path from few names, so that paths coincide; sometimes an
+  // illegal one.
   std::string PickPath() {
     static const std::vector<std::string> kNames = {"a", "b", "c", "n0000000001", "zookeeper"};
     static const std::vector<std::string> kSpoilt = {"",      "/",   "//",   "a",
@@ -604,7 +610,7 @@ class Run {
     if (Pick(20) == 0) return PickFrom(kSpoilt);
     if (Pick(6) == 0) return "/zookeeper/quota" + PickFrom(kQuotas);
     if (Pick(2) == 0) {
-      // An existing path.
+      // Picks an existing path.
       auto at = model_.state.nodes.begin();
       std::advance(at, static_cast<ptrdiff_t>(Pick(model_.state.nodes.size())));
       if (Pick(3) == 0) return (at->first == "/" ? "" : at->first) + "/" + PickFrom(kNames);
@@ -648,11 +654,12 @@ class Run {
         OpKind::kSetData,     OpKind::kSetData,      OpKind::kCheck,           OpKind::kSetAcl,
         OpKind::kCheckAbsent, OpKind::kCheckCreated, OpKind::kRefused};
     op.kind = PickFrom(kKinds);
-    // A quota needs several creates in one request.
+    // Setting a quota needs several creates in one request.
     const bool makes_quota = path.starts_with("/zookeeper/quota/") && Pick(20) > 0;
     if (makes_quota) op.kind = Pick(3) == 0 ? OpKind::kSetData : OpKind::kCreate;
     op.path = path;
-    // Rarely, so that the tree can grow, and mostly a node with children.
+    // Picks a recursive delete rarely, so that the tree can grow, and mostly for a node with
+    // children.
     if (Model::ParentOfSome(model_.state, path) && Pick(6) == 0) {
       op.kind = OpKind::kDeleteRecursive;
     }
@@ -696,7 +703,8 @@ class Run {
 
   Zxid NextZxid() const { return first_->last_zxid() + 1; }
 
-  // `expected` is the model's result; its header is not compared.
+  // Applies a command to both trees. `expected` is the model's result, whose header is not
+  // compared.
   void Apply(const CommandHeader& header, const std::string& command, const ApplyResult& expected) {
     const Zxid zxid = NextZxid();
     first_->Apply(zxid, command, header.proposer, &listener_);
@@ -729,7 +737,7 @@ class Run {
     Apply(header, command, expected);
   }
 
-  // `*strings` receives the strings that the request points to.
+  // Returns a random request. `*strings` receives the strings to which the request points.
   Request PickRequest(std::vector<std::string>* strings) {
     Request request;
     request.multi = Pick(4) == 0;
@@ -769,7 +777,7 @@ class Run {
     const auto found = model_.state.sessions.find(session);
     const uint64_t last = found == model_.state.sessions.end() ? 0 : found->second.last_sequence;
     sequenced.sequence = Pick(3) > 0 ? last + 1 : 1 + Pick(last + 3);
-    // Mostly all but a few; rarely more than there are.
+    // Mostly acknowledges all but a few responses; rarely more responses than there are.
     sequenced.acknowledged = Pick(30) == 0 ? Pick(last + 5) : last - std::min(last, Pick(6));
     std::string command;
     AppendSequencedRequest(header, sequenced.sequence, sequenced.acknowledged, sequenced.request,
@@ -833,7 +841,7 @@ class Run {
       const uint16_t member = DecodeHeader(command)->proposer.member;
       StampSequence(command.data(), sequence_[member] + 2 + Pick(2));
     }
-    // The command is rejected, so that its time has no effect either.
+    // The command is rejected, so that its time has no effect.
     model_.time_ms = first_->time_ms();
     const Zxid zxid = NextZxid();
     first_->Apply(zxid, command, DecodeHeader(command)->proposer, &listener_);

@@ -1,4 +1,4 @@
-// Reads of any number of znodes, in pieces.
+// The functions of Tree that read any number of znodes, in pieces.
 #include <string>
 #include <utility>
 
@@ -36,7 +36,7 @@ ErrorCode Tree::CountDescendants(std::string_view path, std::span<const Identity
     way.emplace_back();
     place->count = top->children().size();
   }
-  // The nodes of the steps, as far as they still exist.
+  // The nodes of the steps. The list ends before the first step whose node no longer exists.
   std::vector<const Znode*> nodes = {top};
   while (nodes.size() < way.size()) {
     const Znode* next = nodes.back()->children().Find(way[nodes.size()].name);
@@ -44,7 +44,7 @@ ErrorCode Tree::CountDescendants(std::string_view path, std::span<const Identity
     nodes.push_back(next);
   }
   if (nodes.size() < way.size()) way.resize(nodes.size());
-  size_t looked_at = 0;  // without the steps themselves, so that each piece makes progress
+  size_t looked_at = 0;  // does not count the steps, so that each piece makes progress
   while (!way.empty() && looked_at < nodes_max) {
     DescendantsPlace::Step& step = way.back();
     const ChildSet& children = nodes.back()->children();

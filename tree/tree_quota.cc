@@ -17,7 +17,8 @@ int64_t Add(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
-// Returns whether `value` is above the limit that applies: the hard limit if there is one.
+// Returns whether `value` exceeds the limit that applies: the hard limit if there is one, else the
+// soft limit.
 bool IsExceeded(int64_t value, int64_t limit, int64_t hard_limit, QuotaExcess* excess) {
   excess->is_hard = hard_limit > -1;
   excess->value = value;
@@ -43,7 +44,7 @@ ErrorCode Tree::Impl::CheckQuota(std::string_view path, int64_t bytes_added, int
   if (!quota_path.has_value()) return ErrorCode::kOk;
   const Znode* limits_node = Lookup(QuotaNodePath(*quota_path, kLimitsName));
   const Znode* stats_node = Lookup(QuotaNodePath(*quota_path, kStatsName));
-  ASSERT(limits_node != nullptr, "a quota is known by its limits");
+  ASSERT(limits_node != nullptr, "a quota in the index has limits");
   if (stats_node == nullptr) return ErrorCode::kOk;
   const StatsTrack limits = ParseStatsTrack(limits_node->data.view());
   const StatsTrack stats = ParseStatsTrack(stats_node->data.view());
@@ -96,7 +97,8 @@ void Tree::Impl::CountQuota(Znode* stats_node, std::string_view stats_path) {
   WriteQuotaStats(stats_node, stats_path, ToString(stats));
 }
 
-// As in ZooKeeper, only the data changes, neither version nor times, and there is no event.
+// Writes statistics. As in ZooKeeper, only the data changes, but neither version nor times, and
+// there is no event.
 void Tree::Impl::WriteQuotaStats(Znode* node, std::string_view path, std::string_view text) {
   if (node->data.view() == text) return;
   Undo& undo = undo_.emplace_back();

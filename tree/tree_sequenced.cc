@@ -29,14 +29,14 @@ void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_
 
   const Context context{zxid, session, request.identities, request.enforces_quota,
                         wanted ? listener : nullptr};
-  // Every server stores the response, also those that do not send it.
+  // Every server stores the response, including those that do not send it.
   std::vector<OpResult>& results = wanted ? result->ops : results_;
   const Totals before = totals_;
   bool applied = TryOps(request, context, &results);
   EncodeAnswer(zxid, results, &answer_);
   if (ResponseCache::IsTooLarge(answer_.size())) {
-    // The response would never fit, however long the client waited: the request fails instead.
-    ASSERT(applied, "the answer of a request that failed is short");
+    // The response would never fit, however long the client waited. Therefore the request fails.
+    ASSERT(applied, "the response of a failed request is short");
     Rollback(before);
     applied = false;
     SetFailed(ErrorCode::kTooLarge, 0, results);
@@ -69,11 +69,11 @@ ErrorCode Tree::Impl::CheckSequence(const Session& session, uint64_t sequence,
     if (SeededBug("a repeated write is made again")) return ErrorCode::kOk;
     result->repeated = true;
     const bool decoded = DecodeAnswer(session.answers->Find(sequence), &result->zxid, &result->ops);
-    ASSERT(decoded, "what was kept is an answer");
+    ASSERT(decoded, "the cache holds encoded responses");
     return ErrorCode::kOk;
   }
   if (sequence - session.last_sequence() > 1) return ErrorCode::kOutOfSequence;
-  // Checked here so that the operations are not tried in vain.
+  // This is checked here so that the operations are not tried in vain.
   const bool full = session.last_sequence() - session.acknowledged() == kAnswersMax;
   return full ? ErrorCode::kTooManyUnacknowledged : ErrorCode::kOk;
 }

@@ -104,7 +104,7 @@ inline Op MakeSetAcl(std::string_view path, std::vector<Acl> acl, int32_t versio
   return op;
 }
 
-// Records its calls, in order.
+// Records the calls to it, in order.
 class RecordingListener : public ApplyListener {
  public:
   void OnNodeEvent(EventType type, std::string_view path, Zxid zxid,
@@ -154,7 +154,7 @@ class Server {
   const std::vector<std::string>& events() const { return listener_.events; }
   const RecordingListener& listener() const { return listener_; }
 
-  // The header of the next command.
+  // Returns the header for the next command.
   CommandHeader Next(SessionId session = kNoSession, Zxid attach_zxid = Zxid(0)) {
     CommandHeader header;
     header.proposer = proposer;
@@ -166,8 +166,8 @@ class Server {
     return header;
   }
 
-  // The result is absent if the command was not applied or is not of the server's own proposer.
-  // Afterwards the digest is what it would be if computed from scratch (unless !computes_digest).
+  // Applies a command. Returns its result, or nullopt if the command was not applied or has another
+  // proposer. Then checks the digest against one computed from scratch, unless !computes_digest.
   std::optional<ApplyResult> ApplyBytes(std::string_view command) {
     listener_ = RecordingListener();
     tree_.Apply(tree_.last_zxid() + 1, command, self, &listener_);
@@ -203,7 +203,7 @@ class Server {
     return ApplyOwn(command);
   }
 
-  // Applies a deleteContainer as the leader proposes it: without a proposer, so that there is no
+  // Applies a deleteContainer as the leader proposes it: without a proposer, so that it has no
   // result.
   void DeleteContainer(std::string_view path) {
     CommandHeader header;
@@ -224,8 +224,8 @@ class Server {
     AppendRequest(Next(session, AttachZxid(session)), request, &command);
     return ApplyOwn(command);
   }
-  // Applies the session's write number `number`, with the responses up to `acknowledged`
-  // acknowledged.
+  // Applies the session's numbered write `number`, which acknowledges the responses up to
+  // `acknowledged`.
   ApplyResult DoSequenced(uint64_t number, uint64_t acknowledged, const Request& request,
                           SessionId session = kSession) {
     std::string command;
@@ -255,7 +255,7 @@ class Server {
     Stat stat;
     return tree_.FindStat(path, &stat);
   }
-  // Returns the data; nullopt if it is null.
+  // Returns the data of a node; nullopt if it is null.
   std::optional<std::string> DataOf(std::string_view path) const {
     std::string_view data;
     bool has_data = false;

@@ -61,7 +61,7 @@ std::string_view ToString(ErrorCode code) {
 }
 
 void SetFailed(ErrorCode error, size_t place, std::span<OpResult> results) {
-  ASSERT(place < results.size(), "one of them failed");
+  ASSERT(place < results.size(), "one of the operations failed");
   for (size_t i = 0; i < results.size(); ++i) {
     results[i] = OpResult{};
     if (i == place) results[i].error = error;

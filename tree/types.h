@@ -1,5 +1,5 @@
-// The basic types of the tree: metadata of znodes, sessions, errors. Names and numbers are
-// ZooKeeper's, so that a front end need not translate them.
+// The basic types of the tree: metadata of znodes, sessions, errors. Their names and numbers are
+// ZooKeeper's, so that the ZooKeeper front end need not translate them.
 //
 // Thread-safety: values; no shared state.
 #pragma once
@@ -16,17 +16,18 @@
 
 namespace quorate::tree {
 
-// Transaction id: the log index of the entry that made the change. 0 is before the first.
+// Transaction id: the log index of the entry that made the change. 0 is before the first entry.
 using Zxid = StrongInt<struct ZxidTag, int64_t>;
-// Never 0. The top byte is the id of the server that created the session, 1 to 254.
+// A session id is never 0. Its top byte is the id of the server that created the session, 1 to 254.
 using SessionId = StrongInt<struct SessionIdTag, int64_t>;
 
 inline constexpr SessionId kNoSession{0};
 inline constexpr int32_t kAnyVersion = -1;
 inline constexpr size_t kPasswordBytes = 16;
 
-// ZooKeeper's error codes (those that a server can send), and our own below -1000. Our own result
-// only from requests that ZooKeeper does not have: its clients must never see one.
+// ZooKeeper's error codes (those that a server can send), and our own codes below -1000. Only
+// requests that ZooKeeper does not have may result in one of our own codes: a ZooKeeper client must
+// never receive one.
 enum class ErrorCode : int32_t {
   kOk = 0,
   kSystemError = -1,
@@ -48,19 +49,19 @@ enum class ErrorCode : int32_t {
   kNoWatcher = -121,
   kReconfigDisabled = -123,
   kQuotaExceeded = -125,
-  // Errors of a numbered write. Nothing is applied, and the number can be used again.
+  // Errors of a numbered write. Nothing was applied, and the client can use the number again.
   kAlreadyAcknowledged = -1001,    // the client acknowledged the response, which was dropped
   kOutOfSequence = -1002,          // writes with lower numbers are still missing
-  kTooManyUnacknowledged = -1003,  // too many responses are kept, or too many bytes
+  kTooManyUnacknowledged = -1003,  // too many responses, or bytes of them, are kept
   // An operation, or its response, is larger than tree/limits.h allows.
   kTooLarge = -1004,
-  kNoSpace = -1005,  // the disks are nearly full; only for a refused write (kRefused)
+  kNoSpace = -1005,  // the disks are nearly full; only for a refused write (OpKind::kRefused)
 };
 
 // Returns whether an error is one of our own codes.
 inline constexpr bool IsOwnError(ErrorCode code) { return static_cast<int32_t>(code) < -1000; }
 
-// "no node" and the like, for logs and messages.
+// Returns a text such as "no node", for logs and messages.
 std::string_view ToString(ErrorCode code);
 
 enum class CreateMode : int32_t {
@@ -73,7 +74,7 @@ enum class CreateMode : int32_t {
   kPersistentSequentialWithTtl = 6,
 };
 
-// The metadata that exists, getData and others return. `cversion` is the number of the wire
+// The metadata that exists, getData and others return. `cversion` is defined as in the wire
 // protocol: creates plus deletes of children.
 struct Stat {
   Zxid czxid;
@@ -99,9 +100,9 @@ struct OpResult {
   friend bool operator==(const OpResult&, const OpResult&) = default;
 };
 
-// Sets `results` for a request whose operation at `place` failed with `error`, so that none had an
-// effect: operations before it get kOk, operations after it kRuntimeInconsistency. REQUIRES: place
-// < results.size().
+// Sets `results` for a request whose operation at `place` failed with `error`, so that no operation
+// had an effect: operations before it get kOk, operations after it kRuntimeInconsistency. REQUIRES:
+// place < results.size().
 void SetFailed(ErrorCode error, size_t place, std::span<OpResult> results);
 
 namespace permission {
@@ -126,7 +127,7 @@ struct Acl {
   friend auto operator<=>(const Acl&, const Acl&) = default;
 };
 
-// {ALL, world, anyone}.
+// Returns {ALL, world, anyone}.
 std::vector<Acl> OpenAcl();
 
 // The types of watch events that a server sends.

@@ -18,19 +18,20 @@ namespace {
 struct Path;
 struct Watcher;
 
-// The lists of watches that a path has. Recursive watches are in a separate list, so that the
-// search for them on the way to the root visits no others.
+// The lists of watches of a path. Recursive watches have a list of their own, so that the search
+// for them on the way to the root visits no other watches.
 enum class List : uint8_t { kNode, kChildren, kRecursive };
 constexpr size_t kLists = 3;
-// Approximate memory of a watch without the text of its path; the watch may be the only one there.
+// Approximate memory of a watch in bytes, without the text of its path. It includes the path and
+// the watcher, because the watch may be their only one.
 constexpr size_t kWatchBytes = 300;
 
-// The modes of a watch: one-shot, lasting, or both if it was set both ways.
+// The modes of a watch: one-shot, lasting, or both if it was set in both ways.
 using Modes = uint8_t;
 constexpr Modes kOneShot = 1;
 constexpr Modes kLasting = 2;
 
-// One watch: an element of a list of its path, and of the list of its watcher.
+// One watch. It is an element of a list of its path, and of the list of its watcher.
 struct Watch {
   Path* path = nullptr;
   Watcher* watcher = nullptr;
@@ -46,7 +47,7 @@ struct Watch {
 struct Path {
   std::string text;
   std::array<Watch*, kLists> first = {};
-  size_t watches = 0;  // in all of its lists
+  size_t watches = 0;  // in all of the lists
 
   Watch*& first_of(List list) { return first[static_cast<size_t>(list)]; }
   bool unwatched() const { return watches == 0; }
@@ -59,7 +60,7 @@ struct Path {
 struct Watcher {
   WatcherId id = 0;
   Watch* first = nullptr;
-  size_t bytes = 0;  // of its watches
+  size_t bytes = 0;  // memory of the watches
   size_t node_watches = 0;
 };
 
@@ -76,7 +77,7 @@ struct WatchKey {
 
 WatchKey KeyOf(const Watch& watch) { return {watch.path, watch.watcher, watch.list}; }
 
-// Some of the watches that a watcher type means: those in one list with one mode.
+// A part of the watches that a watcher type means: those in one list and with one mode.
 struct Selection {
   List list;
   Modes modes;
@@ -147,8 +148,8 @@ class WatchTable::Impl {
     const auto* found = watchers_.Find(id);
     if (found == nullptr) return true;
     Watcher* watcher = found->get();
-    ASSERT(watcher->first != nullptr, "a watcher without watches is forgotten");
-    // Erasing the last watch also deletes the watcher.
+    ASSERT(watcher->first != nullptr, "a watcher without watches is erased");
+    // Erasing the last watch of the watcher also deletes the watcher.
     for (Watch* watch = watcher->first; watch != nullptr;) {
       if (max-- == 0) return false;
       Watch* next = watch->next_of_watcher;
@@ -158,11 +159,11 @@ class WatchTable::Impl {
     return true;
   }
 
-  // Appends the watchers in a list of a path, and removes their one-shot watches.
+  // Appends the watchers in a list of a path to `*ids`, and removes their one-shot watches.
   void Take(std::string_view text, List list, std::vector<WatcherId>* ids) {
     Path* path = FindPath(text);
     if (path == nullptr) return;
-    // Erasing the last watch also deletes the path.
+    // Erasing the last watch of the path also deletes the path.
     for (Watch* watch = path->first_of(list); watch != nullptr;) {
       Watch* next = watch->next_of_path;
       ids->push_back(watch->watcher->id);
@@ -171,7 +172,7 @@ class WatchTable::Impl {
     }
   }
 
-  // Appends the recursive watchers of `path` and of all paths above it.
+  // Appends the recursive watchers of `path` and of all paths above it to `*ids`.
   void TakeRecursive(std::string_view path, std::vector<WatcherId>* ids) {
     while (recursive_count_ > 0) {
       Take(path, List::kRecursive, ids);
@@ -257,7 +258,8 @@ class WatchTable::Impl {
 
 namespace {
 
-// Returns the watches that a type means, in groups: the first group with an existing watch applies.
+// Returns the watches that a type means, in groups. The first group that has an existing watch
+// applies.
 std::vector<std::vector<Selection>> Meaning(WatcherType type) {
   constexpr Selection kOneShotData{List::kNode, kOneShot};
   constexpr Selection kOneShotChild{List::kChildren, kOneShot};
@@ -276,7 +278,7 @@ std::vector<std::vector<Selection>> Meaning(WatcherType type) {
     case WatcherType::kPersistentRecursive:
       return {{kRecursive}};
   }
-  ASSERT(false, "the front end knows the types");
+  ASSERT(false, "unknown type: the front end refuses it");
 }
 
 }  // namespace
@@ -300,7 +302,7 @@ void WatchTable::Add(WatcherId watcher, std::string_view path, WatchKind kind) {
       impl_->Add(watcher, path, List::kRecursive, kLasting);
       return;
   }
-  ASSERT(false, "there are no other kinds");
+  ASSERT(false, "unknown kind of watch");
 }
 
 bool WatchTable::Remove(WatcherId watcher, std::string_view path, WatcherType type) {
@@ -333,7 +335,8 @@ bool WatchTable::RemoveWatcher(WatcherId watcher, size_t max) {
 void WatchTable::Fire(
     EventType type, std::string_view path,
     const std::function<void(WatcherId, EventType, std::string_view path)>& tell) {
-  ASSERT(type != EventType::kNodeChildrenChanged, "it follows from the creation or deletion");
+  ASSERT(type != EventType::kNodeChildrenChanged,
+         "a change of children follows from a creation or deletion");
   const bool deleted = type == EventType::kNodeDeleted;
   std::vector<WatcherId> of_path;
   impl_->Take(path, List::kNode, &of_path);

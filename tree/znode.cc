@@ -12,7 +12,7 @@
 namespace quorate::tree {
 namespace {
 
-// Its address represents data that is empty but not null.
+// The address of this character represents data that is empty but not null.
 char empty_data;
 
 const ChildSet kNoChildren;
@@ -128,7 +128,7 @@ Stat Znode::ToStat() const {
   stat.ctime_ms = ctime_ms;
   stat.mtime_ms = mtime_ms;
   stat.version = version;
-  // Creates plus deletes: every created child that does not exist any more was deleted.
+  // cversion is creates plus deletes. Every created child that does not exist any more was deleted.
   stat.cversion =
       static_cast<int32_t>(2 * static_cast<uint32_t>(created_children()) - children().size());
   stat.aversion = aversion();

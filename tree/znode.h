@@ -1,5 +1,5 @@
-// One node of the tree: 88 bytes, followed by its name in the same block, and by its owner if it
-// has one. Most nodes are plain leaves; other nodes need 32 bytes more, in a separate block.
+// One node of the tree. It takes 88 bytes, followed in the same block by its name, and by its owner
+// if it has one. Most nodes are plain leaves. Other nodes need 32 bytes more, in a separate block.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace quorate::tree {
 
-// A node's data: one block, or none. Null data and empty data differ.
+// A node's data: one block, or none. Null data differs from empty data.
 class ZnodeData {
  public:
   ZnodeData() = default;
@@ -45,10 +45,11 @@ struct EphemeralLinks {
   struct Znode* next = nullptr;
 };
 
-// The further fields of a node that is not a plain leaf: a node that has or had children, that can
-// be removed automatically, or whose ACL was changed.
+// The further fields of a node that is not a plain leaf. A node has them if it has or had children,
+// can be removed automatically, or had its ACL changed.
 struct ZnodeExtra {
-  // Constructs `links` if `is_ephemeral`, otherwise `children`; Znode::Delete destroys it.
+  // Constructs `links` if `is_ephemeral`, otherwise `children`. Znode::Delete destroys the
+  // constructed one.
   ZnodeExtra(bool is_ephemeral, Zxid node_pzxid);
   ~ZnodeExtra() {}
 
@@ -57,33 +58,34 @@ struct ZnodeExtra {
     ChildSet children;     // if the node is not ephemeral
     EphemeralLinks links;  // if the node is ephemeral
   };
-  int32_t created_children = 0;  // number of creations ever; ZooKeeper's stored cversion
+  int32_t created_children = 0;  // number of children ever created; ZooKeeper's stored cversion
   int32_t aversion = 0;
 };
 
 struct Znode {
   // Creates a node. `owner` determines its kind (tree/node_kind.h). `memory` must outlive it.
   static Znode* New(NodeMemory* memory, Znode* parent, std::string_view name, SessionId owner);
-  // Frees the node alone; the caller has to delete its children.
+  // Frees the node alone. The caller has to delete its children.
   static void Delete(Znode* node);
 
   std::string_view name() const { return {reinterpret_cast<const char*>(this + 1), name_length}; }
-  // The session of an ephemeral node, another kind's mark (tree/node_kind.h), or kNoSession.
+  // Returns the session of an ephemeral node, the mark of another kind (tree/node_kind.h), or
+  // kNoSession.
   SessionId owner() const { return has_owner_ ? StoredOwner() : kNoSession; }
   NodeKind kind() const { return KindOf(owner()); }
   bool is_ephemeral() const { return kind() == NodeKind::kEphemeral; }
   Zxid pzxid() const { return extra_ == nullptr ? czxid : extra_->pzxid; }
   int32_t created_children() const { return extra_ == nullptr ? 0 : extra_->created_children; }
   int32_t aversion() const { return extra_ == nullptr ? 0 : extra_->aversion; }
-  // Returns an empty set for an ephemeral node.
+  // Returns the children; an empty set for an ephemeral node.
   const ChildSet& children() const;
-  // REQUIRES: ephemeral.
+  // Returns the links of an ephemeral node. REQUIRES: is_ephemeral().
   EphemeralLinks& links();
 
-  // Returns the extra fields for changes; allocates them if the node was a plain leaf. `memory` is
-  // the one that New got.
+  // Returns the extra fields to change them. Allocates them if the node was a plain leaf. `memory`
+  // is the same as for New.
   ZnodeExtra& Extend(NodeMemory* memory);
-  // REQUIRES: czxid is set.
+  // Sets the pzxid. Needs no extra fields while it equals czxid. REQUIRES: czxid is set.
   void SetPzxid(NodeMemory* memory, Zxid pzxid);
 
   // Returns the path ("/a/b"), built from the names up to the root.
@@ -92,13 +94,13 @@ struct Znode {
 
   Znode* parent;
   [[no_unique_address]] ZnodeData data;
-  uint32_t acl_id = 0;  // in AclTable; placed here because it fits into the padding of `data`
+  uint32_t acl_id = 0;  // id in AclTable; placed here because it fits into the padding of `data`
   Zxid czxid;
   Zxid mzxid;
   int64_t ctime_ms = 0;
   int64_t mtime_ms = 0;
-  // The hash of path and data. It is stored so that a change of the metadata, such as the parent's
-  // at each create, need not hash them again for the digest.
+  // The hash of path and data. It is stored so that the digest can be updated without hashing them
+  // again when only metadata changes, such as the parent's at each create.
   uint64_t content_hash = 0;
   int32_t version = 0;
   const uint32_t name_length : 31;
@@ -107,8 +109,9 @@ struct Znode {
   const uint32_t has_owner_ : 1;
 
  public:
-  uint32_t ordinal = 0;     // among the nodes that the command of czxid created
-  uint32_t changed_at = 0;  // place in a list of ChangeTracker, which checks it
+  uint32_t ordinal = 0;  // place among the nodes that the command of czxid created
+  uint32_t changed_at =
+      0;  // place in a list of ChangeTracker, which checks whether it is still valid
 
  private:
   Znode(Znode* parent_node, uint32_t length, bool has_owner)
@@ -116,7 +119,7 @@ struct Znode {
   ~Znode() = default;
 
   static constexpr uint32_t kNameMax = (uint32_t{1} << 31) - 1;
-  // The size of the node with the name and owner behind it.
+  // Returns the size of a node with the name and owner behind it.
   static size_t BlockBytes(size_t name_bytes, bool has_owner) {
     return sizeof(Znode) + name_bytes + (has_owner ? sizeof(SessionId) : 0);
   }
@@ -127,8 +130,9 @@ struct Znode {
 
 static_assert(sizeof(Znode) == 88, "as documented above");
 static_assert(sizeof(ZnodeExtra) == 32, "as documented above");
-// The rest, up to 128 bytes, is for the node's slot in its parent's child set, if the parent has
-// several children, and for rounding: tree_memory_test measures the total.
-static_assert(sizeof(Znode) + sizeof(ZnodeExtra) <= 120, "of a node with children");
+// The remaining bytes, up to 128, are for rounding and, if the parent has several children, for the
+// node's slot in its parent's child set. tree_memory_test measures the total.
+static_assert(sizeof(Znode) + sizeof(ZnodeExtra) <= 120,
+              "a node with children takes at most 128 bytes");
 
 }  // namespace quorate::tree
