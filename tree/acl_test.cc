@@ -23,7 +23,7 @@ bool Resolve(const std::vector<Acl>& acl, const std::vector<Identity>& identitie
   return ResolveAcl(acl, identities, resolved);
 }
 
-TEST_CASE("ids are checked by their scheme") {
+TEST_CASE("an ACL id is checked by the rules of its scheme") {
   struct Case {
     std::string_view scheme;
     std::string_view id;
@@ -83,7 +83,7 @@ TEST_CASE("ids are checked by their scheme") {
   }
 }
 
-TEST_CASE("who is allowed what") {
+TEST_CASE("IsAllowed: identities are matched by the rules of their scheme") {
   using permission::kRead;
   using permission::kWrite;
   const std::vector<Identity> nobody;
@@ -107,7 +107,7 @@ TEST_CASE("who is allowed what") {
   CHECK_FALSE(Allowed({MakeAcl(kRead, "sasl", "bob")}, {{"sasl", "eve"}}, kRead));
 }
 
-TEST_CASE("addresses match by prefix") {
+TEST_CASE("an address matches a range by its prefix") {
   const auto matches = [](std::string expression, std::string address) {
     return Allowed({MakeAcl(1, "ip", std::move(expression))}, {{"ip", std::move(address)}}, 1);
   };
@@ -124,7 +124,7 @@ TEST_CASE("addresses match by prefix") {
   CHECK_FALSE(matches("fe80::/10", "2001:db8::1"));
 }
 
-TEST_CASE("ACLs are resolved against the caller") {
+TEST_CASE("ResolveAcl replaces auth entries by the caller's identities") {
   const std::vector<Identity> caller = {{"ip", "10.0.0.1"}, {"digest", "u:h"}, {"sasl", "u"}};
   std::vector<Acl> resolved;
   CHECK_FALSE(Resolve({}, caller, &resolved));
@@ -141,7 +141,7 @@ TEST_CASE("ACLs are resolved against the caller") {
   CHECK_FALSE(Resolve(std::vector<Acl>{MakeAcl(1, "world", "me")}, caller, &resolved));
 }
 
-TEST_CASE("digest ids are masked behind the user") {
+TEST_CASE("MaskDigestId hides the hash of a digest id") {
   CHECK(MaskDigestId("user:hash") == "user:x");
   CHECK(MaskDigestId("a:b:") == "a:x");
   CHECK(MaskDigestId("user") == "user");
@@ -176,8 +176,8 @@ std::vector<Acl> RandomAcl(uint64_t* state) {
         acl.push_back(MakeAcl(permissions, "world", next(8) == 0 ? "anyone" : "somebody"));
         break;
       case 5:
-        acl.push_back(MakeAcl(permissions, "ip", "10.0.0"));  // not an address; imported data may
-                                                              // have it
+        // "10.0.0" is not an address, but imported data may have such an entry.
+        acl.push_back(MakeAcl(permissions, "ip", "10.0.0"));
         break;
       default:
         acl.push_back(MakeAcl(permissions, "digest", "user" + number(9) + ":hash"));
@@ -186,7 +186,7 @@ std::vector<Acl> RandomAcl(uint64_t* state) {
   return acl;
 }
 
-TEST_CASE("an indexed list allows what its entries allow") {
+TEST_CASE("an index of an ACL permits exactly what the list permits") {
   const std::vector<std::vector<Identity>> callers = {
       {},
       {{"digest", "user3:hash"}},
@@ -219,7 +219,7 @@ TEST_CASE("an indexed list allows what its entries allow") {
   CHECK(allowed < 500 * 11 * 5 - 1000);
 }
 
-TEST_CASE("equal lists share an entry until the last reference goes") {
+TEST_CASE("equal ACLs share an entry until the last reference is dropped") {
   AclTable table;
   CHECK(table.Ref(OpenAcl()) == kOpenAclId);
   const std::vector<Acl> a = {MakeAcl(1, "world", "anyone")};

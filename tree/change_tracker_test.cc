@@ -26,13 +26,13 @@ constexpr size_t kFreedMax = 8 * kPieceBytes;
 // The maximum number of nodes that one piece puts back.
 constexpr size_t kTouchedMax = kPieceBytes / sizeof(Znode) + 1;
 
-// The bytes of all malloc blocks in use, which nodes are not part of. 0 under a sanitizer.
+// Returns the bytes of all malloc blocks in use, which do not include nodes; 0 under a sanitizer.
 size_t BytesInUse() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
 }
 
-// A tracker with changes of each kind that a delta can hold, kChanges of each kind.
+// A tracker with kChanges changes of each kind that a delta can hold.
 class Changed {
  public:
   Changed() {
@@ -68,7 +68,7 @@ class Changed {
   void ChangeAll() {
     for (size_t i = 0; i < kChanges; ++i) tracker_.BeforeNodeChange(nodes_[i]);
   }
-  // Takes the remaining records of the delta and returns their number.
+  // Hands out the remaining records of the delta and returns their number.
   size_t TakeAll() {
     size_t records = 0;
     while (tracker_.NextDeltaRecords(kPieceBytes, [&](auto, auto) { ++records; })) {
@@ -115,7 +115,7 @@ Ending End(Changed* changed, bool durable) {
   return ending;
 }
 
-TEST_CASE("the end of a durable delta does a little at a time, however large it was") {
+TEST_CASE("each piece of ending a durable delta does bounded work, however large the delta is") {
   Changed changed;
   changed.Begin();
   CHECK(changed.TakeAll() == 1 + 3 * kChanges);
@@ -126,11 +126,11 @@ TEST_CASE("the end of a durable delta does a little at a time, however large it 
   CHECK(changed.TakeAll() == 1);
 }
 
-TEST_CASE("a delta that failed is put back a little at a time, however large it was") {
+TEST_CASE("each piece of returning a failed delta does bounded work, however large the delta is") {
   Changed changed;
   changed.Begin();
-  SECTION("before anything was read") {}
-  SECTION("when all was read") { changed.TakeAll(); }
+  SECTION("before any record was read") {}
+  SECTION("after all records were read") { changed.TakeAll(); }
   const Ending ending = End(&changed, false);
   CHECK(ending.touched == kChanges);
   CHECK(ending.pieces >= kChanges * (sizeof(Znode) + sizeof(NodeKey)) / kPieceBytes);
@@ -138,7 +138,7 @@ TEST_CASE("a delta that failed is put back a little at a time, however large it 
   CHECK(changed.TakeAll() == 1 + 3 * kChanges);
 }
 
-TEST_CASE("what changed again before a delta failed is forgotten a little at a time") {
+TEST_CASE("each piece of a failed delta drops records that changed again with bounded work") {
   Changed changed;
   changed.Begin();
   changed.ChangeAll();
@@ -149,13 +149,13 @@ TEST_CASE("what changed again before a delta failed is forgotten a little at a t
   CHECK(changed.TakeAll() == 1 + 3 * kChanges);
 }
 
-TEST_CASE("nothing is put back that changes while a delta ends") {
+TEST_CASE("a node that changes while a failed delta ends is not put back a second time") {
   Changed changed;
   changed.Begin();
   REQUIRE(changed.tracker().EndDelta(false, kPieceBytes));
   const size_t in_use = BytesInUse();
   changed.ChangeAll();
-  // The list of changes holds the nodes now, and their records are not needed any more.
+  // The nodes are in the list of changes now, and their records are not needed any more.
   CHECK(BytesInUse() - in_use <= 2 * kChanges * sizeof(Znode*));
   const Ending ending = End(&changed, false);
   CHECK(ending.touched == 0);

@@ -14,7 +14,7 @@
 namespace quorate::tree {
 namespace {
 
-// Owns nodes, which must outlive the set that they are in.
+// Owns nodes. Must outlive the set that contains them.
 class Nodes {
  public:
   ~Nodes() {
@@ -37,7 +37,7 @@ std::vector<std::string> Names(const ChildSet& set) {
   return names;
 }
 
-TEST_CASE("child sets of all sizes find, list and forget") {
+TEST_CASE("child sets of all sizes find, list and erase children") {
   const bool reserves = GENERATE(false, true);
   for (size_t count : {0, 1, 2, 3, 8, 9, 16, 17, 18, 100, 447, 448, 449, 1000, 5000, 100'000}) {
     CAPTURE(count);
@@ -88,7 +88,7 @@ TEST_CASE("child sets of all sizes find, list and forget") {
   }
 }
 
-TEST_CASE("a child set agrees with a map under random changes of any extent") {
+TEST_CASE("a child set agrees with a map under random changes of all sizes") {
   for (uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
     std::mt19937_64 random(seed);
@@ -121,7 +121,7 @@ TEST_CASE("a child set agrees with a map under random changes of any extent") {
   }
 }
 
-TEST_CASE("a child set is listed in groups, in the order of positions, whatever its layout") {
+TEST_CASE("ForEachFrom visits groups in the order of positions, in each layout") {
   for (size_t count : {0, 1, 5, 16, 17, 300, 449, 5000}) {
     CAPTURE(count);
     Nodes nodes;
@@ -144,9 +144,9 @@ TEST_CASE("a child set is listed in groups, in the order of positions, whatever 
   }
 }
 
-// Names whose hashes agree in the bits that choose the segment, as an attacker could choose them:
-// the set stays correct, and the directory does not grow for them.
-TEST_CASE("names that fall into one segment") {
+// Uses names whose hashes agree in the bits that choose the segment, as an attacker could choose
+// them.
+TEST_CASE("names of one segment leave the set correct and do not grow the directory") {
   Nodes nodes;
   ChildSet set;
   std::vector<Znode*> children;
@@ -162,8 +162,7 @@ TEST_CASE("names that fall into one segment") {
   REQUIRE(set.empty());
 }
 
-// A nearly empty segment is not joined with a part of a neighbour that was split further.
-TEST_CASE("segments of different depths") {
+TEST_CASE("a nearly empty segment is not joined with a part of a neighbour of greater depth") {
   Nodes nodes;
   ChildSet set;
   std::vector<Znode*> even;
@@ -193,7 +192,7 @@ TEST_CASE("segments of different depths") {
   for (Znode* child : odd) REQUIRE(set.Find(child->name()) == child);
 }
 
-TEST_CASE("clearing a child set") {
+TEST_CASE("a cleared child set is empty") {
   for (size_t count : {1, 5, 100, 3000}) {
     Nodes nodes;
     ChildSet set;

@@ -94,7 +94,7 @@ void RequireSame(const Request& a, const Request& b) {
   }
 }
 
-TEST_CASE("a header is read as it was written, at the documented offsets") {
+TEST_CASE("a header is decoded as it was encoded, at the documented offsets") {
   CommandHeader header = SampleHeader();
   header.kind = CommandKind::kExpireSession;
   std::string bytes;
@@ -121,7 +121,7 @@ TEST_CASE("a header is read as it was written, at the documented offsets") {
   CHECK(read->attach_zxid == header.attach_zxid);
 }
 
-TEST_CASE("time and sequence are written in place") {
+TEST_CASE("StampTime and StampSequence write into an encoded command in place") {
   std::string bytes;
   AppendCreateSession(SampleHeader(), 4000, "secret", &bytes);
   const std::string before = bytes;
@@ -136,7 +136,7 @@ TEST_CASE("time and sequence are written in place") {
   CHECK(bytes == before);
 }
 
-TEST_CASE("session commands carry a timeout and a password") {
+TEST_CASE("a session command has a timeout and a password") {
   std::string bytes;
   AppendCreateSession(SampleHeader(), 4000, "secret", &bytes);
   absl::StatusOr<SessionBody> body = DecodeSessionBody(bytes);
@@ -185,7 +185,7 @@ TEST_CASE("a negative timeout is refused") {
   CHECK(DecodeSessionBody(bytes).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
-TEST_CASE("the removal of a container carries its path") {
+TEST_CASE("a deleteContainer command has the path of the container") {
   std::string bytes;
   AppendDeleteContainer(SampleHeader(), "/a/b", &bytes);
   REQUIRE(DecodeHeader(bytes)->kind == CommandKind::kDeleteContainer);
@@ -198,7 +198,7 @@ TEST_CASE("the removal of a container carries its path") {
   CHECK_FALSE(DecodeDeleteContainer(bytes).ok());
 }
 
-TEST_CASE("a request is read as it was written") {
+TEST_CASE("a request is decoded as it was encoded") {
   const Request request = SampleMulti();
   std::string bytes;
   AppendRequest(SampleHeader(), request, &bytes);
@@ -226,7 +226,7 @@ TEST_CASE("a request is read as it was written") {
   CHECK(DecodeRequest(empty)->ops.empty());
 }
 
-TEST_CASE("a sequenced request is read as it was written, at the documented offsets") {
+TEST_CASE("a sequenced request is decoded as it was encoded, at the documented offsets") {
   const Request request = SampleMulti();
   std::string bytes;
   AppendSequencedRequest(SampleHeader(), 0x1122334455667788, 0x99, request, &bytes);
@@ -258,7 +258,7 @@ TEST_CASE("a sequenced request is read as it was written, at the documented offs
   CHECK(DecodeSequencedRequest(bytes).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
-TEST_CASE("a request that is cut short, or has more behind it, is refused") {
+TEST_CASE("a request that is cut short or has further bytes is refused") {
   std::string bytes;
   AppendRequest(SampleHeader(), SampleMulti(), &bytes);
   for (size_t size = 0; size < bytes.size(); ++size) {
@@ -268,7 +268,7 @@ TEST_CASE("a request that is cut short, or has more behind it, is refused") {
   CHECK_FALSE(DecodeRequest(bytes + '\0').ok());
 }
 
-TEST_CASE("many short operations are read") {
+TEST_CASE("a request with many short operations is decoded") {
   Request request;
   request.multi = true;
   for (int i = 0; i < 100; ++i) {
@@ -282,7 +282,7 @@ TEST_CASE("many short operations are read") {
   RequireSame(*DecodeRequest(bytes), request);
 }
 
-TEST_CASE("a request that is no multi has exactly one operation") {
+TEST_CASE("a request that is not a multi has exactly one operation") {
   std::string bytes;
   AppendRequest(SampleHeader(), SampleMulti(), &bytes);
   bytes[kCommandHeaderBytes] = 0;
@@ -293,9 +293,9 @@ TEST_CASE("a request that is no multi has exactly one operation") {
   CHECK_FALSE(DecodeRequest(empty).ok());
 }
 
-// Any bytes that decode are bytes that AppendRequest would write; all others are refused without a
-// crash.
-TEST_CASE("decoding stands any bytes") {
+// Any bytes that decode are exactly the bytes that AppendRequest would write. All other bytes are
+// refused without a crash.
+TEST_CASE("decoding a command accepts only bytes that encoding writes, and never crashes") {
   std::string good;
   AppendRequest(SampleHeader(), SampleMulti(), &good);
   std::mt19937_64 random(20240229);
@@ -320,7 +320,8 @@ TEST_CASE("decoding stands any bytes") {
       }
       if (bytes.empty()) bytes = good;
     }
-    // On the heap and of the exact size, so that a sanitizer sees a read beyond the end.
+    // The copy is on the heap and of the exact size, so that a sanitizer detects a read beyond its
+    // end.
     const std::vector<char> exact(bytes.begin(), bytes.end());
     const std::string_view view(exact.data(), exact.size());
     const absl::StatusOr<Request> read = DecodeRequest(view);
@@ -337,14 +338,14 @@ TEST_CASE("decoding stands any bytes") {
   CHECK(accepted > 1000);
 }
 
-TEST_CASE("a count that the command cannot hold takes no memory") {
+TEST_CASE("no memory is allocated for a count that exceeds the command") {
   std::string bytes;
   AppendRequest(SampleHeader(), Request{true, {}, {}}, &bytes);
   StoreInt<std::endian::little>(bytes.data() + kCommandHeaderBytes + 1, uint32_t{0xFFFFFFFF});
   CHECK_FALSE(DecodeRequest(bytes).ok());
 }
 
-TEST_CASE("what older members do not know needs a newer version, alone and within a multi") {
+TEST_CASE("operations that older members do not know need a newer version, alone and in a multi") {
   Request request = SampleMulti();
   CommandHeader numbered = SampleHeader();
   numbered.kind = CommandKind::kSequencedRequest;

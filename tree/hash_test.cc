@@ -1,4 +1,4 @@
-// The hash of names that clients choose.
+// Tests the hash of names that clients choose.
 #include "tree/hash.h"
 
 #include <catch2/catch.hpp>
@@ -7,7 +7,7 @@
 namespace quorate::tree {
 namespace {
 
-TEST_CASE("where names are in hash tables depends on the key, which clients do not know") {
+TEST_CASE("HashName depends on the key, which clients do not know") {
   const uint64_t fixed = HashName("/locks/a");
   CHECK(HashName("/locks/a") == fixed);
   CHECK(HashName("/locks/b") != fixed);

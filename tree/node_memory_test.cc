@@ -50,7 +50,7 @@ TEST_CASE("blocks of all sizes are aligned and do not overlap") {
   for (const Block& block : blocks) GiveBack(block);
 }
 
-TEST_CASE("many blocks take little more than their bytes") {
+TEST_CASE("many blocks take little more memory than their size") {
   NodeMemory memory;
   std::vector<Block> blocks;
   for (int i = 0; i < 200'000; ++i) blocks.push_back(Take(&memory, 104, 'a'));
@@ -58,7 +58,7 @@ TEST_CASE("many blocks take little more than their bytes") {
   for (const Block& block : blocks) GiveBack(block);
 }
 
-TEST_CASE("what was freed is used again, by blocks of another size too, and given back") {
+TEST_CASE("freed blocks are used again, also for other sizes, or returned to the system") {
   NodeMemory memory;
   std::vector<Block> blocks;
   for (int round = 0; round < 4; ++round) {
@@ -74,7 +74,7 @@ TEST_CASE("what was freed is used again, by blocks of another size too, and give
   }
 }
 
-TEST_CASE("a block knows which memory it is of") {
+TEST_CASE("Free finds the NodeMemory of a block") {
   NodeMemory memory;
   {
     NodeMemory other;

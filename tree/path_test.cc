@@ -51,7 +51,7 @@ TEST_CASE("illegal paths") {
   CHECK_FALSE(IsValidPath(std::string_view("/a\0b", 4)));
 }
 
-TEST_CASE("a sequential path may end in what a number makes legal") {
+TEST_CASE("a sequential path may end in a segment that the number makes legal") {
   for (std::string_view path : {"/a/", "/.", "/..", "/a/.", "/a/.."}) {
     CAPTURE(path);
     CHECK_FALSE(IsValidPath(path));
@@ -59,7 +59,7 @@ TEST_CASE("a sequential path may end in what a number makes legal") {
   }
 }
 
-TEST_CASE("parents and last segments") {
+TEST_CASE("ParentPath and LastSegment split a path") {
   CHECK(ParentPath("/a") == "/");
   CHECK(ParentPath("/a/b") == "/a");
   CHECK(ParentPath("/a/b/c") == "/a/b");

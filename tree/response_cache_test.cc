@@ -61,7 +61,7 @@ void RequireSurvives(Zxid zxid, const std::vector<OpResult>& results) {
   REQUIRE_FALSE(DecodeAnswer(answer + '\0', &read_zxid, nullptr));
 }
 
-TEST_CASE("answers are read as they were written") {
+TEST_CASE("a response is decoded as it was encoded") {
   const Zxid zxid(5'000'000);
   OpResult create;
   create.path = "/a/n0000000007";
@@ -78,7 +78,7 @@ TEST_CASE("answers are read as they were written") {
   RequireSurvives(zxid, {});
 }
 
-TEST_CASE("the answer of a request that failed is short, whatever its size") {
+TEST_CASE("the response of a failed request is short, however large the request is") {
   for (size_t place : {size_t{0}, size_t{3}, size_t{4999}}) {
     std::vector<OpResult> results(5000);
     SetFailed(ErrorCode::kBadVersion, place, results);
@@ -88,20 +88,20 @@ TEST_CASE("the answer of a request that failed is short, whatever its size") {
   }
 }
 
-TEST_CASE("the answer of a setData takes few bytes") {
+TEST_CASE("the response of a setData takes few bytes") {
   OpResult set;
   set.stat = LikelyStat(Zxid(3'000'000'000));
   CHECK(Encode(Zxid(3'000'000'000), {set}).size() <= 40);
-  // Also the stat of an ephemeral node.
+  // The stat of an ephemeral node takes few bytes too.
   set.stat.ephemeral_owner = kSession;
   CHECK(Encode(Zxid(3'000'000'000), {set}).size() <= 64);
   set.stat = ExtremeStat();
   CHECK(Encode(Zxid(std::numeric_limits<int64_t>::max()), {set}).size() < kAnswerNumbersBytesMax);
 }
 
-// Any bytes that decode are bytes that EncodeAnswer would write; all others are refused, without a
-// crash and without much memory.
-TEST_CASE("decoding answers stands any bytes") {
+// Any bytes that decode are exactly the bytes that EncodeAnswer would write. All other bytes are
+// refused, without a crash and without much memory.
+TEST_CASE("decoding a response accepts only bytes that encoding writes, and never crashes") {
   OpResult create;
   create.path = "/a";
   create.stat = LikelyStat(Zxid(200'000));
@@ -156,7 +156,7 @@ void RequireSame(const ResponseCache& table, const Expected& expected) {
   REQUIRE(table.Hash() == table.ComputeHash());
 }
 
-TEST_CASE("a table keeps what was not acknowledged") {
+TEST_CASE("a response cache keeps the responses that were not acknowledged") {
   ResponseCache table(kSession);
   Expected expected;
   std::mt19937_64 random(1);
@@ -179,7 +179,7 @@ TEST_CASE("a table keeps what was not acknowledged") {
   RequireSame(table, expected);
 }
 
-TEST_CASE("tables that differ have different hashes") {
+TEST_CASE("response caches that differ have different hashes") {
   ResponseCache table(kSession);
   table.Append("one");
   table.Append("two");
@@ -205,7 +205,7 @@ TEST_CASE("tables that differ have different hashes") {
   CHECK(other_order.Hash() != order.Hash());
 }
 
-TEST_CASE("a table has bounds in answers and in bytes") {
+TEST_CASE("a response cache is bounded in responses and in bytes") {
   ResponseCache many(kSession);
   while (many.HasRoom(0)) many.Append("");
   CHECK(many.size() == kAnswersMax);
@@ -228,7 +228,7 @@ TEST_CASE("a table has bounds in answers and in bytes") {
   CHECK_FALSE(empty.HasRoom(kAnswerBytesMax - 2));
 }
 
-TEST_CASE("what a table cannot hold is no table's bytes") {
+TEST_CASE("IsValid refuses bytes that no response cache can hold") {
   ResponseCache table(kSession);
   OpResult set;
   for (int64_t zxid = 10; zxid < 14; ++zxid) {
@@ -254,7 +254,7 @@ TEST_CASE("what a table cannot hold is no table's bytes") {
   for (size_t size = 0; size < bytes.size(); ++size) {
     REQUIRE_FALSE(ResponseCache::IsValid(4, 1, bytes.substr(0, size), &newest));
   }
-  // The zxids descend, or one occurs twice.
+  // The zxids descend, or one of them occurs twice.
   ResponseCache falling(kSession);
   falling.Append(Encode(Zxid(11), {set}));
   falling.Append(Encode(Zxid(10), {set}));

@@ -53,7 +53,7 @@ std::unique_ptr<Tree> Reload(const Tree& tree) {
   return *std::move(loaded);
 }
 
-// Takes deltas of a tree into a store, in pieces.
+// Writes the deltas of a tree to a store, in pieces.
 class Camera {
  public:
   void Begin(Tree* tree) {
@@ -64,7 +64,7 @@ class Camera {
     delta_.clear();
   }
 
-  // Takes a piece; returns whether there may be more.
+  // Hands out a piece of the delta. Returns whether there may be more.
   bool Take(Tree* tree, size_t bytes_max) {
     return tree->NextDeltaRecords(
         bytes_max, [this](std::string_view key, std::optional<std::string_view> value) {
@@ -73,8 +73,8 @@ class Camera {
         });
   }
 
-  // Ends the delta. With `kept`, the store keeps the records; without `durable`, the tree does not
-  // know that. Calls `between` before each piece except the first.
+  // Ends the delta. If `kept`, the store keeps the records. If not `durable`, the tree is told that
+  // the delta failed. Calls `between` before each piece except the first.
   void End(
       Tree* tree, bool durable, bool kept, size_t bytes_max = 1000,
       const std::function<void()>& between = [] {}) {
@@ -127,7 +127,7 @@ TEST_CASE("a new tree survives a round trip") {
   CHECK(loaded->node_count() == 4);
 }
 
-TEST_CASE("trees survive a round trip and go on as if nothing had been") {
+TEST_CASE("trees survive a round trip and then apply commands as the original does") {
   for (uint64_t seed = 101; seed <= 104; ++seed) {
     CAPTURE(seed);
     Run run(seed);
@@ -141,7 +141,7 @@ TEST_CASE("trees survive a round trip and go on as if nothing had been") {
   }
 }
 
-TEST_CASE("a delta is of one zxid while the tree changes on") {
+TEST_CASE("a delta is of one zxid although the tree continues to change") {
   size_t deltas = 0;
   size_t failures = 0;
   size_t steps_at_end = 0;
@@ -156,7 +156,7 @@ TEST_CASE("a delta is of one zxid while the tree changes on") {
       for (uint64_t steps = random() % 40; steps > 0; --steps) run.Step();
       camera.Begin(run.first().get());
       bool more = true;
-      // Some deltas fail before their end, often several in a row.
+      // Some deltas fail before their end, often several in succession.
       const bool durable = random() % 5 > 1;
       uint64_t pieces = durable ? ~uint64_t{0} : random() % 20;
       while (more && pieces-- > 0) {
@@ -183,7 +183,7 @@ TEST_CASE("a delta is of one zxid while the tree changes on") {
   CHECK(restarts > 100);
 }
 
-TEST_CASE("a delta has what changed and no more") {
+TEST_CASE("a delta has exactly the records that changed") {
   Server server;
   server.OpenSession();
   for (const char* path : {"/a", "/a/b", "/a/c", "/d"}) server.Do(MakeCreate(path));
@@ -210,35 +210,35 @@ TEST_CASE("a delta has what changed and no more") {
     server.Do(MakeCreate("/d/e"));
     nodes = 2;
   }
-  SECTION("a node that is gone, and its parent") {
+  SECTION("a deleted node, and its parent") {
     server.Do(MakeSetData("/a/b", "x"));
     server.Do(MakeDelete("/a/b"));
     nodes = 1;
     removed_nodes = 1;
   }
-  SECTION("a node that is gone with its parent") {
+  SECTION("a node that is deleted with its parent") {
     for (const char* path : {"/a/b", "/a/c", "/a"}) server.Do(MakeDelete(path));
     nodes = 1;
     removed_nodes = 3;
   }
-  SECTION("a node that went and came again") {
+  SECTION("a node that is deleted and created again") {
     server.Do(MakeDelete("/a/b"));
     server.Do(MakeCreate("/a/b"));
     nodes = 2;
     removed_nodes = 1;
   }
-  SECTION("a node that came and went again leaves nothing but its parent") {
+  SECTION("a node that is created and deleted again leaves only its parent") {
     for (int i = 0; i < 100; ++i) {
       server.Do(MakeCreate("/a/e"));
       server.Do(MakeDelete("/a/e"));
     }
     nodes = 1;
   }
-  SECTION("a node that came and went again in one multi, and once more") {
+  SECTION("a node that is created, deleted and created again in one multi") {
     server.DoMulti({MakeCreate("/a/e"), MakeDelete("/a/e"), MakeCreate("/a/e")});
     nodes = 2;
   }
-  SECTION("a multi that failed counts its parents") {
+  SECTION("a failed multi counts as a change of the parents") {
     server.DoMulti({MakeCreate("/a/e"), MakeDelete("/d"), MakeCheck("/none")});
     nodes = 3;
   }
@@ -247,7 +247,7 @@ TEST_CASE("a delta has what changed and no more") {
     server.AttachSession(kOtherSession);
     sessions = 1;
   }
-  SECTION("a session that is gone, with its ephemerals") {
+  SECTION("a closed session, with its ephemerals") {
     server.Do(MakeCreate("/a/e", "", CreateMode::kEphemeral));
     camera.TakeWhole(&tree);
     server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
@@ -255,13 +255,13 @@ TEST_CASE("a delta has what changed and no more") {
     removed_nodes = 1;
     removed_sessions = 1;
   }
-  SECTION("a numbered write, and one that comes again") {
+  SECTION("a numbered write, and its repetition") {
     const Request request{false, {MakeSetData("/a/b", "x")}, {}};
     for (uint64_t number : {1, 1, 2}) server.DoSequenced(number, 0, request);
     nodes = 1;
     sessions = 1;
   }
-  SECTION("what a refused write acknowledges") {
+  SECTION("a refused write that acknowledges a response") {
     server.DoSequenced(1, 0, Request{false, {MakeCheck("/a")}, {}});
     camera.TakeWhole(&tree);
     CHECK(camera.Count(RecordKind::kSession, false) == 1);
@@ -274,18 +274,18 @@ TEST_CASE("a delta has what changed and no more") {
     server.DoSequenced(5, 0, Request{false, {MakeCheck("/a")}, {}});
     server.DoSequenced(1, 0, Request{false, {MakeCheck("/a")}, {}});
   }
-  SECTION("a session that went and came again") {
+  SECTION("a session that is closed and created again") {
     server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
     server.OpenSession();
     sessions = 1;
   }
-  SECTION("a session that went, came and went again") {
+  SECTION("a session that is closed, created and closed again") {
     server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
     server.OpenSession();
     server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
     removed_sessions = 1;
   }
-  SECTION("a session that came and went leaves nothing") {
+  SECTION("a session that is created and closed leaves nothing") {
     server.OpenSession(kOtherSession);
     server.EndSession(CommandKind::kCloseSession, kOtherSession, Zxid(0));
   }
@@ -297,7 +297,7 @@ TEST_CASE("a delta has what changed and no more") {
   CHECK(camera.Count(RecordKind::kSession, true) == removed_sessions);
 }
 
-TEST_CASE("a session that comes and goes while a delta fails leaves nothing in the store") {
+TEST_CASE("a session that is created and closed while a delta fails leaves nothing in the store") {
   Server server;
   server.OpenSession();
   server.OpenSession(kOtherSession);
@@ -323,7 +323,7 @@ TEST_CASE("a session that comes and goes while a delta fails leaves nothing in t
   CHECK(camera.Count(RecordKind::kSession, true) == 1);
 }
 
-TEST_CASE("pieces are of the size that was asked for") {
+TEST_CASE("pieces have the requested size") {
   Server server;
   server.OpenSession();
   const std::string data(1000, 'd');
@@ -374,7 +374,7 @@ void Fill(Server* server) {
   }
 }
 
-TEST_CASE("hostile records give errors") {
+TEST_CASE("damaged and forged records give errors") {
   Server server;
   Fill(&server);
   const Tree& tree = server.tree();
@@ -426,7 +426,7 @@ TEST_CASE("hostile records give errors") {
   CHECK(refused_at_end > 1000);
 }
 
-TEST_CASE("records that are sound one by one but not together are refused") {
+TEST_CASE("records that are valid each but inconsistent together are refused") {
   Server server;
   Fill(&server);
   const Tree& tree = server.tree();
@@ -470,27 +470,27 @@ TEST_CASE("records that are sound one by one but not together are refused") {
     std::string key;
     EncodeNodeKey({server.StatOf("/a").czxid, 1}, &key);
     records[key] = records[key.substr(0, key.size() - 1) + '\0'];
-    // Its parent counts it.
+    // The parent's number of children includes this node, so that only the name is wrong.
     message = "namesake";
   }
-  SECTION("an answer is newer than the head") {
+  SECTION("a response is newer than the head") {
     HeadRecord head = *DecodeHead(head_key, records[head_key]);
     head.zxid = Zxid(head.zxid.value() - 1);
     EncodeHead(head, &records[head_key]);
     message = "newer than the head";
   }
-  SECTION("an answer is another one") {
+  SECTION("a response was replaced by another") {
     std::string key;
     EncodeSessionKey(kOtherSession, &key);
     records[key].back() ^= 2;
     message = "digest differs";
   }
-  SECTION("an answer is missing") {
+  SECTION("a response is missing") {
     std::string key;
     EncodeSessionKey(kOtherSession, &key);
     const SessionRecord session = *DecodeSession(key, records[key]);
     records[key].resize(records[key].size() - session.answers.size() / 2);
-    message = "impossible answers";
+    message = "invalid response cache";
   }
   SECTION("the head counts other sessions") {
     HeadRecord head = *DecodeHead(head_key, records[head_key]);
@@ -503,7 +503,7 @@ TEST_CASE("records that are sound one by one but not together are refused") {
   CHECK_THAT(std::string(loaded.status().message()), Catch::Contains(message));
 }
 
-TEST_CASE("answers survive a round trip") {
+TEST_CASE("responses survive a round trip") {
   Server server;
   server.OpenSession();
   std::vector<ApplyResult> answers;
@@ -533,7 +533,7 @@ TEST_CASE("answers survive a round trip") {
   }
 }
 
-TEST_CASE("a session without answers has the record that it always had") {
+TEST_CASE("a session without numbered writes has a record in the original format") {
   Server server;
   server.OpenSession(kSession, kPassword, 4000);
   std::string key, value;
@@ -552,7 +552,7 @@ TEST_CASE("a session without answers has the record that it always had") {
   CHECK(decoded->last_sequence == 1);
   CHECK(decoded->acknowledged == 0);
   CHECK(decoded->answered_zxid == server.tree().last_zxid());
-  // An unknown, newer format.
+  // This is an unknown, newer format.
   std::string newer = changed;
   newer[0] = '\xfd';
   CHECK_THAT(std::string(DecodeSession(key, newer).status().message()),
@@ -568,7 +568,7 @@ TEST_CASE("keys must ascend") {
   CHECK(loader.Add(key, value).code() == absl::StatusCode::kDataLoss);
 }
 
-TEST_CASE("a list in blocks grows and shrinks") {
+TEST_CASE("a BlockList grows and shrinks") {
   BlockList<int> list;
   for (int i = 0; i < 20000; ++i) list.Append(i);
   for (int i = 0; i < 19999; ++i) list.DropLast();

@@ -18,7 +18,7 @@ Strings Expired(const Server& server, int64_t time_ms) {
   return server.tree().FindExpired(time_ms, 100);
 }
 
-TEST_CASE("an owner says what kind of node it is") {
+TEST_CASE("the owner field determines the kind of node") {
   CHECK(KindOf(kNoSession) == NodeKind::kPersistent);
   CHECK(KindOf(SessionId(1)) == NodeKind::kEphemeral);
   CHECK(KindOf(SessionId(static_cast<int64_t>(0xFE00000000000001))) == NodeKind::kEphemeral);
@@ -32,7 +32,7 @@ TEST_CASE("an owner says what kind of node it is") {
   CHECK_FALSE(IsValidTtl(TtlOf(SessionId(static_cast<int64_t>(0xFF00010000000001)))));
 }
 
-TEST_CASE("create: which modes and TTLs go with which operation") {
+TEST_CASE("create: each operation accepts only its modes and TTLs") {
   Server server;
   server.OpenSession();
   const auto mode = [](int32_t flags) { return static_cast<CreateMode>(flags); };
@@ -47,7 +47,7 @@ TEST_CASE("create: which modes and TTLs go with which operation") {
   }
   for (int64_t ttl_ms : {int64_t{0}, int64_t{-1}, kTtlMaxMs + 1}) {
     CHECK(Error(&server, MakeCreateTtl("/x", ttl_ms)) == ErrorCode::kBadArguments);
-    // The TTL is checked first.
+    // The TTL is checked before the parent's existence.
     CHECK(Error(&server, MakeCreateTtl("/none/x", ttl_ms)) == ErrorCode::kBadArguments);
   }
   CHECK(server.tree().node_count() == 4);
@@ -68,7 +68,7 @@ TEST_CASE("create: which modes and TTLs go with which operation") {
   CHECK(server.tree().Ephemerals(kSession).empty());
 }
 
-TEST_CASE("a leader's clock that is a year ahead for a moment ends no TTL, and is not followed") {
+TEST_CASE("a leader's clock that is briefly a year ahead expires no TTL, and time returns") {
   Server server;
   server.bounds_time = true;
   server.OpenSession();
@@ -85,11 +85,11 @@ TEST_CASE("a leader's clock that is a year ahead for a moment ends no TTL, and i
   CHECK(server.events() == Strings{"leap " + std::to_string(kYearMs)});
   CHECK(server.Has("/t"));
   server.DeleteContainer("/c");
-  CHECK_FALSE(server.Has("/c"));  // containers do not depend on the time
+  CHECK_FALSE(server.Has("/c"));  // a container is removed regardless of the time
   server.Do(MakeCreate("/future"));
   CHECK(server.StatOf("/future").ctime_ms == right_ms + kYearMs);
 
-  // The tree's time follows the right clock back at once, and TTLs apply again.
+  // The tree's time returns to the right clock at once. TTLs apply again after kLeapHoldMs.
   server.time_ms = right_ms + 500;
   server.Do(MakeCreate("/a"));
   CHECK(server.events()[0] == "leap " + std::to_string(500 - kYearMs));
@@ -106,7 +106,7 @@ TEST_CASE("a leader's clock that is a year ahead for a moment ends no TTL, and i
   CHECK_FALSE(server.Has("/t"));
 }
 
-TEST_CASE("clocks that differ by less than a leap move time on and never back") {
+TEST_CASE("clocks that differ by less than a leap advance the time and never move it back") {
   Server server;
   server.bounds_time = true;
   server.OpenSession();
@@ -122,7 +122,7 @@ TEST_CASE("clocks that differ by less than a leap move time on and never back") 
   CHECK(server.events().size() == 2);
 }
 
-TEST_CASE("without the version that bounds time, it follows the newest clock for good") {
+TEST_CASE("if commands do not bound the time, it stays at the newest clock") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreateTtl("/t", 1000));
@@ -135,7 +135,7 @@ TEST_CASE("without the version that bounds time, it follows the newest clock for
   CHECK(server.StatOf("/a").ctime_ms == right_ms + 1'000'000'000);
 }
 
-TEST_CASE("a container goes when it has had children and has none") {
+TEST_CASE("a container is removed once it had children and has none left") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreateContainer("/c"));
@@ -152,7 +152,7 @@ TEST_CASE("a container goes when it has had children and has none") {
   CHECK(server.events().empty());
   server.Do(MakeDelete("/c/x"));
   CHECK(Expired(server, server.time_ms) == Strings{"/c"});
-  // A child that is created in between keeps the container.
+  // A child that is created before the deleteContainer keeps the container.
   server.Do(MakeCreate("/c/y", "", CreateMode::kEphemeral));
   CHECK(Expired(server, server.time_ms).empty());
   server.DeleteContainer("/c");
@@ -164,7 +164,7 @@ TEST_CASE("a container goes when it has had children and has none") {
   CHECK(server.events() == Strings{"deleted /c"});
   CHECK(server.StatOf("/").pzxid == server.tree().last_zxid());
   CHECK(Expired(server, server.time_ms).empty());
-  // Does nothing a second time, nor for nodes that are no containers.
+  // A second deleteContainer does nothing, and neither does one for a node that is no container.
   for (std::string_view path : {"/c", "/p", "/", "", "/zookeeper", "c", "//", "/p/"}) {
     CAPTURE(path);
     server.DeleteContainer(path);
@@ -173,7 +173,7 @@ TEST_CASE("a container goes when it has had children and has none") {
   CHECK(server.Has("/p"));
 }
 
-TEST_CASE("a node with a TTL goes when its time has passed and it has no children") {
+TEST_CASE("a node with a TTL is removed when the TTL has passed and it has no children") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreateTtl("/late", 500));
@@ -183,7 +183,7 @@ TEST_CASE("a node with a TTL goes when its time has passed and it has no childre
   CHECK(Expired(server, created_ms + 101) == Strings{"/t"});
   CHECK(Expired(server, created_ms + 501) == Strings{"/t", "/late"});
   CHECK(server.tree().FindExpired(created_ms + 501, 1) == Strings{"/t"});
-  // The command's time decides, not the time at which FindExpired was called.
+  // The command's time decides, not the time for which FindExpired was called.
   server.time_ms = created_ms + 100;
   server.DeleteContainer("/t");
   CHECK(server.Has("/t"));
@@ -209,7 +209,7 @@ TEST_CASE("a node with a TTL goes when its time has passed and it has no childre
   CHECK(Expired(server, created_ms + 10'000).empty());
 }
 
-TEST_CASE("what a failed multi did to containers and TTLs is undone") {
+TEST_CASE("the changes of a failed multi to containers and TTLs are undone") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreateContainer("/c"));
@@ -237,7 +237,7 @@ TEST_CASE("what a failed multi did to containers and TTLs is undone") {
   CHECK(Expired(server, server.time_ms + 2) == Strings{"/c"});
 }
 
-TEST_CASE("the digest tells the kinds of nodes apart") {
+TEST_CASE("the digest depends on the kind of each node") {
   std::vector<uint64_t> digests;
   for (int kind = 0; kind < 4; ++kind) {
     Server server;

@@ -32,7 +32,7 @@ std::string StatsOf(const Server& server, const std::string& path) {
   return server.DataOf(QuotaNodePath(path, kStatsName)).value_or("null");
 }
 
-TEST_CASE("the text of a quota is ZooKeeper's") {
+TEST_CASE("the text of a quota has ZooKeeper's format") {
   const StatsTrack plain = ParseStatsTrack("count=7,bytes=120");
   CHECK(plain.count == 7);
   CHECK(plain.bytes == 120);
@@ -52,7 +52,7 @@ TEST_CASE("the text of a quota is ZooKeeper's") {
   CHECK(ParseStatsTrack("count=99999999999999999999").count == -1);
 }
 
-TEST_CASE("which path a node is the quota of") {
+TEST_CASE("QuotaPathOf and QuotaNodePath map quota nodes to paths and back") {
   CHECK(QuotaPathOf("/zookeeper/quota/a/b/zookeeper_limits", kLimitsName) == "/a/b");
   CHECK(QuotaNodePath("/a/b", kStatsName) == "/zookeeper/quota/a/b/zookeeper_stats");
   for (std::string_view path :
@@ -64,7 +64,7 @@ TEST_CASE("which path a node is the quota of") {
   }
 }
 
-TEST_CASE("the longest path with limits counts") {
+TEST_CASE("the quota of the longest path with limits applies") {
   QuotaIndex index;
   CHECK_FALSE(index.Find("/a").has_value());
   index.OnCreated("/zookeeper/quota/a/zookeeper_limits");
@@ -83,7 +83,7 @@ TEST_CASE("the longest path with limits counts") {
   CHECK(index.Find("/a/b/c/d") == "/a/b/c");
 }
 
-TEST_CASE("statistics follow every change") {
+TEST_CASE("each change updates the statistics of its quota") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/q", "12345"));
@@ -123,7 +123,7 @@ TEST_CASE("statistics follow every change") {
   CHECK(after == before);
 }
 
-TEST_CASE("the statistics are one with the change") {
+TEST_CASE("statistics are updated and rolled back with the change") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/q"));
@@ -147,14 +147,14 @@ TEST_CASE("the statistics are one with the change") {
   server.DoMulti({MakeCreate(limits), MakeCheck("/none")});
   server.Do(MakeDelete("/q/b"));
   CHECK(StatsOf(server, "/q") == "count=2,bytes=1");
-  // Limits without statistics have no effect, nor have statistics without limits.
+  // Limits without statistics have no effect, and neither have statistics without limits.
   server.Do(MakeDelete(stats));
   server.Do(MakeCreate(limits, "count=1,bytes=1=;countHardLimit=1"));
   server.enforces_quota = true;
   CHECK(Error(&server, MakeCreate("/q/b")) == ErrorCode::kOk);
 }
 
-TEST_CASE("hard limits are kept to where that is wanted") {
+TEST_CASE("hard limits are enforced for requests that want it") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/q", "12345"));
@@ -170,11 +170,12 @@ TEST_CASE("hard limits are kept to where that is wanted") {
   CHECK(server.listener().excesses == Strings{"/q hard bytes 11 > 10"});
   CHECK(Error(&server, MakeSetData("/q/b", "12345")) == ErrorCode::kOk);
   CHECK(StatsOf(server, "/q") == "count=3,bytes=10");
-  // In ZooKeeper's order: after the check that the node does not exist, before versions.
+  // The order is ZooKeeper's: after the check whether the node exists, before the check of the
+  // version.
   CHECK(Error(&server, MakeCreate("/q/b", "1")) == ErrorCode::kNodeExists);
   CHECK(Error(&server, MakeSetData("/q/b", "123456", 77)) == ErrorCode::kQuotaExceeded);
   CHECK(Error(&server, MakeSetData("/q/none", "123456")) == ErrorCode::kNoNode);
-  // Deletes earlier in the same request count.
+  // Deletes earlier in the same request free quota.
   CHECK(server.DoMulti({MakeDelete("/q/b"), MakeCreate("/q/c", "12345")})[1].error ==
         ErrorCode::kOk);
   const std::vector<OpResult> failed =
@@ -192,7 +193,7 @@ TEST_CASE("hard limits are kept to where that is wanted") {
   CHECK(server.listener().excesses.empty());
 }
 
-TEST_CASE("soft limits are told of") {
+TEST_CASE("an exceeded soft limit is reported") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/q"));
@@ -205,7 +206,7 @@ TEST_CASE("soft limits are told of") {
   CHECK(server.listener().excesses.empty());
   server.Do(MakeSetData("/q/a", "345"));
   CHECK(server.listener().excesses == Strings{"/q soft bytes 3 > 2"});
-  // Only the proposer's server is notified.
+  // Only the server that proposed the command is notified.
   server.self = Proposer{2, 7};
   std::string command;
   AppendRequest(server.Next(kSession, server.AttachZxid()),

@@ -39,7 +39,7 @@ void CreateAll(Server* server, const Strings& paths) {
   for (const OpResult& result : server->DoMulti(ops)) REQUIRE(result.error == ErrorCode::kOk);
 }
 
-TEST_CASE("a check for absence") {
+TEST_CASE("a check for absence fails if the node exists") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/secret", "", CreateMode::kPersistent, {MakeAcl(31, "digest", "u:p")}));
@@ -59,7 +59,7 @@ TEST_CASE("a check for absence") {
   CHECK_FALSE(server.Has("/a"));
 }
 
-TEST_CASE("a check of the creation tells a node from a later one at its path") {
+TEST_CASE("a check of the creation distinguishes a node from a later one at its path") {
   Server server;
   server.OpenSession();
   CHECK(server.Do(MakeCheckCreated("/a", Zxid(1))).error == ErrorCode::kNoNode);
@@ -68,7 +68,7 @@ TEST_CASE("a check of the creation tells a node from a later one at its path") {
   server.Do(MakeSetData("/a", "2"));
   CHECK(server.Do(MakeCheckCreated("/a", first)).error == ErrorCode::kOk);
   server.Do(MakeDelete("/a"));
-  // Everything except the creation is as before.
+  // The node was recreated: everything except the creation is as before.
   const Zxid second = server.Do(MakeCreate("/a", "1")).stat.czxid;
   server.Do(MakeSetData("/a", "2"));
   const auto results =
@@ -76,7 +76,7 @@ TEST_CASE("a check of the creation tells a node from a later one at its path") {
   CHECK(results[1].error == ErrorCode::kBadVersion);
   CHECK(server.DoMulti({MakeCheckCreated("/a", second), MakeSetData("/a", "3")})[1].stat.version ==
         2);
-  // The creation of a node is not protected: anybody may read it in the stat.
+  // The zxid of a node's creation is not protected: anybody may read it in the stat.
   const Zxid secret =
       server.Do(MakeCreate("/secret", "", CreateMode::kPersistent, {MakeAcl(31, "digest", "u:p")}))
           .stat.czxid;
@@ -84,7 +84,7 @@ TEST_CASE("a check of the creation tells a node from a later one at its path") {
   CHECK(server.Do(MakeCheckCreated("/", Zxid(0))).error == ErrorCode::kOk);
 }
 
-TEST_CASE("a check of any version asks whether there is a node") {
+TEST_CASE("a check of any version succeeds if the node exists") {
   Server server;
   server.OpenSession();
   CHECK(server.Do(MakeCheck("/a")).error == ErrorCode::kNoNode);
@@ -115,9 +115,9 @@ TEST_CASE("a recursive delete removes children first, in the order of their name
   CHECK(server.Do(MakeDeleteRecursive("/topmost")).error == ErrorCode::kNoNode);
 }
 
-// The order of a child set's hash table depends on its history; trees with different histories must
-// agree.
-TEST_CASE("the order does not depend on how the tree came to be") {
+// The order in a child set's hash table depends on its history, but trees with different histories
+// must agree.
+TEST_CASE("the order of a recursive delete does not depend on the history of the tree") {
   Server one, other;
   Strings paths;
   for (int i = 0; i < 300; ++i) paths.push_back("/p/" + std::to_string(i));
@@ -133,7 +133,7 @@ TEST_CASE("the order does not depend on how the tree came to be") {
   CHECK(one.events() == other.events());
 }
 
-TEST_CASE("a recursive delete looks at the version of the top node") {
+TEST_CASE("a recursive delete checks the version of the top node") {
   Server server;
   server.OpenSession();
   CreateAll(&server, {"/a", "/a/b"});
@@ -142,7 +142,7 @@ TEST_CASE("a recursive delete looks at the version of the top node") {
   CHECK(server.Do(MakeDeleteRecursive("/a", 0)).removed == 2);
 }
 
-TEST_CASE("system nodes stay") {
+TEST_CASE("system nodes cannot be deleted") {
   Server server;
   server.OpenSession();
   for (const char* path : {"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"}) {
@@ -153,7 +153,7 @@ TEST_CASE("system nodes stay") {
   CHECK(server.tree().node_count() == 4);
 }
 
-TEST_CASE("a recursive delete needs the permission on each parent, and does all or nothing") {
+TEST_CASE("a recursive delete needs permission on each parent, and is all or nothing") {
   Server server;
   server.OpenSession();
   const std::vector<Acl> no_delete = {MakeAcl(31 & ~permission::kDelete, "world", "anyone"),
@@ -168,11 +168,11 @@ TEST_CASE("a recursive delete needs the permission on each parent, and does all 
   CHECK(server.events().empty());
   CHECK(server.tree().node_count() == nodes);
   server.identities = {Identity{"digest", "u:p"}};
-  // Deleting a node without children does not need it.
+  // The permission on a node is not needed to delete it if it has no children.
   CHECK(server.Do(MakeDeleteRecursive("/a")).removed == 5);
 }
 
-TEST_CASE("a recursive delete takes the ephemerals of any session, and its containers") {
+TEST_CASE("a recursive delete removes containers and the ephemerals of any session") {
   Server server;
   server.OpenSession();
   server.OpenSession(kOtherSession);
@@ -200,7 +200,7 @@ TEST_CASE("a recursive delete takes the ephemerals of any session, and its conta
   CHECK(server.tree().FindExpired(server.time_ms + 1000, 10).empty());
 }
 
-TEST_CASE("a recursive delete inside a multi sees what came before it, and can be undone") {
+TEST_CASE("a recursive delete in a multi sees earlier operations and can be undone") {
   Server server;
   server.OpenSession();
   CreateAll(&server, {"/a", "/a/b"});
@@ -213,14 +213,14 @@ TEST_CASE("a recursive delete inside a multi sees what came before it, and can b
                                    "deleted /a", "created /a", "created /a/new", "deleted /a/new"});
   CHECK(server.Has("/a"));
   CHECK_FALSE(server.Has("/a/b"));
-  // Also as a numbered write, whose repetition returns the same.
+  // As a numbered write too: its repetition returns the same.
   const Request request{false, {MakeDeleteRecursive("/a")}, {}};
   const ApplyResult first = server.DoSequenced(1, 0, request);
   CHECK(first.ops[0].removed == 1);
   CHECK(server.DoSequenced(1, 0, request).ops[0].removed == 1);
 }
 
-TEST_CASE("a recursive delete keeps the quotas above it, and takes those below") {
+TEST_CASE("a recursive delete updates the quotas above it and deletes those below") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/q"));
@@ -234,12 +234,12 @@ TEST_CASE("a recursive delete keeps the quotas above it, and takes those below")
   CHECK(server.Do(MakeDeleteRecursive("/q/a")).removed == 2);
   CHECK(server.DataOf(stats) == "count=1,bytes=0");
   CHECK(server.Do(MakeDeleteRecursive("/zookeeper/quota/q")).removed == 3);
-  // The quota is deleted too, and can no longer be exceeded.
+  // The quota was deleted too, and cannot be exceeded any more.
   for (int i = 0; i < 9; ++i) server.Do(MakeCreate("/q/" + std::to_string(i)));
   CHECK(server.listener().excesses.empty());
 }
 
-TEST_CASE("a recursive delete has a bound in nodes, for all those of a request together") {
+TEST_CASE("the recursive deletes of a request together are limited in nodes") {
   Server server;
   server.OpenSession();
   CreateAll(&server, {"/p", "/p/1", "/p/2"});
@@ -249,7 +249,7 @@ TEST_CASE("a recursive delete has a bound in nodes, for all those of a request t
     for (size_t i = 1; i < half; ++i) paths.push_back(parent + std::to_string(i));
     CreateAll(&server, paths);
   }
-  // One node more than allowed: the parent of both.
+  // This is one node more than allowed: the parent of both subtrees.
   CHECK(server.Do(MakeDeleteRecursive("/p")).error == ErrorCode::kTooLarge);
   CHECK(server.events().empty());
   const Op first = MakeDeleteRecursive("/p/1");
@@ -262,7 +262,7 @@ TEST_CASE("a recursive delete has a bound in nodes, for all those of a request t
   CHECK(server.Do(third).removed == 1);
 }
 
-TEST_CASE("a recursive delete has a bound in the bytes of paths") {
+TEST_CASE("a recursive delete is limited in the bytes of paths") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/p"));
@@ -286,7 +286,7 @@ TEST_CASE("a recursive delete has a bound in the bytes of paths") {
   CHECK(server.tree().node_count() == 4);
 }
 
-TEST_CASE("a request may come without a session") {
+TEST_CASE("a request needs no session, unless it creates an ephemeral") {
   Server server;
   const auto ask = [&server](const Op& op) {
     std::string command;
@@ -303,7 +303,7 @@ TEST_CASE("a request may come without a session") {
   CHECK(ask(MakeCreate("/e", "", CreateMode::kEphemeralSequential)).error ==
         ErrorCode::kBadArguments);
   CHECK(server.tree().node_count() == 5);
-  // Here the mode only says whether the node is sequential.
+  // The mode only decides whether the node is sequential.
   CHECK(ask(MakeCreateContainer("/c", CreateMode::kEphemeral)).error == ErrorCode::kOk);
   CHECK(ask(MakeCreateTtl("/t", 5)).error == ErrorCode::kOk);
   CHECK(ask(MakeDeleteRecursive("/a")).removed == 1);

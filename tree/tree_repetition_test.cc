@@ -1,6 +1,6 @@
-// Compares numbered writes that are lost, delayed, overtaken and repeated on their way through
-// several servers, while their sessions move between these, with plain writes that come once and in
-// order.
+// Compares numbered writes with plain writes. The numbered writes are lost, delayed, overtaken and
+// repeated on their way through several servers, between which their sessions move; the plain
+// writes arrive once and in order.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -19,8 +19,8 @@
 namespace quorate::tree {
 namespace {
 
-constexpr uint64_t kWrites = 60;  // writes of each client
-constexpr uint64_t kWindow = 8;   // writes that a client sends without a response
+constexpr uint64_t kWrites = 60;  // number of writes of each client
+constexpr uint64_t kWindow = 8;   // maximum number of writes in flight of each client
 
 // The writes of a client, and the responses that it has received.
 struct Client {
@@ -30,9 +30,9 @@ struct Client {
   std::vector<std::string> strings;
   std::vector<Request> writes;  // write number n is at n - 1
   std::map<uint64_t, ApplyResult> told;
-  uint64_t acknowledged = 0;  // the client has all responses up to this number
+  uint64_t acknowledged = 0;  // the client has received all responses up to this number
   uint64_t sent = 0;
-  // The state of the trees.
+  // These describe the state of the trees.
   uint64_t accepted = 0;
   uint64_t forgotten = 0;  // the highest number that a command acknowledged
 };
@@ -142,8 +142,8 @@ class Network {
     return request;
   }
 
-  // The header as the leader would see it: one clock, and sequences in the order of each server's
-  // submissions.
+  // Returns a header as the leader would write it: with one clock, and with sequences in the order
+  // in which each server submits commands.
   CommandHeader Next(const Client& client, uint16_t member) {
     CommandHeader header;
     header.proposer = Proposer{member, 1};
@@ -176,7 +176,7 @@ class Network {
 
   void Send(size_t at) {
     Client& client = clients_[at];
-    // A write without a response yet, or a new one.
+    // Picks a write without a response yet, or a new one.
     const uint64_t most = std::min({client.sent + 1, client.acknowledged + kWindow, kWrites});
     if (most <= client.acknowledged) return;
     const uint64_t sequence =
@@ -278,11 +278,11 @@ class Network {
   std::map<uint16_t, uint64_t> sequence_;
   std::unique_ptr<Tree> tree_ = std::make_unique<Tree>();
   std::unique_ptr<Tree> reference_ = std::make_unique<Tree>();
-  // The only response to each write, by client and number.
+  // The responses, by client and number. Each write has only one response.
   std::map<std::pair<size_t, uint64_t>, std::pair<Zxid, std::vector<OpResult>>> answers_;
 };
 
-TEST_CASE("a numbered write counts once and has one answer, whatever happens to it on its way") {
+TEST_CASE("a numbered write is applied once and has one response, even if repeated or delayed") {
   Counts counts;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);

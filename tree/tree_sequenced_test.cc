@@ -19,7 +19,7 @@ SessionInfo InfoOf(const Server& server, SessionId session = kSession) {
   return info;
 }
 
-TEST_CASE("a numbered write is applied once, and answered as often as it comes") {
+TEST_CASE("a numbered write is applied once, and each repetition gets the response") {
   Server server;
   server.OpenSession();
   const Request request = One(MakeCreate("/n", "x", CreateMode::kPersistentSequential));
@@ -45,11 +45,11 @@ TEST_CASE("a numbered write is applied once, and answered as often as it comes")
   CHECK((again.ops == first.ops));
   CHECK(server.events().empty());
   CHECK_FALSE(server.Has("/n0000000001"));
-  // Only the proposer's number changed.
+  // Only the sequence number of the proposer changed.
   CHECK(server.tree().digest() != digest);
 }
 
-TEST_CASE("the memory of sessions and of their answers goes with them") {
+TEST_CASE("the memory of a session and of its responses is freed with it") {
   Server server;
   const auto session_bytes = [&server] { return server.tree().session_memory_bytes(); };
   const auto answer_bytes = [&server] { return server.tree().answer_memory_bytes(); };
@@ -69,7 +69,7 @@ TEST_CASE("the memory of sessions and of their answers goes with them") {
   CHECK(session_bytes() == 0);
 }
 
-TEST_CASE("a repetition through another server after a move has the first answer") {
+TEST_CASE("a repetition through another server after a move gets the first response") {
   Server server;
   server.OpenSession();
   const ApplyResult first = server.DoSequenced(1, 0, One(MakeCreate("/a")));
@@ -82,7 +82,7 @@ TEST_CASE("a repetition through another server after a move has the first answer
   CHECK(again.zxid == first.zxid);
   CHECK((again.ops == first.ops));
 
-  // A late write from the previous connection uses no number, and acknowledges nothing.
+  // A late write over the previous connection uses no number, and acknowledges nothing.
   std::string late;
   AppendSequencedRequest(server.Next(kSession, old_attachment), 2, 1, One(MakeCreate("/b")), &late);
   const ApplyResult moved = server.ApplyOwn(late);
@@ -94,7 +94,7 @@ TEST_CASE("a repetition through another server after a move has the first answer
   CHECK(server.Has("/b"));
 }
 
-TEST_CASE("an unknown session cannot number") {
+TEST_CASE("a numbered write of an unknown session is refused") {
   Server server;
   const ApplyResult result = server.DoSequenced(1, 0, One(MakeCreate("/a")));
   CHECK(result.error == ErrorCode::kSessionExpired);
@@ -103,7 +103,7 @@ TEST_CASE("an unknown session cannot number") {
   CHECK_FALSE(server.Has("/a"));
 }
 
-TEST_CASE("a write that fails has an answer and uses its number") {
+TEST_CASE("a write that fails has a response and uses its number") {
   Server server;
   server.OpenSession();
   const Request missing = One(MakeSetData("/a", "x"));
@@ -113,7 +113,7 @@ TEST_CASE("a write that fails has an answer and uses its number") {
   const Request multi{true, {MakeCreate("/a"), MakeDelete("/none"), MakeCreate("/b")}, {}};
   const ApplyResult failed_multi = server.DoSequenced(2, 0, multi);
   server.Do(MakeCreate("/a"));
-  // The write would succeed now, but the repetition returns the error.
+  // The write would succeed now, but its repetition returns the error.
   const ApplyResult again = server.DoSequenced(1, 0, missing);
   CHECK(again.repeated);
   CHECK((again.ops == failed.ops));
@@ -125,7 +125,7 @@ TEST_CASE("a write that fails has an answer and uses its number") {
   CHECK(multi_again.ops[2].error == ErrorCode::kRuntimeInconsistency);
 }
 
-TEST_CASE("a write that overtook another waits for it") {
+TEST_CASE("a write that overtook another is refused until that is applied") {
   Server server;
   server.OpenSession();
   const ApplyResult early = server.DoSequenced(2, 0, One(MakeCreate("/b")));
@@ -140,7 +140,7 @@ TEST_CASE("a write that overtook another waits for it") {
   CHECK(server.DoSequenced(kMost, 0, One(MakeCreate("/c"))).error == ErrorCode::kOutOfSequence);
 }
 
-TEST_CASE("answers go when the client has them") {
+TEST_CASE("responses are dropped once the client has acknowledged them") {
   Server server;
   server.OpenSession();
   for (uint64_t n = 1; n <= 4; ++n) server.DoSequenced(n, 0, One(MakeCheck("/")));
@@ -150,9 +150,9 @@ TEST_CASE("answers go when the client has them") {
   CHECK(server.DoSequenced(3, 0, One(MakeCheck("/"))).error == ErrorCode::kAlreadyAcknowledged);
   CHECK(InfoOf(server).acknowledged == 3);
   CHECK(server.DoSequenced(4, 0, One(MakeCheck("/"))).repeated);
-  // A write that acknowledges its own response.
+  // This write acknowledges its own response.
   CHECK(server.DoSequenced(4, 4, One(MakeCheck("/"))).error == ErrorCode::kAlreadyAcknowledged);
-  // A refused write also acknowledges, but only responses that exist.
+  // A refused write acknowledges responses too, but only responses that exist.
   const ApplyResult early = server.DoSequenced(9, 8, One(MakeCheck("/")));
   CHECK(early.error == ErrorCode::kOutOfSequence);
   CHECK(InfoOf(server).acknowledged == 5);
@@ -161,7 +161,7 @@ TEST_CASE("answers go when the client has them") {
   CHECK(server.DoSequenced(6, 5, One(MakeCheck("/"))).repeated);
 }
 
-TEST_CASE("a session that ends takes its answers with it") {
+TEST_CASE("the responses of a session are dropped when it ends") {
   Server server;
   server.OpenSession();
   server.DoSequenced(1, 0, One(MakeCreate("/a")));
@@ -173,7 +173,7 @@ TEST_CASE("a session that ends takes its answers with it") {
   CHECK(server.Has("/b"));
 }
 
-TEST_CASE("sessions number for themselves") {
+TEST_CASE("each session has its own numbers") {
   Server server;
   server.OpenSession();
   server.OpenSession(kOtherSession);
@@ -185,7 +185,7 @@ TEST_CASE("sessions number for themselves") {
   CHECK(other.ops[0].error == ErrorCode::kNodeExists);
 }
 
-TEST_CASE("a client that acknowledges nothing has to stop") {
+TEST_CASE("a client that acknowledges nothing is refused after the maximum of responses") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/a"));
@@ -204,7 +204,7 @@ TEST_CASE("a client that acknowledges nothing has to stop") {
   CHECK(server.StatOf("/a").version == next);
 }
 
-// Returns a request of creates whose response is full of long paths.
+// Returns a request of many creates, whose response has long paths.
 Request LongPaths(std::vector<std::string>* paths, size_t count, char first) {
   Request request;
   request.multi = true;
@@ -219,7 +219,7 @@ Request LongPaths(std::vector<std::string>* paths, size_t count, char first) {
   return request;
 }
 
-TEST_CASE("answers are bounded in bytes too") {
+TEST_CASE("the responses of a session are limited in bytes") {
   Server server;
   server.OpenSession();
   std::vector<std::string> a_paths, b_paths;
@@ -239,7 +239,7 @@ TEST_CASE("answers are bounded in bytes too") {
   CHECK(server.tree().node_count() == nodes + 600);
 }
 
-TEST_CASE("a write whose answer alone is too large fails, and that is its answer") {
+TEST_CASE("a write whose response exceeds the limit fails, and the failure is its response") {
   Server server;
   server.OpenSession();
   std::vector<std::string> paths;
@@ -257,7 +257,7 @@ TEST_CASE("a write whose answer alone is too large fails, and that is its answer
   CHECK((again.ops == result.ops));
 }
 
-TEST_CASE("a session has its numbered writes, its plain ones and its ephemerals side by side") {
+TEST_CASE("a session can have numbered writes, plain writes and ephemerals at the same time") {
   Server server;
   server.OpenSession();
   server.DoSequenced(1, 0, One(MakeCreate("/e", "", CreateMode::kEphemeral)));

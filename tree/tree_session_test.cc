@@ -14,7 +14,7 @@ using Strings = std::vector<std::string>;
 
 const std::string kFirst = std::to_string(kSession.value());
 
-TEST_CASE("a session is created") {
+TEST_CASE("createSession adds a session with its timeout and password") {
   Server server;
   const ApplyResult result = server.OpenSession(kSession, kPassword, 6000);
   CHECK(result.error == ErrorCode::kOk);
@@ -68,7 +68,7 @@ TEST_CASE("a session moves to the server that attaches it") {
   CHECK(info.attach_zxid == server.tree().last_zxid());
   CHECK(server.events() == Strings{"attached " + kFirst});
 
-  // A request that was sent over the old connection is too late.
+  // This request was sent over the old connection and arrives too late.
   std::string late;
   AppendRequest(server.Next(kSession, created), Request{true, {MakeCreate("/late")}, {}}, &late);
   const ApplyResult refused = server.ApplyOwn(late);
@@ -78,7 +78,7 @@ TEST_CASE("a session moves to the server that attaches it") {
   CHECK(server.Do(MakeCreate("/now")).error == ErrorCode::kOk);
 }
 
-TEST_CASE("a request without a session is refused") {
+TEST_CASE("a request of an unknown session is refused") {
   Server server;
   const ApplyResult result = server.DoRequest(Request{false, {MakeCreate("/a")}, {}});
   CHECK(result.error == ErrorCode::kSessionExpired);
@@ -86,7 +86,7 @@ TEST_CASE("a request without a session is refused") {
   CHECK_FALSE(server.Has("/a"));
 }
 
-TEST_CASE("a session takes its ephemerals with it, in the order of creation") {
+TEST_CASE("the end of a session deletes its ephemerals in the order of their creation") {
   Server server;
   server.OpenSession();
   server.OpenSession(kOtherSession);
@@ -118,7 +118,7 @@ TEST_CASE("a session takes its ephemerals with it, in the order of creation") {
   CHECK(server.tree().Ephemerals(kOtherSession) == Strings{"/other"});
 }
 
-TEST_CASE("the ephemerals of a session are read in pieces, in the order of creation") {
+TEST_CASE("the ephemerals of a session are read in pieces, in the order of their creation") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/p"));
@@ -144,7 +144,7 @@ TEST_CASE("the ephemerals of a session are read in pieces, in the order of creat
   CHECK(read == all);
 }
 
-TEST_CASE("closing needs the attachment, or none") {
+TEST_CASE("closing a session needs the current attach zxid, or 0") {
   Server server;
   const CommandKind close = CommandKind::kCloseSession;
   CHECK(server.EndSession(close, kSession, Zxid(0)).error == ErrorCode::kSessionExpired);
@@ -159,7 +159,7 @@ TEST_CASE("closing needs the attachment, or none") {
   CHECK(server.tree().session_count() == 0);
 }
 
-TEST_CASE("expiry spares a session that was attached again") {
+TEST_CASE("expiry does not end a session that was attached again") {
   Server server;
   const CommandKind expire = CommandKind::kExpireSession;
   server.OpenSession();
@@ -175,7 +175,7 @@ TEST_CASE("expiry spares a session that was attached again") {
   CHECK(server.EndSession(expire, kSession, old).error == ErrorCode::kSessionExpired);
 }
 
-TEST_CASE("sessions are listed by id") {
+TEST_CASE("sessions are listed in the order of their ids") {
   Server server;
   server.OpenSession(SessionId(9));
   constexpr SessionId kNegative(std::numeric_limits<int64_t>::min() + 4);
@@ -188,7 +188,7 @@ TEST_CASE("sessions are listed by id") {
   CHECK(ids == Strings{std::to_string(kNegative.value()), "2", "9"});
 }
 
-TEST_CASE("what tells duplicates apart is bounded: one entry a server, whatever it does") {
+TEST_CASE("the dedup table is bounded: it has one entry for each server") {
   Server server;
   server.OpenSession();
   const auto head_bytes = [&server] {
@@ -217,7 +217,7 @@ TEST_CASE("what tells duplicates apart is bounded: one entry a server, whatever 
   CHECK(head_bytes() == first);
 }
 
-TEST_CASE("a command of a server is applied once, and only after the one before it") {
+TEST_CASE("a command of a server is applied once, and only after its predecessor") {
   Server server;
   server.OpenSession();
   std::string first;
@@ -252,7 +252,7 @@ TEST_CASE("a command of a server is applied once, and only after the one before 
   ignored(failing);
 }
 
-TEST_CASE("a new incarnation starts at one, and an old one is over") {
+TEST_CASE("a new incarnation starts at number 1 and ends the old one") {
   Server server;
   server.OpenSession();
   const Proposer old = server.proposer;
@@ -278,7 +278,7 @@ TEST_CASE("a new incarnation starts at one, and an old one is over") {
   CHECK(apply(Proposer{1, 8}, 3));
 }
 
-TEST_CASE("commands of no member have no sequence") {
+TEST_CASE("commands without a proposer have no sequence") {
   Server server;
   server.OpenSession();
   server.OpenSession(kOtherSession);
@@ -295,7 +295,7 @@ TEST_CASE("commands of no member have no sequence") {
   CHECK(server.tree().session_count() == 0);
 }
 
-TEST_CASE("results go to the server that asked") {
+TEST_CASE("only the proposing server gets the result") {
   Server server;
   server.OpenSession();
   server.self = Proposer{2, 7};
@@ -322,7 +322,7 @@ TEST_CASE("results go to the server that asked") {
   CHECK(result.header.session == kSession);
 }
 
-TEST_CASE("an entry without a command takes a zxid and nothing else") {
+TEST_CASE("an entry without a command changes only the last zxid") {
   Server server;
   server.OpenSession();
   const uint64_t digest = server.tree().digest();

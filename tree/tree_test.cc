@@ -25,7 +25,7 @@ std::vector<std::string> ChildrenOf(const Server& server, std::string_view path)
 
 ErrorCode Error(Server* server, const Op& op) { return server->Do(op).error; }
 
-TEST_CASE("a new tree is as ZooKeeper's") {
+TEST_CASE("a new tree has the nodes of a new ZooKeeper server") {
   Server server;
   const Tree& tree = server.tree();
   CHECK(tree.node_count() == 4);
@@ -51,7 +51,7 @@ TEST_CASE("a new tree is as ZooKeeper's") {
   CHECK(acl == OpenAcl());
 }
 
-TEST_CASE("create: the node, its stat and its parent's") {
+TEST_CASE("create sets the stat of the node and of its parent") {
   Server server;
   server.OpenSession();
   server.time_ms = kStartMs + 5;
@@ -79,7 +79,7 @@ TEST_CASE("create: the node, its stat and its parent's") {
   CHECK(server.tree().data_bytes() == 20 + 5);
 }
 
-TEST_CASE("create: null data is kept as null") {
+TEST_CASE("create keeps null data as null") {
   Server server;
   server.OpenSession();
   Op op = MakeCreate("/null");
@@ -130,7 +130,7 @@ TEST_CASE("create: the first error in ZooKeeper's order wins") {
   CHECK(server.tree().node_count() == 7);
 }
 
-TEST_CASE("create: sequence numbers count the parent's creates") {
+TEST_CASE("create: the sequence number is the parent's number of creates") {
   Server server;
   server.OpenSession();
   const CreateMode sequential = CreateMode::kPersistentSequential;
@@ -143,13 +143,13 @@ TEST_CASE("create: sequence numbers count the parent's creates") {
   CHECK(server.Do(MakeCreate("/", "", sequential)).path == "/0000000001");
   CHECK(server.events() == Strings{"created /0000000001"});
   CHECK(server.Do(MakeCreate("/q/..", "", sequential)).path == "/q/..0000000004");
-  // A node that a client created by hand under the next sequential name.
+  // A client may itself create the node that has the next sequential name.
   server.Do(MakeCreate("/q/n-0000000006"));
   CHECK(Error(&server, MakeCreate("/q/n-", "", sequential)) == ErrorCode::kNodeExists);
   CHECK(server.StatOf("/q").cversion == 2 * 6 - 5);
 }
 
-TEST_CASE("delete: the node goes, and its parent tells") {
+TEST_CASE("delete removes the node and updates the stat of its parent") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/a"));
@@ -197,7 +197,7 @@ TEST_CASE("delete: the first error in ZooKeeper's order wins") {
   CHECK(server.Has("/a/b"));
 }
 
-TEST_CASE("setData: data, version and times") {
+TEST_CASE("setData sets data, version and times") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/a", "old"));
@@ -249,7 +249,7 @@ TEST_CASE("setData and check: the first error in ZooKeeper's order wins") {
   CHECK(server.events().empty());
 }
 
-TEST_CASE("setAcl: the list and its version, and nothing else") {
+TEST_CASE("setAcl sets the list and its version, and nothing else") {
   Server server;
   server.OpenSession();
   server.identities = {{"digest", "u:h"}, {"ip", "10.0.0.1"}};
@@ -269,7 +269,7 @@ TEST_CASE("setAcl: the list and its version, and nothing else") {
   REQUIRE(server.tree().GetAcl("/a", server.identities, &acl, &stat) == ErrorCode::kOk);
   CHECK(acl == std::vector<Acl>{MakeAcl(31, "digest", "u:h"), MakeAcl(1, "ip", "10.0.0.0/8")});
   CHECK(stat == expected);
-  // A client that may only read sees no hashes.
+  // A client that may only read gets no hashes.
   const std::vector<Identity> reader = {{"ip", "10.9.9.9"}};
   REQUIRE(server.tree().GetAcl("/a", reader, &acl, &stat) == ErrorCode::kOk);
   CHECK(acl == std::vector<Acl>{MakeAcl(31, "digest", "u:x"), MakeAcl(1, "ip", "10.0.0.0/8")});
@@ -286,7 +286,7 @@ TEST_CASE("setAcl: the list and its version, and nothing else") {
   server.identities = {{"super", ""}};
   CHECK(Error(&server, MakeSetAcl("/a", open, 1)) == ErrorCode::kOk);
 
-  // A client that may change the ACL sees it whole, even without the read permission.
+  // A client that may change the ACL gets it unmasked, even without the read permission.
   server.Do(MakeSetAcl("/a", {MakeAcl(permission::kAdmin, "digest", "u:h")}));
   const std::vector<Identity> admin = {{"digest", "u:h"}};
   REQUIRE(server.tree().GetAcl("/a", admin, &acl, &stat) == ErrorCode::kOk);
@@ -296,7 +296,7 @@ TEST_CASE("setAcl: the list and its version, and nothing else") {
   CHECK(server.tree().GetData("/a", admin, &data, &has_data, &stat) == ErrorCode::kNoAuth);
 }
 
-TEST_CASE("reads: what they need, and what they say") {
+TEST_CASE("reads: permissions, and results") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/a", "data"));
@@ -329,7 +329,7 @@ TEST_CASE("reads: what they need, and what they say") {
   CHECK(ChildrenOf(server, "/a") == Strings{"b", "c"});
 }
 
-TEST_CASE("reads: how many nodes are below one") {
+TEST_CASE("reads: the number of nodes below a node") {
   Server server;
   server.OpenSession();
   const auto count = [&](std::string_view path) {
@@ -356,7 +356,7 @@ TEST_CASE("reads: how many nodes are below one") {
   CHECK(server.tree().CountDescendants("/a", {}, 1, &place, &done) == ErrorCode::kNoAuth);
 }
 
-TEST_CASE("reads: children in pieces while others come and go") {
+TEST_CASE("reads: children in pieces while children are created and deleted") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/d"));
@@ -389,7 +389,7 @@ TEST_CASE("reads: children in pieces while others come and go") {
   for (int i = 0; i < 3000; ++i) CHECK(read.count("kept" + std::to_string(i)) == 1);
 }
 
-TEST_CASE("reads: descendants are counted in pieces of bounded size, also while they go") {
+TEST_CASE("reads: descendants are counted in pieces of bounded size, also while they are deleted") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/d"));
@@ -414,7 +414,7 @@ TEST_CASE("reads: descendants are counted in pieces of bounded size, also while 
   CHECK(place.count >= 49 * 21);
 }
 
-TEST_CASE("multi: all of it, with one zxid, each seeing those before it") {
+TEST_CASE("multi: all operations apply with one zxid, and each sees those before it") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/old", "x"));
@@ -445,7 +445,7 @@ TEST_CASE("multi: all of it, with one zxid, each seeing those before it") {
   CHECK(server.DoMulti({}).empty());
 }
 
-TEST_CASE("multi: nothing of it") {
+TEST_CASE("multi: if one operation fails, none has an effect") {
   Server server;
   server.OpenSession();
   server.identities = {{"digest", "u:h"}};
@@ -454,8 +454,8 @@ TEST_CASE("multi: nothing of it") {
   server.Do(MakeCreate("/e2", "", CreateMode::kEphemeral));
   server.Do(MakeCreate("/e3", "", CreateMode::kEphemeral));
   server.Do(MakeCreate("/private", "", CreateMode::kPersistent, {MakeAcl(31, "auth", "")}));
-  // The session's ephemerals and the tree are as before, although the commands advanced sequence
-  // and time.
+  // The session's ephemerals and the tree are as before, but the command did advance the sequence
+  // and the time.
   const Stat root = server.StatOf("/");
   const Stat a = server.StatOf("/a");
   const size_t bytes = server.tree().data_bytes();
@@ -500,7 +500,7 @@ TEST_CASE("multi: nothing of it") {
   CHECK(acl == std::vector<Acl>{MakeAcl(31, "digest", "u:h")});
 }
 
-TEST_CASE("events come with the lists of the node and of its parent, also when it is gone") {
+TEST_CASE("events have the ACLs of the node and of its parent, also after a deletion") {
   Server server;
   server.OpenSession();
   server.identities = {{"digest", "u:h"}};
@@ -527,7 +527,7 @@ TEST_CASE("events come with the lists of the node and of its parent, also when i
   told(other, own);
 }
 
-TEST_CASE("a failed request leaves the digest of one that was not made") {
+TEST_CASE("a failed request leaves the same digest as a request without operations") {
   Server failed;
   Server idle;
   for (Server* server : {&failed, &idle}) {
@@ -544,7 +544,7 @@ TEST_CASE("a failed request leaves the digest of one that was not made") {
   CHECK(failed.tree().digest() != idle.tree().digest());
 }
 
-TEST_CASE("the digest tells what differs") {
+TEST_CASE("trees that differ have different digests") {
   const auto digest = [](const std::vector<Op>& ops) {
     Server server;
     server.OpenSession();
@@ -574,7 +574,7 @@ TEST_CASE("the digest tells what differs") {
   }
 }
 
-TEST_CASE("time does not go back") {
+TEST_CASE("a command with an earlier time does not move the tree's time back") {
   Server server;
   server.OpenSession();
   CHECK(server.tree().time_ms() == kStartMs);

@@ -24,7 +24,7 @@ Strings Fire(WatchTable* table, EventType type, std::string_view path) {
   return told;
 }
 
-TEST_CASE("creation tells data watchers of the path and child watchers of the parent") {
+TEST_CASE("creation notifies data watchers of the path and child watchers of the parent") {
   WatchTable table;
   table.Add(1, "/p/c", WatchKind::kData);
   table.Add(2, "/p/c", WatchKind::kChild);
@@ -39,7 +39,7 @@ TEST_CASE("creation tells data watchers of the path and child watchers of the pa
   CHECK(Fire(&table, EventType::kNodeCreated, "/p/c").empty());
 }
 
-TEST_CASE("deletion tells each watcher of the path once, then child watchers of the parent") {
+TEST_CASE("deletion notifies each watcher of the path once, then child watchers of the parent") {
   WatchTable table;
   table.Add(5, "/p/c", WatchKind::kData);
   table.Add(5, "/p/c", WatchKind::kChild);
@@ -54,7 +54,7 @@ TEST_CASE("deletion tells each watcher of the path once, then child watchers of 
   CHECK(table.watcher_count() == 1);
 }
 
-TEST_CASE("a path that many watch is crowded until they have gone") {
+TEST_CASE("a path with many watches counts as crowded until they are removed") {
   constexpr auto kFew = static_cast<WatcherId>(WatchTable::kCrowdedWatchesMin) - 1;
   WatchTable table;
   for (WatcherId watcher = 1; watcher <= 10 * kFew; ++watcher) {
@@ -74,13 +74,13 @@ TEST_CASE("a path that many watch is crowded until they have gone") {
     table.RemoveWatcher(8);
     CHECK(table.crowded_path_count() == 0);
   }
-  SECTION("for they were told") {
+  SECTION("by an event") {
     CHECK(Fire(&table, EventType::kNodeDataChanged, "/p/c").size() == kFew);
     CHECK(table.crowded_path_count() == 0);
   }
 }
 
-TEST_CASE("a change of data tells data watchers alone") {
+TEST_CASE("a change of data notifies only data watchers") {
   WatchTable table;
   table.Add(1, "/a", WatchKind::kData);
   table.Add(1, "/a", WatchKind::kChild);
@@ -93,7 +93,7 @@ TEST_CASE("a change of data tells data watchers alone") {
   CHECK(Fire(&table, EventType::kNodeDeleted, "/a") == Strings{"1 deleted /a", "2 children /"});
 }
 
-TEST_CASE("a watch that is set twice is one") {
+TEST_CASE("a watch that is set twice counts once") {
   WatchTable table;
   table.Add(1, "/a", WatchKind::kData);
   table.Add(1, "/a", WatchKind::kData);
@@ -104,7 +104,7 @@ TEST_CASE("a watch that is set twice is one") {
   CHECK(Fire(&table, EventType::kNodeDataChanged, "/a") == Strings{"1 data /a"});
 }
 
-TEST_CASE("a connection that is gone takes its watches with it") {
+TEST_CASE("the watches of a closed connection are removed") {
   WatchTable table;
   table.Add(1, "/a", WatchKind::kData);
   table.Add(1, "/a", WatchKind::kChild);
@@ -129,7 +129,7 @@ TEST_CASE("a watch may be set again while it fires") {
   CHECK(table.watch_count() == 1);
 }
 
-TEST_CASE("a persistent watch is told of everything at its node, again and again") {
+TEST_CASE("a persistent watch is notified of each event at its node, repeatedly") {
   WatchTable table;
   table.Add(1, "/p", WatchKind::kPersistent);
   CHECK(table.watch_count() == 2);
@@ -143,7 +143,7 @@ TEST_CASE("a persistent watch is told of everything at its node, again and again
   }
 }
 
-TEST_CASE("a recursive watch is told of everything below its node, but not that children changed") {
+TEST_CASE("a recursive watch is notified of events below its node, not of changes of children") {
   WatchTable table;
   table.Add(1, "/p", WatchKind::kPersistentRecursive);
   table.Add(2, "/", WatchKind::kPersistentRecursive);
@@ -156,7 +156,7 @@ TEST_CASE("a recursive watch is told of everything below its node, but not that 
   CHECK(table.watch_count() == 2);
 }
 
-TEST_CASE("watches of all kinds on a path: each event is told once, and what lasts stays") {
+TEST_CASE("watches of all kinds on a path: each event fires once, and lasting watches remain") {
   WatchTable table;
   for (WatchKind kind : {WatchKind::kPersistent, WatchKind::kPersistentRecursive, WatchKind::kData,
                          WatchKind::kChild}) {
@@ -171,7 +171,7 @@ TEST_CASE("watches of all kinds on a path: each event is told once, and what las
   CHECK(table.Contains(1, "/p", WatcherType::kPersistentRecursive));
 }
 
-TEST_CASE("watches are removed by their type") {
+TEST_CASE("Remove removes watches by their type") {
   WatchTable table;
   const auto add_all = [&table] {
     for (WatchKind kind : {WatchKind::kData, WatchKind::kChild, WatchKind::kPersistent,
@@ -197,7 +197,7 @@ TEST_CASE("watches are removed by their type") {
   CHECK(table.Remove(1, "/p", WatcherType::kChildren));
   CHECK(table.empty());
 
-  // One-shot watches are removed first, then the others.
+  // Remove removes one-shot watches first, then the others.
   add_all();
   CHECK(table.Remove(1, "/p", WatcherType::kChildren));
   CHECK(Fire(&table, EventType::kNodeCreated, "/p/c") ==
@@ -213,7 +213,7 @@ TEST_CASE("watches are removed by their type") {
   CHECK(table.empty());
 }
 
-TEST_CASE("the watches of nodes can be listed") {
+TEST_CASE("ForEachNodeWatch lists the watches of nodes") {
   WatchTable table;
   table.Add(1, "/a", WatchKind::kData);
   table.Add(1, "/b", WatchKind::kChild);
@@ -322,7 +322,7 @@ class Model {
     }
     return lines;
   }
-  // Distinct (watcher, path, list), paths and watchers.
+  // Returns the numbers of distinct (watcher, path, list), of paths and of watchers.
   std::array<size_t, 3> Counts() const {
     std::set<std::tuple<std::string, WatcherId, WatchKind>> watches;
     std::set<std::string> paths;
@@ -392,7 +392,7 @@ TEST_CASE("the watch table agrees with a list of all watches") {
   }
 }
 
-TEST_CASE("watches: a connection's are dropped in parts, and shown in parts") {
+TEST_CASE("the watches of a connection are removed in parts and listed in parts") {
   WatchTable table;
   for (int i = 0; i < 5000; ++i) table.Add(7, "/" + std::to_string(i), WatchKind::kData);
   table.Add(8, "/1", WatchKind::kData);
@@ -414,7 +414,7 @@ TEST_CASE("watches: a connection's are dropped in parts, and shown in parts") {
   CHECK(table.RemoveWatcher(7));
 }
 
-TEST_CASE("the bytes of a connection's watches go with them") {
+TEST_CASE("BytesOf a connection decreases when its watches are removed") {
   WatchTable table;
   CHECK(table.BytesOf(1) == 0);
   table.Add(1, "/a", WatchKind::kChild);

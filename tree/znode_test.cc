@@ -15,7 +15,7 @@ std::string Sequence(int32_t sequence) {
   return path;
 }
 
-TEST_CASE("sequence numbers have ten characters, the sign among them") {
+TEST_CASE("sequence numbers have ten characters, including the sign") {
   CHECK(Sequence(0) == "/n-0000000000");
   CHECK(Sequence(42) == "/n-0000000042");
   CHECK(Sequence(2147483647) == "/n-2147483647");
@@ -24,7 +24,7 @@ TEST_CASE("sequence numbers have ten characters, the sign among them") {
   CHECK(Sequence(-123456789) == "/n--123456789");
 }
 
-TEST_CASE("cversion is creates plus deletes, and wraps") {
+TEST_CASE("cversion is creates plus deletes, and wraps around") {
   NodeMemory memory;
   Znode* parent = Znode::New(&memory, nullptr, "", kNoSession);
   Znode* child = Znode::New(&memory, parent, "c", kNoSession);
@@ -41,7 +41,7 @@ TEST_CASE("cversion is creates plus deletes, and wraps") {
   Znode::Delete(parent);
 }
 
-TEST_CASE("a node's path is made of the names above it") {
+TEST_CASE("the path of a node consists of the names from the root to it") {
   NodeMemory memory;
   Znode* root = Znode::New(&memory, nullptr, "", kNoSession);
   Znode* a = Znode::New(&memory, root, "a", kNoSession);
@@ -55,7 +55,7 @@ TEST_CASE("a node's path is made of the names above it") {
   for (Znode* node : {leaf, a, root}) Znode::Delete(node);
 }
 
-TEST_CASE("null and empty data differ") {
+TEST_CASE("null data and empty data differ") {
   NodeMemory memory;
   ZnodeData data;
   CHECK_FALSE(data.has_data());
