@@ -28,7 +28,7 @@ constexpr uint8_t kRecordsPart = 2;
 constexpr uint8_t kTrailerPart = 3;
 constexpr size_t kPartHeadBytes = 1 + 4 + 4;
 constexpr size_t kClusterIdBytes = 16;
-// A part is read in pieces, so that a damaged size does not allocate as much memory as it says.
+// A part is read in pieces of this size, so that a damaged size does not cause a large allocation.
 constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr size_t kPartBytesMax = kBackupRecordBytesMax + kBackupBlockBytes;
 
@@ -86,17 +86,18 @@ BackupFileWriter::~BackupFileWriter() { close(descriptor_); }
 absl::StatusOr<std::unique_ptr<BackupFileWriter>> BackupFileWriter::Create(
     std::string path, const BackupHeader& header) {
   ASSERT(header.cluster_id.size() == kClusterIdBytes);
-  // An existing file is removed, not overwritten: it may be a link to another file, or readable for
-  // others. A file that appears there in between is an error. A device is not removed.
+  // An existing file is removed, not overwritten: it may be a link to another file, or others may
+  // be able to read it. A file that is created there in between is an error. A device is not
+  // removed.
   struct stat there {};
   const bool is_there = lstat(path.c_str(), &there) == 0;
   const bool is_device = is_there && (S_ISCHR(there.st_mode) || S_ISBLK(there.st_mode));
   if (is_there && !is_device && unlink(path.c_str()) != 0) {
-    return FileError(path, "what is there cannot be removed");
+    return FileError(path, "the existing file cannot be removed");
   }
   const int flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (is_device ? 0 : O_CREAT | O_EXCL);
   const int descriptor = open(path.c_str(), flags, S_IRUSR | S_IWUSR);
-  if (descriptor < 0) return FileError(path, "it cannot be made");
+  if (descriptor < 0) return FileError(path, "the file cannot be created");
   std::unique_ptr<BackupFileWriter> file(new BackupFileWriter(std::move(path), descriptor));
   std::string begin(kMagic);
   LittleEndianWriter(&begin).Int(kFormat);
@@ -120,7 +121,7 @@ absl::Status BackupFileWriter::Write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FileError(path_, "it cannot be written");
+    if (written < 0) return FileError(path_, "the file cannot be written");
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return absl::OkStatus();
@@ -254,13 +255,13 @@ absl::StatusOr<uint8_t> BackupFileReader::ReadPart() {
   const auto kind = reader.Int<uint8_t>();
   const auto number = reader.Int<uint32_t>();
   const auto size = reader.Int<uint32_t>();
-  if (size > kPartBytesMax) return Damaged("a part with an impossible size");
+  if (size > kPartBytesMax) return Damaged("a part has an invalid size");
   std::string rest;
   if (absl::Status s = Read(size + sizeof(uint32_t), &rest); !s.ok()) return s;
   const std::string_view body = std::string_view(rest).substr(0, size);
   part_.append(body);
   const auto crc = LoadInt<std::endian::little, uint32_t>(rest.data() + size);
-  if (crc != Crc32c(part_)) return Damaged("a part with a wrong checksum");
+  if (crc != Crc32c(part_)) return Damaged("a part has a wrong checksum");
   if (number != next_number_++) return Damaged("a part is missing or in the wrong place");
   if (kind != kTrailerPart) {
     checksum_.Add(part_);
@@ -272,7 +273,7 @@ absl::StatusOr<uint8_t> BackupFileReader::ReadPart() {
 absl::Status BackupFileReader::ReadHeader() {
   auto kind = ReadPart();
   if (!kind.ok()) return kind.status();
-  if (*kind != kHeaderPart) return Damaged("there is no header");
+  if (*kind != kHeaderPart) return Damaged("the header is missing");
   LittleEndianReader reader(std::string_view(part_).substr(kPartHeadBytes));
   header_.cluster_id = reader.Raw(kClusterIdBytes);
   header_.zxid = Zxid(reader.Int<int64_t>());
@@ -281,8 +282,8 @@ absl::Status BackupFileReader::ReadHeader() {
   header_.made_ms = reader.Int<int64_t>();
   header_.voters = TakeNumbers(&reader);
   header_.observers = TakeNumbers(&reader);
-  if (!reader.ok() || !reader.empty()) return Damaged("a header that makes no sense");
-  if (header_.zxid.value() <= 0 || header_.term == 0) return Damaged("a header without a zxid");
+  if (!reader.ok() || !reader.empty()) return Damaged("the header is malformed");
+  if (header_.zxid.value() <= 0 || header_.term == 0) return Damaged("the header has no zxid");
   return absl::OkStatus();
 }
 
@@ -291,16 +292,16 @@ absl::Status BackupFileReader::ReadTrailer() {
   const auto records = reader.Int<uint64_t>();
   const auto record_bytes = reader.Int<uint64_t>();
   const std::string_view checksum = reader.Raw(kBackupChecksumBytes);
-  if (!reader.ok() || !reader.empty()) return Damaged("a trailer that makes no sense");
+  if (!reader.ok() || !reader.empty()) return Damaged("the trailer is malformed");
   if (records != totals_.records || record_bytes != totals_.record_bytes) {
     return Damaged("records are missing");
   }
   totals_.checksum = checksum_.Value();
-  if (totals_.checksum != checksum) return Damaged("the checksum of the whole is wrong");
+  if (totals_.checksum != checksum) return Damaged("the checksum of the whole file is wrong");
   totals_.file_bytes = offset_;
   if (input_->peek() != std::istream::traits_type::eof()) {
     part_offset_ = offset_;
-    return Damaged("something follows its end");
+    return Damaged("there are bytes after the trailer");
   }
   return absl::OkStatus();
 }
@@ -313,7 +314,7 @@ absl::StatusOr<bool> BackupFileReader::Next(std::string_view* key, std::string_v
       if (absl::Status s = ReadTrailer(); !s.ok()) return s;
       return false;
     }
-    if (*kind != kRecordsPart) return Damaged("a part of an unknown kind");
+    if (*kind != kRecordsPart) return Damaged("a part has an unknown kind");
     block_ = std::string_view(part_).substr(kPartHeadBytes);
   }
   LittleEndianReader reader(block_);
@@ -321,8 +322,8 @@ absl::StatusOr<bool> BackupFileReader::Next(std::string_view* key, std::string_v
   const auto value_size = reader.Int<uint32_t>();
   *key = reader.Raw(key_size);
   *value = reader.Raw(value_size);
-  if (!reader.ok()) return Damaged("a record that makes no sense");
-  if (*key <= last_key_) return Damaged("records that are not in the order of their keys");
+  if (!reader.ok()) return Damaged("a record is malformed");
+  if (*key <= last_key_) return Damaged("the records are not in the order of their keys");
   last_key_ = *key;
   block_ = reader.rest();
   ++totals_.records;

@@ -1,6 +1,6 @@
-// A backup: the records of a tree (tree/record.h) at one zxid in one file, written and read from
-// its beginning to its end without ever holding more than a block in memory. A file that was cut
-// off or damaged anywhere is recognised, and the error says where.
+// A backup file: the records of a tree (tree/record.h) at one zxid. It is written and read from
+// beginning to end, without ever holding more than a block in memory. Readers detect a file that
+// was cut off or damaged anywhere, and the error says where.
 //
 //   magic "QRTBACK1", u32 format (1), then parts:
 //   u8 kind, u32 number (0, 1, 2, ...), u32 size, that many bytes, u32 CRC-32C of all of these
@@ -36,12 +36,12 @@ inline constexpr size_t kBackupBlockBytes = size_t{256} << 10;
 // The maximum size of a key and value together.
 inline constexpr size_t kBackupRecordBytesMax = size_t{128} << 20;
 
-// Identifies a backup: of which cluster, zxid and time it is.
+// Identifies a backup by its cluster, zxid and time.
 struct BackupHeader {
   std::string cluster_id;  // 16 bytes
   Zxid zxid;
-  uint64_t term = 0;    // of the log's entry at zxid
-  uint64_t digest = 0;  // of the tree
+  uint64_t term = 0;    // term of the log entry at zxid
+  uint64_t digest = 0;  // digest of the tree
   int64_t made_ms = 0;  // since the epoch
   std::vector<uint64_t> voters;
   std::vector<uint64_t> observers;
@@ -53,7 +53,7 @@ struct BackupTotals {
   uint64_t records = 0;
   uint64_t record_bytes = 0;  // keys and values
   uint64_t file_bytes = 0;
-  std::string checksum;  // kBackupChecksumBytes; of the whole
+  std::string checksum;  // of the whole file, kBackupChecksumBytes long
   friend bool operator==(const BackupTotals&, const BackupTotals&) = default;
 };
 
@@ -80,18 +80,18 @@ class BackupFileWriter {
   // full, Internal otherwise.
   static absl::StatusOr<std::unique_ptr<BackupFileWriter>> Create(std::string path,
                                                                   const BackupHeader& header);
-  // Leaves the file as it is if Finish was not called.
+  // Closes the file. If Finish was not called, the incomplete file stays there.
   ~BackupFileWriter();
   BackupFileWriter(const BackupFileWriter&) = delete;
   BackupFileWriter& operator=(const BackupFileWriter&) = delete;
 
-  // REQUIRES: no error was returned before; keys ascend.
+  // Adds a record. REQUIRES: no error was returned before; keys ascend.
   absl::Status Add(std::string_view key, std::string_view value);
-  // Writes the trailer, and makes the file durable (not its name: SyncDirectoryOf does that).
-  // REQUIRES: as Add; called once, and nothing after it.
+  // Writes the trailer and makes the contents of the file durable. Call SyncDirectoryOf to make its
+  // name durable too. REQUIRES: no error was returned before; called once, as the last function.
   absl::StatusOr<BackupTotals> Finish();
 
-  // The size of the file so far.
+  // Returns the size of the file so far.
   uint64_t bytes() const { return totals_.file_bytes + block_.size(); }
 
  private:
@@ -112,23 +112,24 @@ class BackupFileWriter {
 
 class BackupFileReader {
  public:
-  // NotFound if there is no such file. Errors of all functions name the file and the offset:
-  // InvalidArgument if it is no backup, or of a later format; DataLoss if it is cut off or damaged.
+  // Opens a backup file. Returns NotFound if there is no such file. Errors of all functions name
+  // the file and the offset: InvalidArgument if the file is not a backup or has a later format,
+  // DataLoss if it is cut off or damaged.
   static absl::StatusOr<std::unique_ptr<BackupFileReader>> Open(const std::string& path);
-  // The same from any stream; `name` is used in errors.
+  // Opens a backup from any stream. `name` is used in errors.
   static absl::StatusOr<std::unique_ptr<BackupFileReader>> Open(std::unique_ptr<std::istream> input,
                                                                 std::string name);
   BackupFileReader(const BackupFileReader&) = delete;
   BackupFileReader& operator=(const BackupFileReader&) = delete;
 
   const BackupHeader& header() const { return header_; }
-  // Reads the next record. Returns false after the last record; then the whole file was checked and
+  // Reads the next record. Returns false after the last record: then the whole file was checked and
   // is valid. The views are valid until the next call. REQUIRES: no earlier call returned false or
   // an error.
   absl::StatusOr<bool> Next(std::string_view* key, std::string_view* value);
-  // REQUIRES: Next returned false.
+  // Returns the totals of the backup. REQUIRES: Next returned false.
   const BackupTotals& totals() const { return totals_; }
-  // The offset up to which the file was read.
+  // Returns the offset up to which the file was read.
   uint64_t offset() const { return offset_; }
 
  private:
@@ -140,7 +141,7 @@ class BackupFileReader {
   absl::Status ReadTrailer();
   // Reads exactly `size` bytes.
   absl::Status Read(size_t size, std::string* bytes);
-  // Reads the next part as it is in the file, without its CRC, into part_ and returns its kind; its
+  // Reads the next part into part_ as it is in the file, without its CRC, and returns its kind. The
   // body begins at kPartHeadBytes.
   absl::StatusOr<uint8_t> ReadPart();
 
@@ -157,7 +158,7 @@ class BackupFileReader {
   uint32_t next_number_ = 0;
 };
 
-// Makes the name of a file durable. Errors name the directory.
+// Makes the name of a file durable by syncing its directory. Errors name the directory.
 absl::Status SyncDirectoryOf(const std::string& path);
 
 }  // namespace quorate::tree

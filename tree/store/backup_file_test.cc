@@ -69,7 +69,7 @@ std::string Backup(const Records& records) {
   return Contents(directory.File("backup"));
 }
 
-// Reads the records before the end, or before an error.
+// Reads the records up to the end or up to an error.
 absl::Status ReadAll(std::string bytes, Records* records) {
   auto file = BackupFileReader::Open(std::make_unique<std::istringstream>(std::move(bytes)), "it");
   if (!file.ok()) return file.status();
@@ -88,7 +88,7 @@ bool Mentions(const absl::Status& status, std::string_view text) {
          std::string_view::npos;
 }
 
-TEST_CASE("what is written is read") {
+TEST_CASE("a backup is read as it was written") {
   Directory directory;
   const std::string path = directory.File("backup");
   const Records records = SomeRecords();
@@ -108,13 +108,13 @@ TEST_CASE("what is written is read") {
   CHECK((*file)->totals() == written);
 }
 
-TEST_CASE("a backup without records is one") {
+TEST_CASE("a backup without records is valid") {
   Records read;
   CHECK(ReadAll(Backup({}), &read).ok());
   CHECK(read.empty());
 }
 
-TEST_CASE("equal records make equal bytes, others another checksum") {
+TEST_CASE("equal records give equal files; different records give another checksum") {
   Directory directory;
   const BackupTotals one = Write(directory.File("one"), {{"a", "1"}, {"b", "2"}});
   const BackupTotals two = Write(directory.File("two"), {{"a", "1"}, {"b", "2"}});
@@ -123,7 +123,7 @@ TEST_CASE("equal records make equal bytes, others another checksum") {
   CHECK(one.checksum != other.checksum);
 }
 
-TEST_CASE("a backup that ends early is recognised wherever it ends, and the end is named") {
+TEST_CASE("a backup that is cut off anywhere is detected, and the error names the offset") {
   const std::string bytes = Backup({{"a", "1"}, {"b", std::string(100, 'x')}});
   for (size_t size = 0; size < bytes.size(); ++size) {
     CAPTURE(size);
@@ -134,7 +134,7 @@ TEST_CASE("a backup that ends early is recognised wherever it ends, and the end 
   }
 }
 
-TEST_CASE("any byte that changed is recognised") {
+TEST_CASE("a change of any byte is detected") {
   const std::string bytes = Backup({{"a", "1"}, {"b", std::string(100, 'x')}});
   for (size_t at = 0; at < bytes.size(); ++at) {
     for (char change : {'\x01', '\x80', '\xff'}) {
@@ -147,10 +147,10 @@ TEST_CASE("any byte that changed is recognised") {
   }
 }
 
-TEST_CASE("parts that were swapped, repeated, left out or added are recognised") {
+TEST_CASE("parts that were swapped, repeated, left out or added are detected") {
   const Records records = SomeRecords();
   const std::string bytes = Backup(records);
-  // First magic and format, then the parts.
+  // Splits the file into its magic and format, and then its parts.
   std::vector<std::string> parts;
   for (size_t at = 12; at < bytes.size();) {
     const size_t size = 9 + LoadInt<std::endian::little, uint32_t>(bytes.data() + at + 5) + 4;
@@ -185,7 +185,7 @@ TEST_CASE("parts that were swapped, repeated, left out or added are recognised")
   CHECK(Mentions(longer, "offset " + std::to_string(bytes.size())));
 }
 
-TEST_CASE("what is no backup, or of a later format, is refused in other words than damage") {
+TEST_CASE("a file that is not a backup, or has a later format, is not called damaged") {
   Records read;
   CHECK(absl::IsInvalidArgument(ReadAll("", &read)));
   CHECK(absl::IsInvalidArgument(ReadAll("something else altogether", &read)));
@@ -197,7 +197,7 @@ TEST_CASE("what is no backup, or of a later format, is refused in other words th
   CHECK(absl::IsNotFound(BackupFileReader::Open("/there/is/no/such/file").status()));
 }
 
-TEST_CASE("a backup never goes where a link leads, nor into a file that others can read") {
+TEST_CASE("a backup does not follow a link, and does not reuse a file that others can read") {
   const Directory directory;
   const std::string path = directory.File("backup"), other = directory.File("other");
   std::ofstream(other) << "precious";
@@ -208,7 +208,7 @@ TEST_CASE("a backup never goes where a link leads, nor into a file that others c
   std::getline(std::ifstream(other), kept);
   CHECK(kept == "precious");
 
-  // The existing file was readable for others, who may have opened it already.
+  // Others could read the existing file, and may have it open.
   std::filesystem::permissions(path, std::filesystem::perms::all);
   std::ifstream reader(path);
   REQUIRE(reader.good());
@@ -217,7 +217,7 @@ TEST_CASE("a backup never goes where a link leads, nor into a file that others c
         (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
   CHECK(std::filesystem::hard_link_count(path) == 1);
 
-  // A hard link to another file.
+  // The name is a hard link to another file.
   std::filesystem::remove(path);
   std::filesystem::create_hard_link(other, path);
   REQUIRE(BackupFileWriter::Create(path, Header()).ok());
@@ -225,7 +225,7 @@ TEST_CASE("a backup never goes where a link leads, nor into a file that others c
   CHECK(kept == "precious");
 }
 
-TEST_CASE("a file that cannot be made or written is an error that names it") {
+TEST_CASE("the error about a file that cannot be created or written names the file") {
   const auto missing = BackupFileWriter::Create("/there/is/no/such/directory/backup", Header());
   CHECK(Mentions(missing.status(), "/there/is/no/such/directory/backup"));
   const auto full = BackupFileWriter::Create("/dev/full", Header());

@@ -1,9 +1,9 @@
 // A file system that simulates a power failure after a number of operations: the process exits, and
-// before that, all or some changes that were not synced are lost. A file loses bytes behind its
-// synced part; a directory loses creations, renames, links and removals since its last sync, the
-// newest ones first; one directory may lose changes while another keeps its own. It can also
-// simulate that only the process dies, and that another process continues without loss: see
-// KillAtDirectorySync.
+// before that, all or some of the changes that were not synced are undone. A file loses bytes
+// behind its synced part. A directory loses the creations, renames, links and removals since its
+// last sync, the newest first. One directory may lose changes while another keeps its own. The file
+// system can also simulate that only the process dies, and that another process continues without
+// loss: see KillAtDirectorySync.
 //
 // Thread-safety: may be used from any thread.
 #pragma once
@@ -23,16 +23,16 @@ inline constexpr int kCrashExitCode = 42;
 
 class CrashFileSystem : public FaultFileSystem {
  public:
-  // Crashes instead of doing operation number `crash_at`, counted from 1. `graveyard` is an empty
-  // directory on the same disk for removed files that the crash may have to restore. With
-  // `keeps_all` nothing is lost, as if only the process had died.
+  // Crashes instead of performing operation number `crash_at`, counted from 1. `graveyard` is an
+  // empty directory on the same disk, for removed files that the crash may have to restore. If
+  // `keeps_all`, nothing is lost, as if only the process had died.
   CrashFileSystem(uint64_t crash_at, uint64_t seed, bool keeps_all, std::string graveyard);
 
-  // From the directory sync with that number on, counted from 1, every operation that changes a
-  // file fails, as if the process had died right before that sync.
+  // Makes every operation that changes a file fail from directory sync `number` on, counted from 1,
+  // as if the process had died right before that sync.
   void KillAtDirectorySync(uint64_t number) { kill_at_ = number; }
-  // Simulates the start of the next process: no unsynced changes are lost yet. The power fails
-  // after `operations` more.
+  // Simulates the start of the next process, which finds all unsynced changes. The power fails
+  // after `operations` more operations.
   void GoOn(uint64_t operations);
   bool killed() const { return killed_; }
 
@@ -48,17 +48,17 @@ class CrashFileSystem : public FaultFileSystem {
     std::function<void()> undo;
   };
 
-  // Counts an operation; does not return if the power fails at this one.
+  // Counts an operation. Does not return if the power fails at this one.
   void Count();
   [[noreturn]] void Crash();
   void Changed(const std::string& path, std::function<void()> undo);
-  // Links a file that is about to lose its name into the graveyard. Returns the new name, "" on
-  // failure.
+  // Links a file that is about to lose its name into the graveyard. Returns its name there, or ""
+  // on failure.
   std::string Bury(const std::string& path);
 
   uint64_t crash_at_;
   const bool keeps_all_;
-  uint64_t kill_at_ = 0;  // 0: never
+  uint64_t kill_at_ = 0;  // 0 if never
   bool killed_ = false;
   const std::string graveyard_;
   std::mt19937_64 random_;
@@ -66,7 +66,7 @@ class CrashFileSystem : public FaultFileSystem {
   uint64_t directory_syncs_ = 0;
   uint64_t buried_ = 0;
   std::string grave_;            // name of the file that the current operation replaces or removes
-  std::vector<Change> changes_;  // not synced, in order
+  std::vector<Change> changes_;  // changes that were not synced, in order
 };
 
 }  // namespace quorate::tree

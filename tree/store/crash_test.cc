@@ -1,6 +1,6 @@
-// A process that commits checkpoints and replaces them by staged ones is crashed, once at each of
-// many file operations. Each time, another process must find exactly one whole checkpoint: the last
-// one committed, or the one that was being committed.
+// Crashes a process that commits checkpoints and replaces them by staged ones, once at each of many
+// file operations. Each time, another process must find exactly one whole checkpoint: the last
+// committed one, or the one that was being committed.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // The progress of the writer, which the reader compares with the store. RocksDB's threads do not
-// survive a fork, so both are separate processes, and this one never uses RocksDB.
+// survive a fork. Therefore writer and reader are separate processes, and this process never uses
+// RocksDB.
 struct Shared {
   int64_t committed;  // numbers of checkpoints
   int64_t begun;
@@ -32,7 +33,7 @@ struct Shared {
 constexpr int kWrong = 3;
 constexpr int64_t kCheckpoints = 8;
 
-// A child process reports a failure by its exit status.
+// Ends a child process with the exit status of a failure, unless `condition`.
 void Check(bool condition, const std::string& what) {
   if (condition) return;
   fprintf(stderr, "crash_test: %s\n", what.c_str());
@@ -44,7 +45,7 @@ void CheckOk(const absl::Status& status, const std::string& what) {
 }
 
 [[noreturn]] void Write(const std::string& path, rocksdb::Env* env, Shared* shared) {
-  // Opened more than once, since opening writes files too.
+  // Opens the store more than once, because opening writes files too.
   auto store = RocksRecordStore::Open(path, ScenarioOptions(env));
   CheckOk(store.status(), "open");
   store->reset();
@@ -58,8 +59,9 @@ void CheckOk(const absl::Status& status, const std::string& what) {
   _exit(0);
 }
 
-// A writer that is killed before a directory sync, and another one that continues with the contents
-// of the page cache. What the second one found when it opened the store must survive.
+// Runs a writer that is killed before a directory sync, and a second one that continues with the
+// contents of the page cache. The checkpoint that the second one finds when it opens the store must
+// survive.
 [[noreturn]] void WriteTwice(const std::string& path, CrashFileSystem* file_system,
                              rocksdb::Env* env, uint64_t kill_at, uint64_t operations,
                              Shared* shared) {
@@ -126,8 +128,8 @@ int InChild(Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Runs `write` on a directory until the power fails, and checks what is left. Returns false if
-// `write` ended before.
+// Runs `write` on a directory until the power fails, and checks the remaining store. Returns false
+// if `write` ended before the power failed.
 template <typename Writer>
 bool CrashIn(uint64_t operation, uint64_t seed, bool keeps_all, Shared* shared, Writer write) {
   const char* base = std::getenv("TEST_TMPDIR");
@@ -165,12 +167,12 @@ Shared* MapShared() {
   return shared;
 }
 
-TEST_CASE("after a kill, and a power failure during or after the next open, there is one, too") {
+TEST_CASE("after a kill, and a power failure in or after an open, one whole checkpoint remains") {
   Shared* shared = MapShared();
   uint64_t crashes = 0;
   bool killed = true;
   for (uint64_t kill_at = 1; killed; ++kill_at) {
-    // Most of these failures are within the open, some after it.
+    // Most of these power failures are during the open, some after it.
     for (uint64_t operations = 2 + kill_at % 13; operations < 100; operations += 13) {
       CAPTURE(kill_at, operations);
       killed = CrashIn(1'000'000, kill_at + operations, /*keeps_all=*/false, shared,
@@ -190,7 +192,7 @@ TEST_CASE("after a crash there is exactly one whole checkpoint") {
   const bool keeps_all = GENERATE(true, false);
   CAPTURE(keeps_all);
   uint64_t crashes = 0;
-  // With odd steps, all kinds of operations are hit.
+  // The steps are odd, so that all kinds of operations are hit.
   for (uint64_t operation = 1;; operation += keeps_all ? 11 : 7) {
     CAPTURE(operation);
     if (!CrashAt(operation, keeps_all, shared)) break;

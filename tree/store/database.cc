@@ -25,11 +25,11 @@
 namespace quorate::tree {
 namespace {
 
-// The free space that must remain, beyond what a compaction of everything takes.
+// The free space that must remain in addition to the space that a compaction of everything takes.
 constexpr uint64_t kMergeSpareBytes = 16 << 20;
 
-// Returns the path of the manifest of the database in `path`; if CURRENT, which names it, cannot be
-// read, the path of CURRENT.
+// Returns the path of the manifest of the database in `path`. Returns the path of CURRENT, which
+// names the manifest, if that cannot be read.
 std::string ManifestPath(rocksdb::Env* env, const std::string& path) {
   const std::string current = path + "/CURRENT";
   std::string name;
@@ -62,8 +62,8 @@ absl::Status InUseError(const rocksdb::Status& status, const std::string& path) 
                    status.ToString(), ")"));
 }
 
-// RocksDB writes no log file; its functions return errors. RocksDB 7.8 ends the process when it
-// writes again to a log file after the disk was full.
+// Discards log messages: RocksDB's functions return errors, and no log file is needed. RocksDB 7.8
+// would end the process when it writes to a log file again after the disk was full.
 class NoLog : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
@@ -73,18 +73,18 @@ class NoLog : public rocksdb::Logger {
 }  // namespace
 
 // The nice value of compaction threads, which should run only while the processor is otherwise
-// idle. Not higher: on a busy processor, a thread with RocksDB's own low priority, 19, makes no
-// progress for a minute, and commits and the end of the server wait for it.
+// idle. It is not greater because on a busy processor a thread with RocksDB's own low priority, 19,
+// makes no progress for a minute, while commits and the end of the server wait for it.
 constexpr int kMergeNice = 5;
 
-// Receives the background errors of RocksDB. Turns off its automatic recovery after a full disk,
-// which runs in a thread of its own and disturbs writes.
+// Receives the background errors of RocksDB. Turns off RocksDB's automatic recovery after a full
+// disk, which runs in a thread of its own and disturbs writes.
 class Database::Errors : public rocksdb::EventListener {
  public:
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason,
                          rocksdb::Status* /*error*/) override {
-    // After other errors RocksDB 7.8 may report that it has recovered when it has not: it then
-    // ingests files under number 0.
+    // After any other error RocksDB 7.8 may report that it has recovered when it has not: it then
+    // ingests files with the number 0.
     if (reason != rocksdb::BackgroundErrorReason::kCompaction) final = true;
     present = true;
   }
@@ -93,7 +93,7 @@ class Database::Errors : public rocksdb::EventListener {
     *auto_recovery = false;
   }
 
-  // Called on the compaction thread.
+  // Lowers the priority of the compaction thread, which calls this.
   void OnCompactionBegin(rocksdb::DB* /*db*/, const rocksdb::CompactionJobInfo& /*info*/) override {
     const auto thread = static_cast<id_t>(gettid());
     if (getpriority(PRIO_PROCESS, thread) < kMergeNice) {
@@ -105,11 +105,11 @@ class Database::Errors : public rocksdb::EventListener {
   std::atomic<bool> final = false;    // an error after which the database must not be written to
 };
 
-// The file system of the database, which can defer the removal of table files. When RocksDB fails
-// to write a record to its manifest, the record may be there nevertheless, since a failed sync may
-// have written a part. So the table files of a failed ingestion, which RocksDB removes, must be
-// kept, or the next start could miss them. The next start removes those that are not part of the
-// database.
+// The file system of the database. It can defer the removal of table files. When RocksDB fails to
+// write a record to its manifest, the record may be in the file nevertheless, because a failed sync
+// may have written a part of the data. Therefore the table files of a failed ingestion, which
+// RocksDB removes, must be kept: otherwise the next start could find that they are missing. The
+// next start removes those files that are not part of the database.
 class Database::Files : public rocksdb::FileSystemWrapper {
  public:
   using rocksdb::FileSystemWrapper::FileSystemWrapper;
@@ -127,12 +127,12 @@ class Database::Files : public rocksdb::FileSystemWrapper {
     return FileSystemWrapper::DeleteFile(name, options, debug);
   }
 
-  // Keeps removed table files from now on.
+  // Defers the removal of table files from now on.
   void Keep() {
     MutexLock lock(&mutex_);
     keeps_ = true;
   }
-  // Ends that. Removes the kept files, unless they are `needed`.
+  // Stops deferring removals. Removes the kept files, unless they are `needed`.
   void Release(bool needed) {
     std::vector<std::string> kept;
     {
@@ -142,7 +142,7 @@ class Database::Files : public rocksdb::FileSystemWrapper {
     }
     if (needed) return;
     for (const std::string& name : kept) {
-      // A file that cannot be removed now is removed at the next start.
+      // If a file cannot be removed now, the next start removes it.
       FileSystemWrapper::DeleteFile(name, {}, nullptr).PermitUncheckedError();
     }
   }
@@ -175,16 +175,17 @@ rocksdb::Options DatabaseOptions(rocksdb::Env* env) {
   options.stats_persist_period_sec = 0;
   options.max_manifest_file_size = 1 << 20;
   options.manifest_preallocation_size = 64 << 10;
-  // Nothing is written through the memtable.
+  // The memtable can be small, because nothing is written through it.
   options.write_buffer_size = 64 << 10;
-  // Files are flushed to the disk gradually, not all at once at the end, which would delay the
-  // syncs of others.
+  // Flushes files to the disk gradually. A flush of a whole file at its end would delay the syncs
+  // of other files.
   options.bytes_per_sync = 512 << 10;
-  // A checkpoint is a file or two, and only scans read them: compaction can wait for more files.
+  // A checkpoint is one or two files, and they are only scanned, so that compaction can wait for
+  // more files.
   options.level0_file_num_compaction_trigger = 8;
   options.compression = rocksdb::kNoCompression;
   rocksdb::BlockBasedTableOptions table;
-  // Records are only scanned: large blocks are best, and filters or a cache have no use.
+  // Records are only scanned: large blocks are best, and filters or a cache would have no use.
   table.block_size = 32 << 10;
   table.no_block_cache = true;
   SetCheckableFormat(&table);
@@ -213,7 +214,7 @@ Database::~Database() {
 void Database::WatchSpace() {
   if (is_read_only_) return;
   uint64_t free_bytes = 0;
-  // If the free space is unknown, compaction is allowed.
+  // Allows compaction if the free space is unknown.
   if (!env_->GetFreeSpace(path_, &free_bytes).ok()) return;
   uint64_t size = 0;
   db_->GetIntProperty(rocksdb::DB::Properties::kLiveSstFilesSize, &size);
@@ -245,7 +246,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Copy(const rocksdb::Options&
   rocksdb::Checkpoint* made = nullptr;
   rocksdb::Status status = rocksdb::Checkpoint::Create(db_.get(), &made);
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-  // No flush is needed: nothing is written through the memtable.
+  // Needs no flush, because nothing is written through the memtable.
   constexpr uint64_t kNoFlush = std::numeric_limits<uint64_t>::max();
   if (status.ok()) status = checkpoint->CreateCheckpoint(path, kNoFlush);
   if (!status.ok()) return ToStatus(status, "copying " + path_ + " to " + path);

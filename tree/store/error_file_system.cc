@@ -41,7 +41,7 @@ bool NeedsSpace(const FaultFileSystem::Call& call) {
     case Operation::kLink:
       return true;
     case Operation::kRename:
-      // This rename replaces an existing name, and needs no space.
+      // This rename replaces an existing name, and therefore needs no space.
       return !call.to.ends_with("/current");
     case Operation::kSync:
     case Operation::kDelete:
@@ -66,7 +66,7 @@ bool ErrorFileSystem::CanFail(const Call& call) const {
     case Fault::kError:
     case Fault::kShortWrite:
     case Fault::kDead:
-      // A table that was just written and readable does not fail once later.
+      // A table that was readable right after it was written does not fail once later.
       return call.operation != Operation::kRead || !call.path.ends_with(".sst");
   }
   return false;

@@ -1,4 +1,4 @@
-// A file system in which one operation fails, or all operations from one on.
+// A file system in which one operation fails, or all operations from one on fail.
 //
 // Thread-safety: may be used from any thread.
 #pragma once
@@ -15,28 +15,28 @@ namespace quorate::tree {
 class ErrorFileSystem : public FaultFileSystem {
  public:
   enum class Fault : uint8_t {
-    kError,        // once, without effect; data of a failed sync is lost
-    kShortWrite,   // the same, but half of an append is written
-    kDead,         // from that operation on, all operations fail
-    kNoSpace,      // once: a creation, link, rename or append finds the disk full
-    kFull,         // the same for all operations from that one on
-    kNoSpaceLate,  // once: a sync finds the disk full
+    kError,        // one operation fails without effect; data of a failed sync is lost
+    kShortWrite,   // one operation fails, but half of an append is written
+    kDead,         // all operations from one on fail
+    kNoSpace,      // one creation, link, rename or append finds the disk full
+    kFull,         // all of these operations from one on find the disk full
+    kNoSpaceLate,  // one sync finds the disk full
     kUnreadable,   // one file can be written, but not read
   };
 
-  // Operation number `fail_at`, counted from 1, fails. Only operations that can have this fault
+  // Makes operation number `fail_at` fail, counted from 1. Only operations that can have the fault
   // count.
   ErrorFileSystem(Fault fault, uint64_t fail_at) : fault_(fault), fail_at_(fail_at) {}
 
   const char* Name() const override { return "ErrorFileSystem"; }
 
   bool has_failed() const { return operations_ >= fail_at_; }
-  // A description of the operation that failed.
+  // Returns a description of the operation that failed.
   const std::string& failed() const { return failed_; }
   // Ends the fault: later operations succeed.
   void Heal() { healed_ = true; }
-  // Cuts off the data of failed syncs, as a kernel does that has dropped the pages. REQUIRES: no
-  // file is open.
+  // Cuts off the data of failed syncs, like a kernel that has dropped the pages. REQUIRES: no file
+  // is open.
   void LoseUnsynced();
 
  protected:

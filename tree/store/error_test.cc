@@ -1,6 +1,6 @@
-// Each operation on a file fails once while checkpoints are committed and replaced by staged ones:
-// either the caller gets an error with the path, or the failure had no effect. Afterwards the store
-// holds one whole checkpoint: the last one committed, or the one that was being committed. Data of
+// Makes each file operation fail once while checkpoints are committed and replaced by staged ones.
+// Either the caller gets an error with the path, or the failure has no effect. Afterwards the store
+// holds one whole checkpoint: the last committed one, or the one that was being committed. Data of
 // a failed sync counts as lost, even if a later sync succeeded.
 //
 //   bazel run //tree/store:error_test -- '[all]'    every operation, instead of some
@@ -49,10 +49,10 @@ struct Progress {
 struct Counts {
   int told = 0;
   int harmless = 0;
-  int went_on = 0;  // runs in which the store continued after a full disk
+  int went_on = 0;  // number of runs in which the store continued after a full disk
 };
 
-// Opens the store twice, since opening writes files too, and makes checkpoints until it fails.
+// Opens the store twice, because opening writes files too. Then makes checkpoints until one fails.
 absl::Status Run(const std::string& path, const ErrorFileSystem& files, rocksdb::Env* env,
                  std::unique_ptr<RocksRecordStore>* store, Progress* progress) {
   for (int i = 0; i < 2; ++i) {
@@ -82,7 +82,7 @@ void CheckHolds(const RocksRecordStore& store, int64_t number) {
   REQUIRE((*records == RecordsOf(number)));
 }
 
-// Checks what the next process finds, and that it can continue.
+// Checks the checkpoint that the next process finds, and that it can make further checkpoints.
 void CheckLeft(const std::string& path, const Progress& progress) {
   for (int64_t more = 0, number = 0; more <= 3; more += 3) {
     auto store = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
@@ -100,7 +100,7 @@ void CheckLeft(const std::string& path, const Progress& progress) {
   }
 }
 
-// Returns false if the run has fewer operations.
+// Runs once with the fault at `operation`. Returns false if the run has fewer operations.
 bool FailAt(Fault fault, uint64_t operation, Counts* counts) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/tree";
@@ -126,7 +126,7 @@ bool FailAt(Fault fault, uint64_t operation, Counts* counts) {
       CHECK(absl::IsResourceExhausted(Make(progress.begun, store.get())));
       CheckHolds(*store, progress.committed);
     }
-    // There is free space again, and this process continues.
+    // The disk has free space again, and this process continues.
     files->Heal();
     for (progress.begun = progress.committed + 1; progress.begun <= kCheckpoints + 3;
          ++progress.begun) {
@@ -141,7 +141,7 @@ bool FailAt(Fault fault, uint64_t operation, Counts* counts) {
   }
   files->Heal();
   store.reset();
-  // Unsynced data stays if only the process ends.
+  // Unsynced data is lost in one of three runs; in the others only the process ends.
   if (operation % 3 == 1) files->LoseUnsynced();
   CheckLeft(path, progress);
   return failed;
@@ -152,26 +152,26 @@ void FailEach(Fault fault, uint64_t step) {
   uint64_t operation = 1;
   while (FailAt(fault, operation, &counts)) operation += step;
   std::cout << operation << " operations: " << counts.told << " errors, " << counts.harmless
-            << " without effect, " << counts.went_on << " after which it went on\n";
+            << " without effect, " << counts.went_on << " after which the store continued\n";
   CHECK(counts.told > 5);
   CHECK((counts.went_on > 5) == IsFull(fault));
 }
 
-TEST_CASE("after an error of the disk the store has the old checkpoint or the new one") {
-  // With odd steps, all kinds of operations are hit.
+TEST_CASE("after a disk error the store has the old checkpoint or the new one") {
+  // The steps are odd, so that all kinds of operations are hit.
   SECTION("one operation fails") { FailEach(Fault::kError, 23); }
-  SECTION("half is written") { FailEach(Fault::kShortWrite, 17); }
-  SECTION("everything fails") { FailEach(Fault::kDead, 31); }
+  SECTION("half of an append is written") { FailEach(Fault::kShortWrite, 17); }
+  SECTION("all operations fail") { FailEach(Fault::kDead, 31); }
   SECTION("a file cannot be read") { FailEach(Fault::kUnreadable, 3); }
 }
 
-TEST_CASE("a store whose disk was full goes on when there is free space") {
+TEST_CASE("a store whose disk was full continues when there is free space") {
   SECTION("for one operation") { FailEach(Fault::kNoSpace, 7); }
   SECTION("from one operation on") { FailEach(Fault::kFull, 7); }
-  SECTION("which a sync finds out") { FailEach(Fault::kNoSpaceLate, 3); }
+  SECTION("at a sync") { FailEach(Fault::kNoSpaceLate, 3); }
 }
 
-TEST_CASE("what is staged waits while a store whose disk was full becomes a copy of itself") {
+TEST_CASE("staged records survive when a store is replaced by its copy after a full disk") {
   int copies = 0;
   for (uint64_t operation = 30; operation < 80; ++operation) {
     CAPTURE(operation);
@@ -181,7 +181,7 @@ TEST_CASE("what is staged waits while a store whose disk was full becomes a copy
     const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(files);
     auto store = RocksRecordStore::Open(path, ScenarioOptions(env.get()));
     if (!store.ok()) continue;
-    // The staged set is not installed before the other checkpoints are committed.
+    // The staged records are not installed before the other checkpoints are committed.
     absl::Status staged = (*store)->BeginStaging();
     if (staged.ok()) staged = (*store)->Stage("k", "staged");
     if (staged.ok()) staged = (*store)->FinishStaging(MetadataOf(9));
@@ -210,8 +210,8 @@ TEST_CASE("what is staged waits while a store whose disk was full becomes a copy
 }
 
 TEST_CASE(
-    "a store that is opened on a full disk can be read, and goes on when there is free space") {
-  constexpr int64_t kThere = 5;  // its files are of several checkpoints
+    "a store that is opened on a full disk can be read, and continues when there is free space") {
+  constexpr int64_t kThere = 5;  // its files are from several checkpoints
   int without_free_space = 0;
   for (uint64_t operation = 1; operation < 12; ++operation) {
     CAPTURE(operation);
@@ -255,7 +255,7 @@ TEST_CASE(
     }
     CHECK_FALSE(store.waits_for_free_space());
     CHECK(is_locked());
-    // The old view still returns the same, and closing it removes nothing.
+    // The old view still returns the same records, and closing it removes no file.
     auto read = ReadAll(view->get());
     REQUIRE(read.ok());
     Records& records = *read;

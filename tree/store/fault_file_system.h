@@ -1,5 +1,5 @@
-// A file system on top of the real one, in which every operation can be made to fail: the base of
-// CrashFileSystem and ErrorFileSystem. Nothing is really synced.
+// A file system on top of the real one, in which every operation can be made to fail. It is the
+// base of CrashFileSystem and ErrorFileSystem. It never really syncs.
 //
 // Thread-safety: may be used from any thread; Before and After are called for one operation at a
 // time.
@@ -32,12 +32,12 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
     kSyncDirectory,
     kRead,
   };
-  // One call of an operation. `to` is the new name of a rename or a link.
+  // One call of an operation. `to` is the new name in a rename or a link.
   struct Call {
     Operation operation;
     const std::string& path;
     const std::string& to;
-    size_t bytes = 0;  // of an append
+    size_t bytes = 0;  // number of bytes of an append
   };
 
   FaultFileSystem();
@@ -62,19 +62,19 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
                       IODebugContext* debug) override;
 
  protected:
-  // The bytes appended to a file, and how many of them are durable.
+  // The number of bytes appended to a file, and how many of them are durable.
   struct Sizes {
     uint64_t written = 0;
     uint64_t synced = 0;
-    bool sync_failed = false;  // bytes that were not synced then never become durable
+    bool sync_failed = false;  // if true, the bytes not synced at that time never become durable
   };
 
-  // Called before an operation. If it returns an error, the operation is not done and fails with
-  // that error; a failed append still writes the first `*bytes_done` bytes (0 by default).
+  // Called before an operation. If this returns an error, the operation is not performed and fails
+  // with that error. A failed append still writes the first `*bytes_done` bytes (0 by default).
   virtual IOStatus Before(const Call& call, size_t* bytes_done) = 0;
   // Called after an operation that succeeded.
   virtual void After(const Call& /*call*/) {}
-  // The sizes of all files that were created through this file system, by name.
+  // Returns the sizes of all files that were created through this file system, by name.
   std::map<std::string, Sizes>& files() { return files_; }
   std::recursive_mutex& mutex() { return mutex_; }
 

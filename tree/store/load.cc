@@ -17,8 +17,8 @@
 namespace quorate::tree {
 namespace {
 
-// The size of the batches in which records are passed to the building thread, and how many may
-// wait.
+// The size of a batch of records that is passed to the building thread in bytes, and the maximum
+// number of batches that wait for it.
 constexpr size_t kBatchBytes = 256u << 10;
 constexpr size_t kBatchesMax = 8;
 
@@ -53,7 +53,7 @@ class Batch {
   std::vector<Sizes> sizes_;
 };
 
-// The thread that builds the tree, and the queue of batches for it.
+// The thread that builds the tree, with the queue of batches for it.
 class Builder {
  public:
   explicit Builder(TreeLoader* loader) : loader_(*loader), thread_([this] { Run(); }) {}
@@ -61,7 +61,7 @@ class Builder {
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
-  // Adds a batch; waits while the queue is full. Returns the first error of building so far.
+  // Adds a batch. Waits while the queue is full. Returns the first error of the building so far.
   absl::Status Push(Batch batch) {
     std::unique_lock<std::mutex> lock(mutex_.native());
     while (waiting_.size() >= kBatchesMax && status_.ok()) changed_.wait(lock);
@@ -70,7 +70,8 @@ class Builder {
     return status_;
   }
 
-  // Waits, after the last Push, for the thread and returns the status of building.
+  // Waits until the thread has ended, and returns the status of the building. Call this after the
+  // last Push.
   absl::Status Join() {
     {
       MutexLock lock(&mutex_);
@@ -82,7 +83,7 @@ class Builder {
     return status_;
   }
 
-  // Returns the number of nodes built so far, and of all nodes.
+  // Returns the number of nodes built so far, and the number of all nodes.
   std::pair<uint64_t, uint64_t> progress() const {
     MutexLock lock(&mutex_);
     return progress_;
@@ -113,7 +114,7 @@ class Builder {
   bool is_last_ = false;
   absl::Status status_;  // the first error ends the building
   std::pair<uint64_t, uint64_t> progress_;
-  std::thread thread_;  // uses the members above
+  std::thread thread_;  // declared last because it uses the members above
 };
 
 }  // namespace

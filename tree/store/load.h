@@ -13,14 +13,14 @@
 
 namespace quorate::tree {
 
-// Receives the number of nodes loaded so far, and of all nodes.
+// Receives the number of nodes loaded so far, and the number of all nodes.
 using LoadProgress = std::function<void(uint64_t nodes, uint64_t nodes_total)>;
 
 // Returns the tree of all records of `view`, with the zxid and the digest of the view's metadata.
-// The calling thread reads the records. If they are many, a second thread, which has ended on
-// return, builds the tree at the same time. `progress`, which may be null, is called now and then
-// on the calling thread. Errors: DataLoss if TreeLoader refuses the records; those of reading.
-// REQUIRES: nothing was read from `view` yet.
+// The calling thread reads the records. If there are many, a second thread builds the tree at the
+// same time; it has ended when this returns. `progress` may be null; otherwise it is called now and
+// then on the calling thread. Returns DataLoss if TreeLoader refuses the records, or the error of
+// reading. REQUIRES: nothing was read from `view` yet.
 absl::StatusOr<std::unique_ptr<Tree>> LoadTree(RecordStore::View* view,
                                                const LoadProgress& progress);
 

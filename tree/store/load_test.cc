@@ -24,7 +24,7 @@ class ListView : public RecordStore::View {
   const RecordStore::Metadata& metadata() const override { return metadata_; }
   absl::StatusOr<bool> Next(size_t bytes_max, const RecordStore::RecordFunction& record) override {
     for (size_t bytes = 0; at_ < records_.size() && (bytes == 0 || bytes < bytes_max); ++at_) {
-      if (at_ == fail_at) return absl::InternalError("the disk says no");
+      if (at_ == fail_at) return absl::InternalError("the disk failed");
       const auto& [key, value] = records_[at_];
       if (absl::Status status = record(key, value); !status.ok()) return status;
       bytes += key.size() + value.size();
@@ -93,7 +93,7 @@ TEST_CASE("a tree is loaded with and without a second thread") {
   CHECK((calls > 0) == (nodes == 20'000));
 }
 
-TEST_CASE("a bad record is an error, wherever it stands") {
+TEST_CASE("a bad record is an error, at any place") {
   const int nodes = GENERATE(10, 20'000);
   Stored stored(nodes);
   const size_t at = GENERATE_REF(size_t{1}, stored.records.size() / 2, stored.records.size() - 1);

@@ -11,14 +11,14 @@
 namespace quorate::tree {
 namespace {
 
-// Free space to ensure: more than a database writes to its manifest for a checkpoint.
+// The free space to ensure, in bytes: more than a database writes to its manifest for a checkpoint.
 constexpr size_t kReservedBytes = 256 << 10;
 
 }  // namespace
 
 namespace {
 
-// The last record of a buffer exceeds the buffer's size, mostly by no more than this.
+// The last record in a buffer exceeds the buffer's size, mostly by no more than this.
 constexpr size_t kSlackBytes = 64u << 10;
 
 }  // namespace
@@ -40,7 +40,8 @@ absl::Status RecordFiles::Add(std::string_view key, std::optional<std::string_vi
   const std::string_view bytes = value.value_or(std::string_view());
   ASSERT(key.size() <= std::numeric_limits<uint32_t>::max());
   ASSERT(bytes.size() <= std::numeric_limits<uint32_t>::max());
-  // Reserves the whole buffer at once, instead of growing by copies; unused pages take no memory.
+  // Reserves the whole buffer at once instead of growing it, which would copy it. Unused pages take
+  // no memory.
   if (bytes_.capacity() < buffer_bytes_) bytes_.reserve(buffer_bytes_ + kSlackBytes);
   entries_.push_back({bytes_.size(), static_cast<uint32_t>(key.size()),
                       static_cast<uint32_t>(bytes.size()), !value.has_value()});
@@ -52,7 +53,7 @@ absl::Status RecordFiles::Add(std::string_view key, std::optional<std::string_vi
 void RecordFiles::Normalize() {
   std::stable_sort(entries_.begin(), entries_.end(),
                    [this](const Entry& a, const Entry& b) { return Key(a) < Key(b); });
-  // From the back, because the last entry of each key is kept.
+  // Goes from the back, because the last entry of each key is kept.
   const auto kept =
       std::unique(entries_.rbegin(), entries_.rend(),
                   [this](const Entry& a, const Entry& b) { return Key(a) == Key(b); });
@@ -80,7 +81,7 @@ absl::Status RecordFiles::WriteFile() {
     status = entry.removed ? writer.Delete(ToSlice(Key(entry)))
                            : writer.Put(ToSlice(Key(entry)), ToSlice(value));
   }
-  // Finish also syncs the file.
+  // Finish syncs the file too.
   if (status.ok()) status = writer.Finish();
   entries_.clear();
   bytes_.clear();
@@ -92,7 +93,7 @@ absl::Status RecordFiles::Finish() {
     if (absl::Status written = WriteFile(); !written.ok()) return written;
   }
   if (paths_.empty()) return absl::OkStatus();
-  // Tests the free space by writing a file, in the expectation that it is still free shortly after.
+  // Tests the free space by writing a file, and expects that the space is still free shortly after.
   const std::string path = directory_ + "/room";
   const std::string contents(kReservedBytes, 'r');
   rocksdb::Status status =
@@ -102,13 +103,13 @@ absl::Status RecordFiles::Finish() {
 }
 
 absl::Status RecordFiles::TakeInto(rocksdb::DB* db) {
-  ASSERT(entries_.empty(), "all is written");
+  ASSERT(entries_.empty(), "all entries are written");
   if (paths_.empty()) return absl::OkStatus();
   rocksdb::IngestExternalFileOptions options;
   options.move_files = true;
   // RocksDB must not write to files that are already synced.
   options.write_global_seqno = false;
-  // Otherwise a file that is partly unreadable would be ingested, and at a wrong place.
+  // Without this, a file that is partly unreadable would be ingested, and at a wrong place.
   options.verify_checksums_before_ingest = true;
   return ToStatus(db->IngestExternalFile(paths_, options), "taking files into " + db->GetName());
 }

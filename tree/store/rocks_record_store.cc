@@ -28,12 +28,13 @@ constexpr std::string_view kStaging = "staging";
 constexpr std::string_view kStagedSuffix = ".new";
 constexpr std::string_view kCopySuffix = ".copy";
 
-// The format of the metadata. In format 1 the caller's data was the rest of the record; in format 2
-// recent events followed it, which are ignored.
+// The format of the metadata. In format 1, the caller's data was the rest of the record. In format
+// 2, recent events followed the caller's data; they are ignored.
 constexpr uint8_t kFormat = 3;
 constexpr uint8_t kFirstFormat = 1;
-// The keys of records that are not the tree's come first: the metadata, then the parts of the
-// recent events, whose keys are the metadata's key and the number in big-endian order.
+// The keys of records that are not part of the tree come first: that of the metadata, then those of
+// the parts of the recent events. The key of a part is the metadata's key and the big-endian
+// number.
 constexpr std::string_view kMetadataKey{"\0", 1};
 constexpr std::string_view kBehindMetadataKey{"\0\0", 2};
 constexpr std::string_view kFirstRecordKey = "\x01";
@@ -41,7 +42,7 @@ constexpr size_t kReadAheadBytes = 256 << 10;
 
 std::string NameOf(uint64_t number) { return absl::StrCat(ToAbsl(kStorePrefix), number); }
 
-// "store.12" -> 12; no value for any other name.
+// Returns 12 for "store.12"; nullopt for any name that is not a store's.
 std::optional<uint64_t> NumberOf(std::string_view name) {
   if (!name.starts_with(kStorePrefix)) return std::nullopt;
   name.remove_prefix(kStorePrefix.size());
@@ -89,7 +90,7 @@ std::string EventsKey(uint64_t part) {
   return key;
 }
 
-// Returns the number of a part from its key; no value for any other key.
+// Returns the number of a part from its key; nullopt for any other key.
 std::optional<uint64_t> PartOf(std::string_view key) {
   if (key.size() != kMetadataKey.size() + sizeof(uint64_t) || !key.starts_with(kMetadataKey)) {
     return std::nullopt;
@@ -99,7 +100,7 @@ std::optional<uint64_t> PartOf(std::string_view key) {
 
 }  // namespace
 
-// The state of a database at one checkpoint, shared by all views of it.
+// The state of a database at one checkpoint. All views of the checkpoint share it.
 class RocksRecordStore::Moment {
  public:
   explicit Moment(std::shared_ptr<Database> database)
@@ -123,7 +124,7 @@ class RocksRecordStore::Moment {
 
 class RocksRecordStore::DatabaseView : public View {
  public:
-  // FailedPrecondition if there is no checkpoint in `database`.
+  // Opens a view. Returns FailedPrecondition if `database` has no checkpoint.
   static absl::StatusOr<std::unique_ptr<DatabaseView>> Open(std::shared_ptr<Database> database) {
     return Open(std::make_shared<const Moment>(std::move(database)));
   }
@@ -195,7 +196,7 @@ class RocksRecordStore::DatabaseView : public View {
                Metadata metadata)
       : moment_(std::move(moment)), at_(std::move(at)), metadata_(std::move(metadata)) {}
 
-  const std::shared_ptr<const Moment> moment_;  // outlives the iterator
+  const std::shared_ptr<const Moment> moment_;  // must outlive the iterator
   const std::unique_ptr<rocksdb::Iterator> at_;
   const Metadata metadata_;
 };
@@ -285,7 +286,7 @@ absl::StatusOr<std::optional<std::string>> RocksRecordStore::ReadCurrent() const
   status = options_.env->GetChildren(path_, &names);
   if (!status.ok()) return ToStatus(status, "listing " + path_);
   for (const std::string& other : names) {
-    // The first database may exist already, if its creation was interrupted.
+    // The first database may exist already if its creation was interrupted.
     if (NumberOf(other).value_or(1) == 1) continue;
     return absl::DataLossError(
         absl::StrCat(path, ": is missing, though there is ", other, ToAbsl(kRebuildAdvice)));
@@ -433,7 +434,7 @@ absl::Status RocksRecordStore::CommitToCopy(RecordFiles* changes, const Metadata
   const std::string path = PathOf(NameOf(next.number));
   auto copy = database()->Copy(DatabaseOptions(options_.env), path);
   if (!copy.ok()) {
-    RemoveDirectory(options_.env, path).IgnoreError();  // or at the next Open
+    RemoveDirectory(options_.env, path).IgnoreError();  // if this fails, the next Open does it
     return copy.status();
   }
   next.database = *std::move(copy);
@@ -443,10 +444,10 @@ absl::Status RocksRecordStore::CommitToCopy(RecordFiles* changes, const Metadata
 }
 
 absl::Status RocksRecordStore::FinishNext(const Next& next, RecordFiles* files) const {
-  // The database is obsolete until it is the store.
+  // The database counts as obsolete until it becomes the store.
   next.database->SetObsolete(true);
   if (absl::Status s = next.database->TakeIn(files); !s.ok()) return s;
-  // Prepared now, while a full disk is still only an error without consequences.
+  // Prepares the file now, while a full disk is still an error without consequences.
   return PrepareFile(options_.env, PathOf(kCurrent), next.prepared_suffix, NameOf(next.number));
 }
 
@@ -457,7 +458,7 @@ absl::Status RocksRecordStore::ReplaceBy(Next next) {
       ReplaceByPrepared(options_.env, path_, std::string(kCurrent), next.prepared_suffix);
   if (!replaced.ok()) return replaced;
   number_ = next.number;
-  // The old database is removed with its last view.
+  // The old database is removed when its last view is closed.
   database()->SetObsolete(true);
   SetNewest(std::move(next.database), std::move(next.metadata));
   return absl::OkStatus();
@@ -467,7 +468,8 @@ absl::Status RocksRecordStore::ReplaceBy(Next next) {
 
 absl::Status RocksRecordStore::BeginStaging() {
   staged_.reset();
-  // First, because its destructor removes the directory that the next one uses.
+  // The old object must go first, because its destructor removes the directory that the next one
+  // uses.
   staging_.reset();
   staging_ = NewFiles(kStaging);
   return absl::OkStatus();
@@ -481,12 +483,12 @@ absl::Status RocksRecordStore::DiscardStaged() {
 
 absl::Status RocksRecordStore::Stage(std::string_view key, std::string_view value) {
   ASSERT(IsRecordKey(key));
-  ASSERT(staging_ != nullptr, "it was begun");
+  ASSERT(staging_ != nullptr, "staging has begun");
   return staging_->Add(key, value);
 }
 
 absl::Status RocksRecordStore::FinishStaging(const Metadata& metadata) {
-  ASSERT(staging_ != nullptr, "it was begun");
+  ASSERT(staging_ != nullptr, "staging has begun");
   const std::unique_ptr<RecordFiles> files = std::move(staging_);
   if (absl::Status s = files->Add(kMetadataKey, EncodeMetadata(metadata)); !s.ok()) return s;
   if (absl::Status s = files->Finish(); !s.ok()) return s;
@@ -494,7 +496,7 @@ absl::Status RocksRecordStore::FinishStaging(const Metadata& metadata) {
   const std::string path = PathOf(NameOf(next.number));
   auto opened = Database::Open(DatabaseOptions(options_.env), path, /*create=*/true);
   if (!opened.ok()) {
-    RemoveDirectory(options_.env, path).IgnoreError();  // or at the next Open
+    RemoveDirectory(options_.env, path).IgnoreError();  // if this fails, the next Open does it
     return opened.status();
   }
   next.database = *std::move(opened);
@@ -504,8 +506,8 @@ absl::Status RocksRecordStore::FinishStaging(const Metadata& metadata) {
 }
 
 absl::Status RocksRecordStore::ReplaceByStaged() {
-  ASSERT(staged_.has_value(), "it is finished");
-  ASSERT(changes_ == nullptr, "changes are of what is replaced");
+  ASSERT(staged_.has_value(), "staging is finished");
+  ASSERT(changes_ == nullptr, "no changes of the replaced store are uncommitted");
   return ReplaceBy(*std::exchange(staged_, std::nullopt));
 }
 

@@ -43,7 +43,7 @@ class TestDirectory {
   std::string path_;
 };
 
-// Syncs nothing: only the tests with crashes need that, and it is slow on a busy disk.
+// Syncs nothing: only the tests with crashes need syncs, which are slow on a busy disk.
 class UnsyncedFileSystem : public rocksdb::FileSystemWrapper {
  public:
   UnsyncedFileSystem() : rocksdb::FileSystemWrapper(rocksdb::FileSystem::Default()) {}
@@ -190,7 +190,7 @@ TEST_CASE("a new store has no checkpoint") {
   }
 }
 
-TEST_CASE("a store is opened once at a time") {
+TEST_CASE("a store that is open cannot be opened again") {
   const TestDirectory directory;
   const auto store = MustOpen(directory.Path("tree"));
   const absl::Status status = StatusOfOpen(directory.Path("tree"));
@@ -198,7 +198,7 @@ TEST_CASE("a store is opened once at a time") {
   CHECK(status.message().find(directory.Path("tree")) != absl::string_view::npos);
 }
 
-TEST_CASE("a checkpoint without records is one") {
+TEST_CASE("a checkpoint without records is valid") {
   const TestDirectory directory;
   const auto store = MustOpen(directory.Path("tree"));
   REQUIRE(store->Commit(MetadataOf(5)).ok());
@@ -206,8 +206,7 @@ TEST_CASE("a checkpoint without records is one") {
   CHECK(RecordsOf(*store).empty());
 }
 
-TEST_CASE(
-    "checkpoints of versions before, which kept events elsewhere or not at all, can be read") {
+TEST_CASE("checkpoints in earlier formats, with events elsewhere or without events, can be read") {
   const TestDirectory directory;
   const std::string path = directory.Path("store");
   const auto format = GENERATE(uint8_t{0}, uint8_t{1}, uint8_t{2}, uint8_t{4});
@@ -240,7 +239,7 @@ TEST_CASE(
   CHECK(store->newest() == MetadataOf(21));
 }
 
-TEST_CASE("parts of recent changes are beside the records, and among none of them") {
+TEST_CASE("parts of the recent events are stored beside the records, and not among them") {
   const TestDirectory directory;
   const std::string path = directory.Path("tree");
   auto store = MustOpen(path);
@@ -291,7 +290,7 @@ TEST_CASE("parts of recent changes are beside the records, and among none of the
   check({}, records);
 }
 
-TEST_CASE("of changes of the same key the last one counts, across files too") {
+TEST_CASE("the last of several changes of a key counts, also if they are in different files") {
   const TestDirectory directory;
   const auto store = MustOpen(directory.Path("tree"));
   Records wanted;
@@ -308,7 +307,7 @@ TEST_CASE("of changes of the same key the last one counts, across files too") {
   CHECK(RecordsOf(*store) == wanted);
 }
 
-TEST_CASE("random changes come back as they were committed") {
+TEST_CASE("random changes are read as they were committed") {
   const TestDirectory directory;
   for (uint64_t seed = 301; seed <= 303; ++seed) {
     CAPTURE(seed);
@@ -337,7 +336,7 @@ TEST_CASE("random changes come back as they were committed") {
   }
 }
 
-TEST_CASE("a view stays as it is while others are committed, and outlives the store") {
+TEST_CASE("a view does not change while checkpoints are committed, and outlives the store") {
   const TestDirectory directory;
   auto store = MustOpen(directory.Path("tree"));
   std::mt19937_64 random(3);
@@ -345,7 +344,7 @@ TEST_CASE("a view stays as it is while others are committed, and outlives the st
   std::vector<std::pair<std::unique_ptr<RecordStore::View>, Records>> views;
   for (int round = 1; round <= 30; ++round) {
     WriteRandom(50, &random, store.get(), &records);
-    // No view has uncommitted changes.
+    // Views do not show uncommitted changes.
     if (round > 1) views.emplace_back(*store->OpenView(), views.back().second);
     REQUIRE(store->Commit(MetadataOf(round)).ok());
     views.emplace_back(*store->OpenView(), records);
@@ -358,7 +357,7 @@ TEST_CASE("a view stays as it is while others are committed, and outlives the st
   }
 }
 
-TEST_CASE("a view makes others of the same checkpoint, whatever is committed meanwhile") {
+TEST_CASE("OpenAnother opens the same checkpoint, even after other commits") {
   const TestDirectory directory;
   auto store = MustOpen(directory.Path("tree"));
   std::mt19937_64 random(5);
@@ -377,7 +376,7 @@ TEST_CASE("a view makes others of the same checkpoint, whatever is committed mea
     REQUIRE(found.ok());
     REQUIRE(*found == wanted);
   }
-  // Also from other views, and after the store and those views are gone.
+  // Other views can open more, also after the store and those views are gone.
   std::unique_ptr<RecordStore::View> second = *first->OpenAnother();
   StageRecords(store.get(), {{"only", "this"}}, MetadataOf(30));
   REQUIRE(store->ReplaceByStaged().ok());
@@ -390,7 +389,7 @@ TEST_CASE("a view makes others of the same checkpoint, whatever is committed mea
   CHECK(*found == wanted);
 }
 
-TEST_CASE("what is staged and given up takes nothing on the disk") {
+TEST_CASE("discarded staged records take no space on the disk") {
   const TestDirectory directory;
   const std::string path = directory.Path("tree");
   auto store = MustOpen(path);
@@ -399,21 +398,21 @@ TEST_CASE("what is staged and given up takes nothing on the disk") {
   const std::set<std::string> names = NamesIn(path);
   Records staged;
   for (int i = 0; i < 90; ++i) staged["s" + std::to_string(i)] = std::string(40, 's');
-  SECTION("half of it") {
+  SECTION("half staged") {
     REQUIRE(store->BeginStaging().ok());
     for (const auto& [key, value] : staged) REQUIRE(store->Stage(key, value).ok());
     REQUIRE(NamesIn(path) != names);
     REQUIRE(store->DiscardStaged().ok());
     CHECK(NamesIn(path) == names);
   }
-  SECTION("all of it") {
+  SECTION("all staged") {
     StageRecords(store.get(), staged, MetadataOf(2));
     REQUIRE(store->DiscardStaged().ok());
     std::set<std::string> left = NamesIn(path);
     left.erase("current.new");  // a few bytes
     CHECK(left == names);
   }
-  SECTION("nothing") {
+  SECTION("nothing staged") {
     REQUIRE(store->DiscardStaged().ok());
     CHECK(NamesIn(path) == names);
   }
@@ -423,7 +422,7 @@ TEST_CASE("what is staged and given up takes nothing on the disk") {
   CHECK(RecordsOf(*store) == staged);
 }
 
-TEST_CASE("a checkpoint can be looked at without a byte being changed") {
+TEST_CASE("Look reads a checkpoint without changing the directory") {
   TestDirectory directory;
   const std::string path = directory.Path("tree");
   const RocksRecordStore::LookOptions options{.env = nullptr, .check_files = true};
@@ -436,7 +435,7 @@ TEST_CASE("a checkpoint can be looked at without a byte being changed") {
     REQUIRE(store->Write("k", "v").ok());
     REQUIRE(store->Commit(MetadataOf(1)).ok());
   }
-  // A leftover, which the next Open removes.
+  // This leftover would be removed by the next Open.
   fs::create_directory(path + "/staging");
   const auto times = [&path] {
     std::map<std::string, fs::file_time_type> result;
@@ -454,7 +453,7 @@ TEST_CASE("a checkpoint can be looked at without a byte being changed") {
   CHECK(times() == before);
 }
 
-TEST_CASE("a view goes on behind any key") {
+TEST_CASE("SeekBehind continues a view after any key") {
   const TestDirectory directory;
   auto store = MustOpen(directory.Path("tree"));
   const Records records = {{"b", "1"}, {"d", "2"}, {"f", "3"}};
@@ -475,7 +474,7 @@ TEST_CASE("a view goes on behind any key") {
   }
 }
 
-TEST_CASE("what is staged replaces the store, if it comes to that") {
+TEST_CASE("staged records replace the store when ReplaceByStaged is called") {
   const TestDirectory directory;
   const std::string path = directory.Path("to");
   auto store = MustOpen(path);
@@ -485,13 +484,13 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
   REQUIRE(store->Commit(MetadataOf(10)).ok());
   Records wanted;
   for (int i = 0; i < 90; ++i) wanted["s" + std::to_string(i)] = std::string(40, 's');
-  // Stages a part of it, and then starts again.
+  // Stages a part of the records, and then starts again.
   REQUIRE(store->BeginStaging().ok());
   for (int i = 0; i < 50; ++i) REQUIRE(store->Stage("x" + std::to_string(i), "x").ok());
   StageRecords(store.get(), wanted, MetadataOf(20));
   CHECK(store->newest() == MetadataOf(10));
 
-  SECTION("it is forgotten at a restart") {
+  SECTION("the staged records are dropped at a restart") {
     store.reset();
     // An incomplete copy is removed too.
     fs::create_directory(path + "/store.3.tmp");
@@ -501,21 +500,21 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
     CHECK(RecordsOf(*store) == old);
     CHECK(NamesIn(path) == std::set<std::string>{"current", "store.1"});
   }
-  SECTION("checkpoints go on meanwhile") {
+  SECTION("checkpoints are committed before the replacement") {
     WriteRandom(100, &random, store.get(), &old);
     REQUIRE(store->Commit(MetadataOf(11)).ok());
     CHECK(RecordsOf(*store) == old);
     REQUIRE(store->ReplaceByStaged().ok());
     CHECK(RecordsOf(*store) == wanted);
   }
-  SECTION("another one takes its place") {
+  SECTION("another staged set replaces it") {
     wanted.erase("s5");
     StageRecords(store.get(), wanted, MetadataOf(30));
     REQUIRE(store->ReplaceByStaged().ok());
     CHECK(store->newest() == MetadataOf(30));
     CHECK(RecordsOf(*store) == wanted);
   }
-  SECTION("an old view is still read, and then the old one goes") {
+  SECTION("an old view is still readable, and the old store is removed with it") {
     auto view = *store->OpenView();
     REQUIRE(store->ReplaceByStaged().ok());
     CHECK(store->newest() == MetadataOf(20));
@@ -528,7 +527,7 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
     view.reset();
     CHECK(NamesIn(path) == std::set<std::string>{"current", "store.2"});
   }
-  SECTION("and life goes on") {
+  SECTION("further checkpoints are committed afterwards") {
     REQUIRE(store->ReplaceByStaged().ok());
     WriteRandom(100, &random, store.get(), &wanted);
     REQUIRE(store->Commit(MetadataOf(21)).ok());
@@ -542,7 +541,7 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
   }
 }
 
-TEST_CASE("one writes and stages, others read, at the same time") {
+TEST_CASE("one thread writes and stages while others read") {
   const TestDirectory directory;
   const auto store = MustOpen(directory.Path("tree"));
   // Every record of a checkpoint contains the checkpoint's zxid.
@@ -595,7 +594,7 @@ TEST_CASE("one writes and stages, others read, at the same time") {
   CHECK(errors == 0);
 }
 
-TEST_CASE("an error of whoever reads ends it and is returned") {
+TEST_CASE("an error of the reader's callback ends the call and is returned") {
   const TestDirectory directory;
   const auto store = MustOpen(directory.Path("tree"));
   REQUIRE(store->Write("a", "1").ok());
@@ -612,7 +611,7 @@ TEST_CASE("an error of whoever reads ends it and is returned") {
   CHECK(calls == 1);
 }
 
-TEST_CASE("damage on the disk is found") {
+TEST_CASE("damage on the disk is detected") {
   const TestDirectory directory;
   const std::string path = directory.Path("tree");
   auto store = MustOpen(path);

@@ -6,7 +6,7 @@
 namespace quorate::tree {
 namespace {
 
-// Returns the changes of checkpoint `number`, or all its records if it is staged.
+// Returns the changes of checkpoint `number`, or all its records if it is a staged one.
 std::map<std::string, std::optional<std::string>> ChangesOf(int64_t number) {
   std::mt19937_64 random(static_cast<uint64_t>(number));
   std::map<std::string, std::optional<std::string>> changes;
@@ -18,8 +18,8 @@ std::map<std::string, std::optional<std::string>> ChangesOf(int64_t number) {
   return changes;
 }
 
-// Each checkpoint that is not staged adds a part of the recent events; the newest so many parts are
-// kept.
+// Each checkpoint that is not staged adds a part of the recent events. This many of the newest
+// parts are kept.
 constexpr int64_t kPartsKept = 2;
 std::string EventsOf(int64_t number) { return "what happened before " + std::to_string(number); }
 std::string EventsName(int64_t part) { return "events " + std::to_string(part); }

@@ -13,14 +13,14 @@ namespace {
 
 using rocksdb::IOStatus;
 
-// RocksDB's format 5 (its wiki, "Rocksdb BlockBasedTable Format"). At the end of the file, the
-// footer: the kind of checksum (one byte), the handles of metaindex and index (two varints each),
-// zeros up to kHandlesEnd, the format's version and a magic number (both little endian).
+// RocksDB's format 5 (its wiki, "Rocksdb BlockBasedTable Format"). The footer is at the end of the
+// file: the kind of checksum (one byte), the handles of metaindex and index (two varints each),
+// zeros up to kHandlesEnd, the format's version and a magic number (both little-endian).
 constexpr uint32_t kFormatVersion = 5;
 constexpr uint64_t kMagic = 0x88e241b785f4cff7;
 constexpr size_t kFooterBytes = 53;
 constexpr size_t kHandlesEnd = 41;
-// Behind each block: its compression and its checksum.
+// The bytes after each block: its kind of compression and its checksum.
 constexpr size_t kTrailerBytes = 5;
 constexpr char kNotCompressed = 0;
 
@@ -46,7 +46,7 @@ std::optional<uint64_t> TakeVarint(std::string_view* bytes) {
     const auto byte = static_cast<unsigned char>(bytes->front());
     bytes->remove_prefix(1);
     value |= uint64_t{byte & 0x7fu} << shift;
-    if (byte == 0 && shift > 0) break;  // not the shortest encoding: a flipped bit
+    if (byte == 0 && shift > 0) break;  // the encoding is not the shortest one: a bit was flipped
     if (byte < 0x80) return value;
   }
   return std::nullopt;
@@ -60,8 +60,8 @@ bool TakeHandle(std::string_view* bytes, Handle* handle) {
   return true;
 }
 
-// Returns the checksum of a block with the byte for its compression. RocksDB mixes the last byte in
-// separately.
+// Returns the checksum of a block together with the byte for its compression. RocksDB adds the last
+// byte to the checksum separately.
 uint32_t ChecksumOf(std::string_view block_and_kind) {
   constexpr uint32_t kOfLastByte = 0x6b9083d9;
   const auto last = static_cast<unsigned char>(block_and_kind.back());
@@ -80,12 +80,13 @@ IOStatus Read(rocksdb::FSRandomAccessFile* file, uint64_t offset, size_t size, s
   return s;
 }
 
-// Reads a block and compares its checksum. The block and its trailer must end at or before `end`.
+// Reads a block and compares its checksum. Fails unless the block and its trailer end at or before
+// `end`.
 IOStatus ReadBlock(rocksdb::FSRandomAccessFile* file, const Handle& handle, uint64_t end,
                    const std::string& name, std::string* block) {
   if (handle.offset > end || handle.size > end - handle.offset ||
       end - handle.offset - handle.size < kTrailerBytes) {
-    return Damaged("the table's " + name + " is not where it has to be");
+    return Damaged("the table's " + name + " is at a wrong place");
   }
   IOStatus s = Read(file, handle.offset, handle.size + kTrailerBytes, block);
   if (!s.ok()) return s;
@@ -99,8 +100,9 @@ IOStatus ReadBlock(rocksdb::FSRandomAccessFile* file, const Handle& handle, uint
   return s;
 }
 
-// Returns the properties' handle in a metaindex: entries of three varints (bytes shared with the
-// key before, of the rest of the key, of the value), the rest of the key, and the value.
+// Returns the handle of the properties in a metaindex. An entry is three varints (the number of
+// bytes that the key shares with the previous key, the size of the rest of the key, and the size of
+// the value), the rest of the key, and the value.
 std::optional<Handle> FindProperties(std::string_view metaindex) {
   while (!metaindex.empty()) {
     const std::optional<uint64_t> shared = TakeVarint(&metaindex);
@@ -160,7 +162,7 @@ IOStatus CheckTable(rocksdb::FSRandomAccessFile* file, uint64_t size) {
       !TakeHandle(&handles, &index) || handles.find_first_not_of('\0') != handles.npos) {
     return Damaged("the table's footer");
   }
-  // The metaindex is the last block of the file.
+  // The metaindex is the last block before the footer.
   std::string block;
   IOStatus s = ReadBlock(file, metaindex, footer_offset, "metaindex", &block);
   if (!s.ok()) return s;

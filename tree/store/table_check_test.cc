@@ -75,13 +75,13 @@ class Table {
   std::string whole_;
 };
 
-TEST_CASE("a whole table is opened, of one block and of many") {
+TEST_CASE("an undamaged table is opened, with one block and with many") {
   CHECK(OpenFile(Table(1).path()).ok());
   CHECK(OpenFile(Table(10).path()).ok());
   CHECK(OpenFile(Table(3000).path()).ok());
 }
 
-TEST_CASE("every bit behind the data of a table is looked at") {
+TEST_CASE("a change of any bit after the data blocks of a table is detected") {
   const Table table(100);
   const size_t data_end = table.whole().find("rocksdb.");
   REQUIRE(data_end != std::string::npos);
@@ -95,7 +95,7 @@ TEST_CASE("every bit behind the data of a table is looked at") {
   }
 }
 
-TEST_CASE("a table that is cut anywhere is found") {
+TEST_CASE("a table that is cut off anywhere is detected") {
   const Table table(3);
   for (size_t size = 0; size < table.whole().size(); ++size) {
     CAPTURE(size);
@@ -103,7 +103,7 @@ TEST_CASE("a table that is cut anywhere is found") {
   }
 }
 
-TEST_CASE("a damaged table is not opened, and is named") {
+TEST_CASE("a damaged table is not opened, and the error names it") {
   const Table table(3);
   std::string damaged = table.whole();
   damaged[damaged.size() - 30] = 1;
@@ -113,7 +113,7 @@ TEST_CASE("a damaged table is not opened, and is named") {
   CHECK(status.ToString().find(table.path()) != std::string::npos);
 }
 
-TEST_CASE("what is no table is opened as it is") {
+TEST_CASE("a file that is not a table is opened without a check") {
   const Table table(1);
   const std::string path = table.path() + ".txt";
   std::ofstream(path) << "text";

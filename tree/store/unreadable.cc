@@ -15,7 +15,7 @@
 namespace quorate::tree {
 namespace {
 
-// A store has directories, which contain only files.
+// A store has directories, and these contain only files.
 constexpr int kDepth = 2;
 
 absl::Status Unreadable(const std::string& path, const char* what) {
