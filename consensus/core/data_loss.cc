@@ -1,6 +1,7 @@
-// Loss of data: of a whole data directory (a new cluster, a new server, a lost disk), or of the end
-// of a log. Raft relies on the members' promises; a member with a new directory does not know what
-// it promised, and one whose log lost its end does not know that entries are missing.
+// Handles the loss of data: of a whole data directory (a new cluster, a new server, a lost disk),
+// or of the end of a log. Raft relies on the members' promises. But a member with a new directory
+// does not know what it promised, and a member whose log lost its end does not know that entries
+// are missing.
 //
 // The states of a member. All but the last are durable in its hard state (MemberState):
 //
@@ -11,81 +12,82 @@
 //                   a cluster
 //   recovering      no                   no                 normal: by the four steps below
 //   normal          yes                  yes                new: if its directory is lost
-//   normal, with    if the candidate     counts only        normal: it has again what it had
-//   a known loss    has what the                            acknowledged, or a later leader
-//                   member acknowledged                     has replaced that
+//   normal, with    if the candidate     counts only        normal: once it has the entries again
+//   a known loss    has what the                            that it had acknowledged, or a later
+//                   member acknowledged                     leader has replaced them
 //
 // Assumptions:
-//   - A lost directory does not come back before every voter has recorded the new one in its place,
-//     whose member asks each of them until it has (TickAnnouncements). After that the voters drop
-//     the messages of the lost directory, and its server ends.
+//   - A lost directory does not come back before every voter has recorded the new one in its place.
+//     The member asks each voter until the voter has done so (TickAnnouncements). From then on the
+//     voters drop the messages of the lost directory, and its server ends.
 //   - While a cluster is being bootstrapped, no member loses its directory and starts with a new
 //     one within the time of one pre-vote.
-//   - When a majority of the directories is lost at once, a member that is left has an entry, or
-//     its vote names the bootstrap leader. A member that never got an entry, and voted for itself
-//     last in an election before that, cannot tell that the cluster was bootstrapped without it.
-//   - Fewer members lose the end of their log than it takes to commit. This counts members that
-//     were not notified because their leader died before, and those that were restarted since: they
-//     do not know of the loss.
+//   - When a majority of the directories is lost at once, one of the remaining members has an
+//     entry, or its vote names the bootstrap leader. A member that never got an entry, and that
+//     last voted for itself in an earlier election, cannot tell that the cluster was bootstrapped
+//     without it.
+//   - Fewer members lose the end of their log than are needed to commit an entry. This counts
+//     members that were not notified because their leader died first, and members that were
+//     restarted since: they do not know of the loss.
 //   - A hard state is not lost alone: its file holds two checksummed copies.
 //
 // Bootstrap. A new member reports in a pre-vote that its log is empty, but votes only for a
-// bootstrap candidate: one to which every voter has reported an empty log. So a cluster is
-// bootstrapped only when all its voters are present; and a member that lost its disk cannot help to
-// bootstrap another cluster over the data of the first, even if other members are new or do not
-// know the first yet. All voters must also have been started with the same membership, which they
-// send with the pre-vote: else two sets of voters could each bootstrap a cluster with a member that
-// is in both. With its vote a member enters the normal state.
-// When most disks of a bootstrapped cluster are lost, the members that are left do not bootstrap it
-// again, because one of them knows that the cluster exists: the bootstrap leader, which has the
-// first entry on its disk before it sends that entry to any other member; or a member that voted
-// for the bootstrap leader, and finds it new (BootstrapLeaderIsNew).
+// bootstrap candidate: a candidate to which every voter has reported an empty log. Therefore a
+// cluster is bootstrapped only when all its voters are present. A member that lost its disk cannot
+// help to bootstrap another cluster over the data of the first, even if other members are new or do
+// not know of the first cluster yet. All voters must also have been started with the same
+// membership, which they send with the pre-vote. Otherwise two sets of voters could each bootstrap
+// a cluster with a member that is in both sets. When a member votes, it enters the normal state.
+// When most disks of a bootstrapped cluster are lost, the remaining members do not bootstrap it
+// again, because one of them knows that the cluster exists. That is either the bootstrap leader,
+// which has the first entry on its disk before it sends that entry to any other member, or a member
+// that voted for the bootstrap leader and finds that the leader is new (BootstrapLeaderIsNew).
 //
 // Recovery. On any sign that a cluster exists, a new member becomes recovering. Its messages say
-// `voting = false`, and no member counts it: for commit, reads, check-quorum or as a successor; and
-// it does not vote. It becomes normal in four steps:
-//  1. It asks the leader which data directory epoch of this member the leader knows, and chooses a
-//     greater one, which its messages carry from then on (ChooseDirectoryEpoch).
-//  2. The leader records that epoch: from then on it drops messages of the older directory, and
-//     forgets what that directory acknowledged.
+// `voting = false`. No member counts it for commit, reads or check-quorum, or chooses it as a
+// successor, and it does not vote. It becomes normal in four steps:
+//  1. It asks the leader which data directory epoch the leader knows of this member. It chooses a
+//     greater epoch, which its messages carry from then on (ChooseDirectoryEpoch).
+//  2. The leader records that epoch: from then on it drops messages of the older directory, and no
+//     longer counts what that directory acknowledged.
 //  3. Only then does the member ask the leader for a read index. The leader appends a new entry,
 //     and answers with the index of that entry.
-//  4. Under the same leader and term, that entry is committed, by a majority that does not count
+//  4. That entry is committed under the same leader and term, by a majority that does not count
 //     this member, and this member's log is durable up to the entry.
 // Why this is safe, where T is the term of this member at that time, and e is the entry:
-//  - An acknowledgement of the lost directory to the leader of T was counted before step 2, and
-//    then its entries precede e; or it is never counted. Entries that were committed by its
+//  - An acknowledgement of the lost directory to the leader of T was either counted before step 2,
+//    and then its entries precede e, or it is never counted. Entries that were committed with its
 //    acknowledgements to an earlier leader are in the log of every later leader (paper 5.4.3), and
 //    precede e.
-//  - A vote that the lost directory gave in T: this member gives its own to the leader of T, in
-//    case there was one.
+//  - A vote that the lost directory gave in T cannot conflict: this member gives its own vote to
+//    the leader of T, in case there was one.
 //  - A vote that the lost directory gave in a later term U, to a candidate that still waits for
-//    other votes: the candidate also needs the vote of a member of the majority that holds e. Such
-//    a member cannot have voted in U before it accepted e in T; and afterwards it refuses, because
-//    the candidate asked before e existed, and its log lacks e. (Nor has an entry of a term after T
-//    been written before: a majority would have left T.)
-// Only the leader has to record the epoch, and any number of members may recover at a time. A
-// leader that does not understand kVersionMembershipInLog appends no entry. Under such a leader all
-// other voters have to record the directory epoch: then the vote in U cannot elect a leader,
+//    other votes, is harmless: the candidate also needs the vote of a member of the majority that
+//    holds e. Such a member cannot have voted in U before it accepted e in T. Afterwards it
+//    refuses, because the candidate asked before e existed, and its log lacks e. (Nor has an entry
+//    of a term after T been written before: a majority would have left T.)
+// Only the leader has to record the epoch, and any number of members may recover at the same time.
+// A leader that does not understand kVersionMembershipInLog appends no entry. Under such a leader
+// all other voters have to record the directory epoch. Then the vote in U cannot elect a leader,
 // because the candidate's answer brings this member to U, in which it recovers under another
 // leader.
 //
-// Two servers with one number. A member that has heard a directory lately does not let another one
-// displace it, and answers the other one that the number is in use. Messages of a directory that is
-// older than the known one are dropped. The server of the older directory does not trust the first
-// answer that says so: it asks again, and ends (Status::later_directory_epoch) only when a majority
-// has confirmed it several times.
+// Two servers with the same number. While a member hears from a directory, it does not let another
+// directory displace it, and answers the other that the number is in use. It drops messages of a
+// directory that is older than the one it knows. The server of the older directory does not trust
+// the first answer that says so. It asks again, and ends (Status::later_directory_epoch) only when
+// a majority has confirmed the later directory several times.
 //
-// A lost end of a log. A disk that forgets writes that it had reported as durable leaves a log that
-// looks like one that was not written to the end when the power failed (consensus/log/recovery.cc):
-// the member starts, and does not know that entries are missing. Its leader learns it as soon as
-// the member rejects entries that it had acknowledged, and notifies the member (LossNotice). The
-// entries are sent again at once. Until the member has them, it answers vote requests as if it
-// still had them. So entries that a majority held only with its help are not lost while it knows of
-// the loss. In all other respects it counts: it has what it acknowledges now, and a leader must not
-// need more members than before because of the loss. A later leader may have replaced the lost
-// entries, if they were not committed: so the loss also ends when an entry of a later term is
-// committed here.
+// A lost end of the log. A disk that forgets writes that it had reported as durable leaves a log
+// that looks like one whose last writes were interrupted by a power failure
+// (consensus/log/recovery.cc). The member starts, and does not know that entries are missing. Its
+// leader detects the loss when the member rejects entries that it had acknowledged, notifies the
+// member (LossNotice), and sends the entries again at once. Until the member has them, it answers
+// vote requests as if it still had them. Therefore entries that a majority held only with this
+// member's help are not lost while the member knows of the loss. In all other respects the member
+// counts: it has the entries that it acknowledges now, and a leader must not need more members than
+// before because of the loss. If the lost entries were not committed, a later leader may have
+// replaced them. Therefore the loss also ends when an entry of a later term is committed here.
 #include <algorithm>
 #include <utility>
 
@@ -96,13 +98,14 @@
 namespace quorate::consensus {
 namespace {
 
-// A directory counts as in use for this many election timeouts after a message from it.
+// After a message from a directory, the directory counts as in use for this many election timeouts.
 constexpr uint64_t kAliveElections = 4;
 // The number of times that another member has to confirm that it knows a later directory.
 constexpr int kConfirmations = 3;
 
-// The first directory epoch that may be chosen in `term`: greater than those chosen in earlier
-// terms (fewer than 2^16 in each), and than those that earlier versions derived from the time.
+// Returns the lowest directory epoch that may be chosen in `term`. It is greater than the epochs
+// that are chosen in earlier terms (fewer than 2^16 in each), and than those that earlier versions
+// derived from the time.
 uint64_t FirstDirectoryEpochOf(Term term) {
   constexpr int kBits = 16;
   constexpr uint64_t kTermMax = (uint64_t{1} << (63 - kBits)) - 2;
@@ -116,7 +119,7 @@ bool Raft::IsDurablyNormal() const {
 }
 
 void Raft::SetMemberState(MemberState member_state) {
-  ASSERT(member_state > member_state_, "from new by way of recovering to normal");
+  ASSERT(member_state > member_state_, "the state only advances: new, recovering, normal");
   member_state_ = member_state;
   durability_.MemberStateChanged();
   if (member_state == MemberState::kNormal && recovery_) {
@@ -158,7 +161,7 @@ std::vector<MemberId> Raft::MembersToAsk() const {
 
 void Raft::TickRecovery() {
   if (!recovery_) return;
-  // The answer may be lost, or the leader may have sent none: the request is repeated.
+  // Repeats the request: the answer may be lost, or the leader may not have sent one.
   if (++recovery_->ticks_since_read >= options_.election_ticks) recovery_->request_id.reset();
   if (++recovery_->ticks_since_request >= options_.heartbeat_ticks) RequestAcknowledgements();
 }
@@ -174,8 +177,9 @@ void Raft::RequestAcknowledgements() {
 }
 
 void Raft::ChooseDirectoryEpoch() {
-  // Greater than the epoch that the leader knows; and than that of a directory which the leader
-  // does not know: such a directory recovered in an earlier term, or the leader would know it.
+  // Chooses an epoch that is greater than the one that the leader knows. It is also greater than
+  // that of a directory of which the leader does not know: such a directory recovered in an earlier
+  // term, or the leader would know it.
   uint64_t known = FirstDirectoryEpochOf(term_) - 1;
   for (const auto& [member, directory_epoch] : recovery_->known)
     known = std::max(known, directory_epoch);
@@ -233,7 +237,8 @@ void Raft::Handle(MemberId from, const DirectoryEpochResponse& response) {
   if (directory_epoch_ == kNoDirectoryEpoch) {
     recovery_->known[from] = response.known_directory_epoch;
   } else if (response.known_directory_epoch > directory_epoch_) {
-    // There was yet another directory of this member meanwhile: it chooses again.
+    // The leader knows a later directory of this member, which started in the meantime. Chooses an
+    // epoch again.
     directory_epoch_ = kNoDirectoryEpoch;
     recovery_.emplace(Recovery{});
   } else {
@@ -282,9 +287,10 @@ void Raft::TickSuspicions() {
   }
 }
 
-// A voter may not have recorded the new directory while this member recovered: the voter still
-// heard the lost one, or did not answer. It is asked until it has, so that two directories of one
-// member never both vote, even if the lost one comes back.
+// Announces this directory to the voters that have not recorded it yet, because they still heard
+// from the lost directory or did not answer. Each of them is asked until it has recorded the
+// directory, so that two directories of one member never both vote, even if the lost one comes
+// back.
 void Raft::TickAnnouncements() {
   if (unaware_.empty() || ++ticks_since_announcement_ < options_.election_ticks) return;
   ticks_since_announcement_ = 0;
@@ -305,18 +311,18 @@ bool Raft::IsAlive(const Peer& peer) const {
 bool Raft::AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer) {
   if (message.directory_epoch != kNoDirectoryEpoch &&
       message.directory_epoch < peer.directory_epoch) {
-    // The sender is a lost directory, or a second process that must not run: the answer tells it.
+    // The sender is a lost directory, or a second process that must not run. The answer says so.
     Send(message.from, DirectoryEpochResponse{message.directory_epoch, peer.directory_epoch});
     return false;
   }
   if (IsAlive(peer) && !SeededBug("a stray message displaces a member")) {
-    // Either of the two directories may get the answer, which an older program would misunderstand.
+    // Either of the two directories may get the answer. An older program would misunderstand it.
     if (std::min(message.version, peer.version) >= kVersionMembershipInLog) {
       Send(message.from, DirectoryEpochResponse{message.directory_epoch, kDirectoryEpochInUse});
     }
     return false;
   }
-  // An epoch of a term that has not begun is not valid.
+  // Ignores an epoch of a term that has not begun: it is not valid.
   const Term term = std::max(term_, message.term);
   if (message.directory_epoch > peer.directory_epoch)
     return message.directory_epoch < FirstDirectoryEpochOf(term + 1);
@@ -324,7 +330,7 @@ bool Raft::AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer) {
     Send(message.from, DirectoryEpochResponse{kNoDirectoryEpoch, peer.directory_epoch});
     return false;
   }
-  // A new directory may take part in the bootstrap of a cluster. Its other messages are of no use
+  // A new directory may take part in the bootstrap of a cluster. Its other messages have no use
   // before it has chosen a directory epoch.
   return std::holds_alternative<VoteRequest>(message.body) ||
          std::holds_alternative<VoteResponse>(message.body);
@@ -347,8 +353,8 @@ void Raft::SendLossNotice(MemberId member, Index acknowledged) {
 
 void Raft::Handle(MemberId from, const LossNotice& notice) {
   if (member_state_ != MemberState::kNormal || notice.term > term_ || !AcceptLeader(from)) return;
-  // The notice may be a duplicate, or late. An entry of another term at that index is not what was
-  // acknowledged: the disk may have brought back an older log, which can be longer.
+  // The notice may be late or a duplicate. An entry of another term at that index is not the
+  // acknowledged one: the disk may have brought back an older log, which can even be longer.
   const bool is_longer = notice.index <= last_index();
   const bool has_it =
       is_longer && (notice.index <= base_index() || terms_.TermAt(notice.index) == notice.term);
@@ -361,7 +367,7 @@ void Raft::Handle(MemberId from, const LossNotice& notice) {
 void Raft::AdvanceLoss() {
   if (!lost_) return;
   const auto* follower = std::get_if<FollowerRole>(&role_);
-  ASSERT(follower != nullptr, "it does not campaign");
+  ASSERT(follower != nullptr, "a member with a known loss does not campaign");
   const bool has_all = std::min(follower->matched, durable_index()) >= lost_->last;
   const bool is_replaced = term_ > lost_->notified_in_term &&
                            terms_.TermAt(commit_) > lost_->notified_in_term &&

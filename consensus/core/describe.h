@@ -1,4 +1,4 @@
-// Pieces that the one-line descriptions of consensus types share: deterministic text for logs and
+// Parts of the one-line descriptions of consensus types. The text is deterministic, for logs and
 // test scripts.
 //
 // Thread-safety: free functions without state.
@@ -17,16 +17,17 @@ std::string Describe(StrongInt<Tag, Rep> value) {
   return std::to_string(value.value());
 }
 
-// "index@term", the identity of an entry.
+// Returns "index@term", which identifies an entry.
 std::string DescribePosition(Index index, Term term);
 
-// In double quotes, with escapes; long byte strings are cut, with their size.
+// Returns the bytes in double quotes, with escapes. A long string is shortened, and its size is
+// added.
 std::string DescribeBytes(std::string_view bytes);
 
-// The content of a membership or version entry. REQUIRES: IsControl(entry.kind).
+// Describes the content of a membership or version entry. REQUIRES: IsControl(entry.kind).
 std::string DescribeControl(const Entry& entry);
 
-// "[entry, entry, ...]".
+// Returns "[entry, entry, ...]".
 std::string DescribeEntries(std::span<const Entry> entries);
 
 }  // namespace quorate::consensus

@@ -22,7 +22,7 @@ void Durability::Truncated(Index index) {
 }
 
 void Durability::Reset(Index index) {
-  ASSERT(!truncate_after_, "what was to be dropped has been, before the snapshot was installed");
+  ASSERT(!truncate_after_, "dropped entries are removed before a snapshot is installed");
   durable_ = handed_ = index;
   for (InProgress& batch : in_progress_) batch.last = std::min(batch.last, index);
 }
@@ -35,9 +35,9 @@ Durability::Batch Durability::Take(Index last_index, Index commit, uint64_t now_
   ASSERT(IsDue(last_index));
   Batch batch;
   batch.id = ++last_batch_;
-  // The hint covers only entries that are durable already: the hard state may become durable
-  // without the log that is written with it, and would then mark entries as committed that the log
-  // has yet to replace.
+  // The hint covers only entries that are durable already. Otherwise the hard state could become
+  // durable without the entries in the same batch, and would then mark entries as committed that
+  // are still to be replaced in the log.
   const Index hint = std::max(std::min(commit, durable_), commit_hint_);
   if (hard_state_changed_ || hint - commit_hint_ >= commit_hint_entries_) {
     batch.commit_hint = commit_hint_ = hint;
@@ -54,7 +54,7 @@ Durability::Batch Durability::Take(Index last_index, Index commit, uint64_t now_
 }
 
 bool Durability::Persisted(PersistId id) {
-  ASSERT(id <= last_batch_, "a batch that was handed out");
+  ASSERT(id <= last_batch_, "the batch was handed out");
   if (id <= persisted_) return false;
   persisted_ = id;
   while (!in_progress_.empty() && in_progress_.front().id <= id) {

@@ -12,21 +12,22 @@ namespace quorate::consensus {
 void Raft::ResetElectionTimer() {
   const auto ticks = static_cast<uint64_t>(options_.election_ticks);
   election_elapsed_ = 0;
-  // Drawn again each time, so that two members that tie once do not tie again (paper 5.2).
+  // The timeout is drawn again each time, so that two members that tie once do not tie again (paper
+  // 5.2).
   election_timeout_ = static_cast<int>(ticks + random_.Next() % ticks);
   ASSERT(election_timeout_ >= options_.election_ticks);
 }
 
 bool Raft::HearsFromLeader() const {
-  if (role() == Role::kLeader) return true;  // it has a quorum, or it would have stepped down
+  if (role() == Role::kLeader) return true;  // a leader without a quorum would have stepped down
   return leader_ != kNoMember && ticks_since_leader_ < options_.election_ticks;
 }
 
 void Raft::DoubtLeader() {
   ASSERT(role() == Role::kFollower);
-  // The leader counts as not heard from, so that this member grants pre-votes, and the election
-  // timeout nearly ends. If the leader is alive after all, its next heartbeat comes first or a
-  // pre-vote fails: members that still hear from it refuse.
+  // Treats the leader as not heard from, so that this member grants pre-votes, and lets the
+  // election timeout end soon. If the leader is alive after all, its next heartbeat arrives first,
+  // or a pre-vote fails because members that still hear from the leader refuse it.
   const auto spread = static_cast<uint64_t>(std::max(1, options_.heartbeat_ticks / 2));
   const int soon = election_elapsed_ + 1 + static_cast<int>(random_.Next() % spread);
   ticks_since_leader_ = std::max(ticks_since_leader_, options_.election_ticks);
@@ -38,7 +39,7 @@ void Raft::DoubtLeader() {
 bool Raft::MayCampaign() const {
   if (member_state_ == MemberState::kRecovering || installing_ || lost_ || DiskStalls())
     return false;
-  // A leader must be able to apply what it commits.
+  // A leader must be able to apply the entries that it commits.
   if (versions_.newest() > options_.version) return false;
   // A member whose removal is not committed may be the only one that can be elected (thesis 4.2.2).
   const auto& settings = memberships_.settings();
@@ -69,8 +70,8 @@ void Raft::StartPreVote(bool leadership_transfer) {
   SetLeader(kNoMember);
   role_ = PreCandidateRole{VoteTally(membership()), leadership_transfer};
   ResetElectionTimer();
-  // A pre-vote promises nothing and changes no state (thesis 9.6), so no message waits for the
-  // disk.
+  // A pre-vote promises nothing and changes no state (thesis 9.6). Therefore no message has to wait
+  // for the disk.
   for (MemberId voter : OtherVoters()) {
     SendAtTerm(voter, term_ + 1,
                VoteRequest{true, leadership_transfer, last_index(), terms_.last_term()});
@@ -89,8 +90,8 @@ void Raft::Campaign(bool leadership_transfer, bool bootstrap) {
   if (member_state_ != MemberState::kNormal) SetMemberState(MemberState::kNormal);
   role_ = CandidateRole{VoteTally(membership()), std::nullopt};
   ResetElectionTimer();
-  // The vote for itself counts once it is durable. The vote requests imply it, so they wait for
-  // that.
+  // This member's vote for itself counts once it is durable. The vote requests imply that vote, so
+  // they wait for the same batch.
   for (MemberId voter : OtherVoters()) {
     SendAfterPersist(voter, VoteRequest{false, leadership_transfer, last_index(),
                                         terms_.last_term(), bootstrap});
@@ -121,7 +122,7 @@ void Raft::CountVote(MemberId voter, bool granted, bool reliable) {
         BecomeLeader();
       } else if (!MayCampaign() || (DiffersFromAnother() && !votes.unanimous())) {
         // The disk has begun to stall. Or members were started with different memberships, so that
-        // the votes may not be a majority.
+        // the votes may not form a majority.
         BecomeFollower(term_, kNoMember);
       } else if (member_state_ == MemberState::kNormal || votes.unanimous()) {
         // A bootstrap is an election that needs the votes of new members.
@@ -148,8 +149,8 @@ void Raft::BecomeLeader() {
   role_ = std::move(leader);
   staging_.Abandon();
   SetLeader(options_.self);
-  // An entry of its own term commits those of earlier terms (paper 5.4.2), and lets the leader
-  // learn the commit index (paper 8).
+  // Committing an entry of its own term commits those of earlier terms (paper 5.4.2), and lets the
+  // leader learn the commit index (paper 8).
   Entry entry{last + 1, term_, EntryKind::kNoOp, {}};
   if (last == Index{0}) entry.payload = Slice(options_.cluster_id_if_new);
   AppendEntry(std::move(entry));
@@ -168,7 +169,7 @@ bool Raft::HasQuorum() const {
 }
 
 bool Raft::CountsForQuorum(const Progress* progress) const {
-  // A recovering member's log may lack what its lost disk had: see data_loss.cc.
+  // The log of a recovering member may lack entries that its lost disk had: see data_loss.cc.
   return progress != nullptr && progress->voting();
 }
 
@@ -179,7 +180,8 @@ bool Raft::DiskStalls() const {
 }
 
 const Progress* Raft::BestSuccessor(const LeaderRole& leader) const {
-  // Prefers members that were heard from recently, then the greatest match index.
+  // Prefers members that were heard from recently, and among them the one with the greatest match
+  // index.
   auto rank = [this](const Progress& p) {
     return std::pair(p.ticks_since_heard() < options_.election_ticks, p.match());
   };
@@ -207,8 +209,8 @@ void Raft::TickLeader(LeaderRole* leader) {
   const int stall_ticks = SnapshotStallTicks();
   for (Progress& progress : leader->followers) progress.Tick(options_.election_ticks, stall_ticks);
   if (!HasQuorum()) {
-    // Steps down, so that its clients turn to the leader that the others may have by now (thesis
-    // 6.2).
+    // Steps down, so that clients turn to the leader that the others may have elected by now
+    // (thesis 6.2).
     BecomeFollower(term_, kNoMember);
     return;
   }
@@ -225,7 +227,7 @@ void Raft::TickLeader(LeaderRole* leader) {
     }
     leader->transfer.reset();
   }
-  // The other disks commit entries without this one, but each promise of this member waits for its
+  // The other disks commit entries without this one. But each promise of this member waits for its
   // disk.
   if (DiskStalls() && !IsOnlyVoter()) {
     LeaveLeadership(leader);
@@ -291,7 +293,8 @@ void Raft::HandleVoteRequest(const Message& message, const VoteRequest& request)
   }
   const bool bootstraps = request.bootstrap || (request.last_index == Index{0} && !message.voting);
   if (bootstraps && BootstrapLeaderIsNew()) {
-    // With the candidate's term this member would forget that it voted for the bootstrap leader.
+    // If this member adopted the candidate's term, it would forget that it voted for the bootstrap
+    // leader.
     Send(from, VoteResponse{request.pre_vote, false});
     return;
   }
@@ -301,13 +304,13 @@ void Raft::HandleVoteRequest(const Message& message, const VoteRequest& request)
   const bool may_vote =
       member_state_ == MemberState::kNormal ||
       (member_state_ == MemberState::kNew && (request.pre_vote || request.bootstrap));
-  // In the current term this member has one vote only; a pre-vote asks about a later term.
+  // This member has only one vote in the current term. A pre-vote asks about a later term.
   const bool vote_is_free =
       term > term_ ||
       (term == term_ && (vote_ == from || (vote_ == kNoMember && leader_ == kNoMember)));
   if (!up_to_date || !vote_is_free || !may_vote) {
-    // A request of an older term is answered, too: the sender must learn the newer term, or it
-    // would ask for ever.
+    // A request of an older term is answered too: otherwise the sender would never learn the newer
+    // term and would ask forever.
     Send(from, VoteResponse{request.pre_vote, false});
   } else if (request.pre_vote) {
     VoteResponse response{true, true};
@@ -344,7 +347,8 @@ void Raft::GrantVote(MemberId candidate) {
   } else if (durability_.IsHardStateDurable()) {
     Send(candidate, response);
   }
-  // Else the answer to the first request leaves when the batch is durable.
+  // Otherwise the vote is being written already: the answer to the first request leaves when its
+  // batch is durable.
 }
 
 void Raft::HandlePreVoteGranted(const Message& message, const VoteResponse& response) {
@@ -354,8 +358,8 @@ void Raft::HandlePreVoteGranted(const Message& message, const VoteResponse& resp
     const Membership& other = *response.configured;
     differs = other.joint() || !membership().HasSameMembers(other);
     // Majorities of different sets of voters need not have a member in common. The other member
-    // stays in `differing_` however long it is silent: it may lead a majority of its own that this
-    // member cannot hear.
+    // stays in `differing_` however long it is silent: it may be the leader of a majority of its
+    // own that this member cannot hear.
     if (differs) {
       differing_[message.from] = other;
     } else {
@@ -374,12 +378,12 @@ void Raft::Handle(MemberId from, const VoteResponse& response) {
 void Raft::Handle(MemberId from, const TimeoutNow&) {
   if (!MayCampaign() || member_state_ != MemberState::kNormal || !AcceptLeader(from)) return;
   if (MembershipIsConfigured() && options_.version >= kVersionMembershipInLog) {
-    // It is not known yet whether all members were started with the same membership: the answers to
+    // It is not known yet whether all members were started with the same membership. The answers to
     // a pre-vote tell.
     StartPreVote(true);
     return;
   }
-  // No pre-vote is needed: the leader itself asks for the election, so no leader is disturbed.
+  // Needs no pre-vote: the leader itself asks for the election, so no leader is disturbed.
   Campaign(true, false);
 }
 

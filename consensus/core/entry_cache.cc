@@ -60,7 +60,8 @@ std::vector<Entry> EntryCache::Collect(Index first, Index last, size_t bytes_max
   ASSERT(Has(first));
   ASSERT(first <= last && last <= last_index());
   const uint64_t begin = SlotAt(first).bytes_end - SlotAt(first).entry.ByteSize();
-  // bytes_end ascends, so a binary search finds the last slot that fits; the vector is made once.
+  // bytes_end ascends, so that a binary search finds the last slot that fits, and the vector is
+  // allocated once.
   const auto from = slots_.begin() + static_cast<std::ptrdiff_t>(first - first_);
   const auto to = slots_.begin() + static_cast<std::ptrdiff_t>(last - first_ + 1);
   const auto fits = std::partition_point(

@@ -1,5 +1,5 @@
-// The newest entries of the log, in memory: everything that is not durable yet, and as much before
-// it as the bound allows for followers and for apply.
+// The newest entries of the log in memory: all entries that are not durable yet, and before them as
+// many as the bound allows, for followers and for apply.
 //
 // Thread-safety: none. Payloads are shared, never copied.
 #pragma once
@@ -15,31 +15,32 @@ namespace quorate::consensus {
 
 class EntryCache {
  public:
-  // An empty cache for a log whose last index is `last`.
+  // Creates an empty cache for a log whose last index is `last`.
   explicit EntryCache(Index last) : first_(last + 1) {}
 
-  // The entries are first_index()..last_index(); last_index() + 1 == first_index() if empty.
+  // The cache has the entries first_index()..last_index(). If it is empty, last_index() + 1 ==
+  // first_index().
   Index first_index() const { return first_; }
   Index last_index() const { return first_ + slots_.size() - 1; }
   bool Has(Index index) const { return index >= first_ && index <= last_index(); }
-  // REQUIRES: Has(index).
+  // Returns the entry at `index`. REQUIRES: Has(index).
   const Entry& At(Index index) const;
 
-  // REQUIRES: entry.index == last_index() + 1.
+  // Appends an entry. REQUIRES: entry.index == last_index() + 1.
   void Append(Entry entry);
-  // Drops the entries above `index`, which may lie before first_index().
+  // Drops the entries above `index`, which may be less than first_index().
   void TruncateAfter(Index index);
-  // Drops the oldest entries, none above `limit`, until ByteSize() <= bytes_max.
+  // Drops the oldest entries, but none above `limit`, until ByteSize() <= bytes_max.
   void Trim(Index limit, size_t bytes_max);
 
-  // Bytes (Entry::ByteSize) of all entries, and of those above `index`. O(1).
+  // Return the bytes (Entry::ByteSize) of all entries, and of those above `index`. O(1).
   size_t ByteSize() const { return BytesAfter(Index{0}); }
   size_t BytesAfter(Index index) const;
-  // The size of the largest entry that was ever in the cache.
+  // Returns the size of the largest entry that was ever in the cache.
   size_t largest_entry_bytes() const { return largest_entry_bytes_; }
 
-  // Entries from `first` to at most `last`: as many as fit into bytes_max, but at least one.
-  // REQUIRES: Has(first), last_index() >= last >= first.
+  // Returns entries from `first` to at most `last`: as many as fit into bytes_max, but at least
+  // one. REQUIRES: Has(first), last_index() >= last >= first.
   std::vector<Entry> Collect(Index first, Index last, size_t bytes_max) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a member finds on its disk at its start, and hands to its Raft object.
+// The state that a member finds on its disk at its start and passes to its Raft object.
 //
 // Thread-safety: values.
 #pragma once
@@ -17,7 +17,8 @@ struct TermRun {
   Term term;
 };
 
-// A run of entries: those after the previous run, up to `last`, and their bytes (Entry::ByteSize).
+// A run of entries: those after the previous run up to `last`, and their size in bytes
+// (Entry::ByteSize).
 struct SizeRun {
   Index last;
   uint64_t bytes = 0;
@@ -27,16 +28,16 @@ struct SizeRun {
 // contain the entry of the checkpoint, the driver first resets the log to begin after that entry.
 struct InitialState {
   HardState hard_state;
-  Index base_index;  // the log begins with the entry after it
+  Index base_index;  // the log begins with the entry after this index
   Term base_term;
   Index last_index;                    // base_index if the log is empty
   std::vector<TermRun> term_runs;      // ascending; empty if and only if the log is
-  std::vector<SizeRun> size_runs;      // ascending; roughly
-  std::vector<Entry> control_entries;  // those of the log with IsControl(kind), ascending
+  std::vector<SizeRun> size_runs;      // ascending; sizes may be approximate
+  std::vector<Entry> control_entries;  // the entries of the log with IsControl(kind), ascending
   // The newest durable checkpoint: base_index <= checkpoint->index <= last_index. If there is none,
   // base_index is 0.
   std::optional<SnapshotMeta> checkpoint;
-  Index applied;  // the last index that the state machine holds: at least base_index
+  Index applied;  // the last index that the state machine has applied: at least base_index
 };
 
 }  // namespace quorate::consensus

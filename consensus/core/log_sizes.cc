@@ -8,7 +8,7 @@
 namespace quorate::consensus {
 namespace {
 
-// Interpolates: `value` times `part` / `whole`.
+// Returns `value` times `part` / `whole`: an interpolation.
 uint64_t Share(uint64_t value, uint64_t part, uint64_t whole) {
   ASSERT(part <= whole && whole > 0);
   return static_cast<uint64_t>(static_cast<double>(value) *
@@ -35,7 +35,7 @@ LogSizes::LogSizes(Index base, const std::vector<SizeRun>& runs, Index last_inde
 void LogSizes::Append(size_t bytes) {
   const Mark& last = marks_.back();
   const Mark next{last.index + 1, last.total + bytes};
-  // The last mark moves on until it is far enough from the one before it.
+  // The last mark moves with the last entry until it is far enough from the mark before it.
   const bool stays =
       marks_.size() == 1 || last.total - std::prev(marks_.end(), 2)->total + bytes > mark_bytes_;
   if (stays) {
@@ -78,14 +78,14 @@ Index LogSizes::FirstWithin(Index end, uint64_t bytes_max) const {
   const uint64_t total = TotalAt(end);
   if (total - marks_.front().total <= bytes_max) return marks_.front().index;
   const uint64_t from = total - bytes_max;
-  // The first mark at or above `from`; sizes between it and the mark before are interpolated.
+  // The first mark at or above `from`. Sizes between it and the previous mark are interpolated.
   const auto above = std::lower_bound(marks_.begin(), marks_.end(), from,
                                       [](const Mark& mark, uint64_t t) { return mark.total < t; });
   ASSERT(above != marks_.begin() && above != marks_.end());
   const Mark& below = *std::prev(above);
   const uint64_t bytes = above->total - below.total;
   const Index index = below.index + Share(above->index - below.index, from - below.total, bytes);
-  // Rounded up, so that the bound holds.
+  // Rounds up, so that the bound holds.
   return std::min(end, TotalAt(index) < from ? index + 1 : index);
 }
 

@@ -155,7 +155,7 @@ absl::StatusOr<SnapshotMeta> DecodeSnapshotMeta(std::string_view bytes) {
   meta.version = in.Int<uint32_t>();
   meta.cluster_id = in.String();
   if (!in.ok() || meta.index == Index{0} || meta.term == Term{0} || meta.version == 0) {
-    return absl::InvalidArgumentError("what a snapshot is of is malformed");
+    return absl::InvalidArgumentError("the metadata of a snapshot is malformed");
   }
   absl::StatusOr<Membership> membership = DecodeMembership(in.rest());
   if (!membership.ok()) return membership.status();
@@ -164,7 +164,7 @@ absl::StatusOr<SnapshotMeta> DecodeSnapshotMeta(std::string_view bytes) {
 }
 
 void Follow(const Entry& entry, SnapshotMeta* meta) {
-  ASSERT(entry.index == meta->index + 1, "entries are followed in order");
+  ASSERT(entry.index == meta->index + 1, "entries are passed to Follow in order");
   ASSERT(entry.term >= meta->term);
   meta->index = entry.index;
   meta->term = entry.term;
@@ -186,7 +186,7 @@ Membership JoinMemberships(const Membership& from, const Membership& target) {
   ASSERT(!target.joint());
   Membership joint = target;
   joint.outgoing = from.voters;
-  // Members that leave must still be reached; for the others the new address is used.
+  // Members that leave must still be reached. For the other members the new address is used.
   joint.addresses.insert(from.addresses.begin(), from.addresses.end());
   KeepAddressesOfMembers(&joint);
   return joint;

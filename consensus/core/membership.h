@@ -23,47 +23,50 @@ inline constexpr uint32_t kMemberIdMax = 254;
 // Longest address of a member.
 inline constexpr size_t kAddressBytesMax = 1024;
 
-// InvalidArgument, naming the field, if one of the relations that types.h states does not hold, or
-// if there is an address of a server that is not a member.
+// Returns InvalidArgument, naming the field, if one of the relations stated in types.h does not
+// hold, or if there is an address of a server that is not a member.
 absl::Status ValidateMembership(const Membership& membership);
 
-// The payload of a kMembership entry. REQUIRES: the membership is valid.
+// Returns the payload of a kMembership entry. REQUIRES: the membership is valid.
 std::string EncodeMembership(const Membership& membership);
-// InvalidArgument for anything that EncodeMembership cannot have written.
+// Decodes a membership. Returns InvalidArgument if EncodeMembership cannot have written the bytes.
 absl::StatusOr<Membership> DecodeMembership(std::string_view bytes);
 
-// The payload of a kVersion entry.
+// Returns the payload of a kVersion entry.
 std::string EncodeVersion(uint32_t version);
-// InvalidArgument for anything that EncodeVersion cannot have written; 0 is not a version.
+// Decodes a version. Returns InvalidArgument if EncodeVersion cannot have written the bytes; 0 is
+// not a version.
 absl::StatusOr<uint32_t> DecodeVersion(std::string_view bytes);
 
-// InvalidArgument if the payload of a control entry is malformed.
+// Returns InvalidArgument if the payload of a control entry is malformed.
 absl::Status ValidateControl(const Entry& entry);
 
-// The bytes of a SnapshotMeta. DecodeSnapshotMeta returns InvalidArgument for anything that
-// EncodeSnapshotMeta cannot have written for a valid one, whose index and term are not 0.
+// Encode and decode a SnapshotMeta. DecodeSnapshotMeta returns InvalidArgument for bytes that
+// EncodeSnapshotMeta cannot have written for a valid SnapshotMeta, whose index and term are not 0.
 std::string EncodeSnapshotMeta(const SnapshotMeta& meta);
 absl::StatusOr<SnapshotMeta> DecodeSnapshotMeta(std::string_view bytes);
 
-// Advances `*meta` by `entry`, the one after meta->index. For callers that apply entries and take
-// checkpoints. REQUIRES: entry.index == meta->index + 1, and its payload was validated.
+// Advances `*meta` by `entry`, which follows meta->index. It is for callers that apply entries and
+// take checkpoints. REQUIRES: entry.index == meta->index + 1, and the entry's payload was
+// validated.
 void Follow(const Entry& entry, SnapshotMeta* meta);
 
-// The membership of the first half of a change from `from` to `target`: both sets of voters decide.
-// REQUIRES: both are valid and neither is joint.
+// Returns the membership of the first half of a change from `from` to `target`, in which both sets
+// of voters decide. REQUIRES: both are valid and neither is joint.
 Membership JoinMemberships(const Membership& from, const Membership& target);
-// The membership that ends the change. REQUIRES: joint.joint().
+// Returns the membership that ends the change. REQUIRES: joint.joint().
 Membership LeaveJoint(const Membership& joint);
 
-// The history of a value that log entries set: tells which value is in effect at each index.
+// The history of a value that log entries set. It tells which value is in effect at each index.
 template <typename T>
 class SettingHistory {
  public:
-  // `value` is in effect at `index` and before.
+  // Creates a history in which `value` is in effect at `index` and before.
   SettingHistory(Index index, T value) { settings_.emplace_back(index, std::move(value)); }
 
   const T& newest() const { return settings_.back().second; }
-  // The index of the entry that set newest(); at most the log's base if no entry of the log did.
+  // Returns the index of the entry that set newest(); at most the log's base if no entry of the log
+  // set it.
   Index newest_index() const { return settings_.back().first; }
   const std::vector<std::pair<Index, T>>& settings() const { return settings_; }
   // Returns the value in effect after the entries up to `index`.
@@ -73,7 +76,7 @@ class SettingHistory {
     return settings_[i].second;
   }
 
-  // REQUIRES: index > newest_index().
+  // Adds the value that the entry at `index` sets. REQUIRES: index > newest_index().
   void Append(Index index, T value) {
     ASSERT(index > newest_index());
     settings_.emplace_back(index, std::move(value));

@@ -16,9 +16,9 @@ namespace {
 
 using Body = decltype(Message::body);
 
-// The first byte of a message: the alternative of Message::body, from 1 so that zeros are no
-// message. AppendAccepted and AppendRejected share the type of the former; the byte after the
-// header tells them apart.
+// The first byte of a message is the alternative of Message::body, counted from 1 so that zeros are
+// not a message. AppendRejected uses the type of AppendAccepted; the byte after the header tells
+// them apart.
 constexpr uint8_t TypeByte(size_t alternative) { return static_cast<uint8_t>(alternative + 1); }
 constexpr size_t kAppendAccepted = 3;
 constexpr size_t kAppendRejected = 15;
@@ -29,10 +29,10 @@ uint8_t TypeByteOf(const Body& body) {
   return TypeByte(body.index() == kAppendRejected ? kAppendAccepted : body.index());
 }
 
-// The byte of VoteResponse::granted if a membership follows; without one it is 0 or 1.
+// The value of VoteResponse::granted if a membership follows; without one it is 0 or 1.
 constexpr uint8_t kGrantedWithMembership = 2;
 
-// index, term, kind, payload length.
+// The header of an entry: index, term, kind, payload length.
 constexpr size_t kEntryHeaderBytes = 8 + 8 + 1 + 4;
 
 // --- Text ----------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class BodyReader {
     Read(&body->commit);
     body->commit_only = Bool();
     const auto count = in_.Int<uint32_t>();
-    // Reserves no more than the remaining bytes can hold, whatever the count says.
+    // Reserves no more than the remaining bytes can hold, whatever the count is.
     body->entries.reserve(std::min<size_t>(count, in_.rest().size() / kEntryHeaderBytes));
     for (uint32_t i = 0; i < count && in_.ok(); ++i) {
       Entry entry;
@@ -231,7 +231,7 @@ class BodyReader {
       const auto kind = in_.Int<uint8_t>();
       const std::string_view payload = in_.String();
       const uint64_t expected = body->prev_index.value() + 1 + i;
-      // An index that wrapped around is no successor.
+      // An index that wrapped around does not follow the previous one.
       if (kind > static_cast<uint8_t>(kEntryKindLast) || expected <= body->prev_index.value() ||
           entry.index.value() != expected || payload.size() > kEntryPayloadBytesMax) {
         in_.Fail();
@@ -243,7 +243,7 @@ class BodyReader {
       body->entries.push_back(std::move(entry));
     }
   }
-  // Reads what follows the byte that tells AppendAccepted from AppendRejected.
+  // Reads the fields after the byte that tells AppendAccepted from AppendRejected.
   void Read(AppendAccepted* body) {
     Read(&body->match_index);
     Unused();
@@ -308,8 +308,8 @@ class BodyReader {
     *value = StrongInt<Tag, Rep>(in_.Int<Rep>());
   }
 
-  // Reads a field that the message does not use. AppendAccepted and AppendRejected have one layout,
-  // in which each sets the fields of the other to 0.
+  // Reads a field that the message does not use. AppendAccepted and AppendRejected have the same
+  // layout, in which each sets the fields of the other to 0.
   void Unused() {
     if (in_.Int<uint64_t>() != 0) in_.Fail();
   }
@@ -330,7 +330,8 @@ class BodyReader {
   LittleEndianReader& in_;
 };
 
-// Makes `body` the alternative of `type` and reads it. False if there is no such alternative.
+// Makes `body` the alternative of `type` and reads it. Returns false if there is no such
+// alternative.
 template <size_t I = 0>
 bool ReadBody(uint8_t type, BodyReader* reader, Body* body) {
   if constexpr (I == kAppendRejected) {
@@ -360,7 +361,8 @@ std::string ToString(const Message& message) {
 void EncodeMessage(const Message& message, std::string* out) {
   ASSERT(out != nullptr);
   ASSERT(!message.body.valueless_by_exception());
-  // Without a reserve, a long AppendRequest would be copied again each time the string grows.
+  // Reserves memory: otherwise a long AppendRequest would be copied again each time the string
+  // grows.
   const size_t size = out->size() + 64 + EncodedPayloadBytes(message);
   if (size > out->capacity()) out->reserve(std::max(size, 2 * out->capacity()));
   LittleEndianWriter writer(out);

@@ -5,7 +5,7 @@
 namespace quorate::consensus {
 
 void ReadRounds::Start(Index commit) {
-  ASSERT(has_waiting(), "a round without reads confirms nothing");
+  ASSERT(has_waiting(), "there are reads for the round to confirm");
   ++round_;
   confirming_.push_back({round_, commit, std::exchange(waiting_, {})});
 }

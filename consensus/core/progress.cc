@@ -63,7 +63,7 @@ bool Progress::Acknowledged(Index match, Index received) {
     RecordHeldProgress();
     if (held_from_ > Index{0}) held_from_ = std::max(held_from_, match_);
   }
-  // An answer to an older request says nothing about next - 1.
+  // An answer to an older request tells nothing about next - 1.
   if (IsProbing() && received + 1 >= next_) {
     Become(State::kReplicate);
     ticks_since_progress_ = 0;
@@ -75,13 +75,13 @@ bool Progress::Acknowledged(Index match, Index received) {
 
 bool Progress::Rejected(Index rejected_prev, Index candidate) {
   if (state_ == State::kSnapshot) return false;
-  // A rejection at or below match() is older than the acknowledgement, unless just match() is being
-  // probed: then the follower's disk has lost acknowledged entries, which are sent again. (If the
-  // rejection is outdated after all, the next answer shows that.)
+  // A rejection at or below match() is older than the acknowledgement, unless match() itself is
+  // being probed: then the follower's disk has lost acknowledged entries, which are sent again. (If
+  // the rejection is outdated after all, the next answer shows that.)
   const bool lost = IsProbing() && rejected_prev == match_ && candidate < match_;
   if (rejected_prev <= match_ && !lost) return false;
-  // While probing, only the rejection of the one request under way counts. In replicate the first
-  // rejection leads to probe, and those of the later requests are dropped here.
+  // While probing, only the rejection of the request in flight counts. In replicate, the first
+  // rejection leads to probe, and the rejections of the later requests are dropped here.
   if (IsProbing() ? rejected_prev + 1 != next_ : rejected_prev >= next_) return false;
   if (lost) match_ = candidate;
   next_ = std::max(match_ + 1, std::min(candidate + 1, rejected_prev));
@@ -167,7 +167,7 @@ void Progress::Tick(int election_ticks, int stall_ticks) {
 }
 
 void Progress::ProbeAgain() {
-  // The next request asks without entries whether those of the first one have arrived.
+  // The next request has no entries. It asks whether the entries of the first one have arrived.
   if (IsProbing() && probe_sent_) Become(State::kUnconfirmed);
 }
 
@@ -191,7 +191,7 @@ void Progress::CheckInvariants(Index last_index) const {
   size_t bytes = 0;
   Index previous = match_;
   for (const Request& request : inflight_) {
-    ASSERT(request.last > previous, "requests under way ascend and are not acknowledged");
+    ASSERT(request.last > previous, "requests in flight ascend and are not acknowledged");
     previous = request.last;
     bytes += request.bytes;
   }

@@ -33,7 +33,7 @@ bool VoteTally::has_quorum() const {
 
 VoteOutcome VoteTally::outcome() const {
   if (has_quorum() || unanimous()) return VoteOutcome::kWon;
-  // Lost if no quorum is possible even if all voters that have not answered grant.
+  // The vote is lost if no quorum is possible even if all voters that have not answered grant it.
   const bool possible = Quorum(membership_).Has([this](MemberId member) {
     const auto answer = answers_.find(member);
     return answer == answers_.end() || answer->second == Answer::kGrant;

@@ -1,4 +1,4 @@
-// Majorities: what a set of voters has agreed on.
+// Majorities: the values on which a set of voters has agreed.
 //
 // Thread-safety: values; no shared state.
 #pragma once
@@ -15,16 +15,18 @@
 
 namespace quorate::consensus {
 
-// The smallest size such that any two groups of that size among `voters` voters share a member.
+// Returns the smallest size for which any two groups of that size among `voters` voters share a
+// member.
 constexpr size_t MajorityOf(size_t voters) { return voters / 2 + 1; }
 
-// The largest value that a majority has reached, given the value each voter has reached: the
-// commit index for match indexes, the confirmed round for acknowledged rounds. Reorders `values`.
-// O(voters). REQUIRES: at least one voter.
+// Returns the largest value that a majority has reached, given the value that each voter has
+// reached: the commit index for match indexes, the confirmed round for acknowledged rounds.
+// Reorders `values`. O(voters). REQUIRES: at least one voter.
 template <typename T>
 T ReachedByMajority(std::span<T> values) {
   ASSERT(!values.empty());
-  // In descending order, the value at position majority-1 is reached by all before it, too.
+  // In descending order, all values before position majority - 1 have reached the value at that
+  // position.
   const auto position = values.begin() + static_cast<std::ptrdiff_t>(MajorityOf(values.size()) - 1);
   std::nth_element(values.begin(), position, values.end(), [](T a, T b) { return b < a; });
   return *position;
@@ -42,7 +44,7 @@ class Quorum {
   }
 
   // Returns the largest value that a quorum has reached. value_of(member) is the value that a
-  // member has reached; for a member that does not count it is the least value. O(voters).
+  // member has reached; for a member that does not count, it is the lowest value. O(voters).
   template <typename ValueOf>
   auto Reached(const ValueOf& value_of) const {
     const auto reached = ReachedBy(voters_, value_of);
@@ -70,19 +72,19 @@ class Quorum {
 
 enum class VoteOutcome : uint8_t { kPending, kWon, kLost };
 
-// The answers to one candidate's request. Each voter's first answer counts.
+// The answers to a candidate's request. The first answer of each voter counts.
 class VoteTally {
  public:
   // REQUIRES: at least one voter.
   explicit VoteTally(Membership membership);
 
-  // Records an answer; one that is not from a voter does not count. A grant that is not `reliable`
-  // (it is from a new member) counts only if all voters grant.
+  // Records an answer. An answer from a member that is not a voter does not count. A grant that is
+  // not `reliable`, because it is from a new member, counts only if all voters grant.
   void Record(MemberId voter, bool granted, bool reliable = true);
   VoteOutcome outcome() const;
-  // Whether every voter granted.
+  // Returns whether every voter granted.
   bool unanimous() const;
-  // Whether a quorum granted, counting reliable grants only.
+  // Returns whether a quorum granted, counting reliable grants only.
   bool has_quorum() const;
 
  private:

@@ -16,7 +16,7 @@ namespace quorate::consensus {
 
 namespace {
 
-// The distance of marks in LogSizes: well below the bounds that are computed from them.
+// Returns the distance of marks in LogSizes, well below the bounds that are computed from them.
 size_t SizeMarkBytes(const RaftOptions& options) {
   constexpr uint64_t kMarkBytesMax = 256u << 10;
   return static_cast<size_t>(
@@ -42,8 +42,8 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
       terms_(state.base_index, state.base_term, std::move(state.term_runs), state.last_index),
       sizes_(state.base_index, state.size_runs, state.last_index, SizeMarkBytes(options_)),
       cache_(state.last_index),
-      // The hint was committed when it was written, and never exceeds the index that was durable
-      // then.
+      // The hint was committed when it was written, and never exceeds the index that was durable at
+      // that time.
       commit_(std::max(std::min(state.hard_state.commit, state.last_index), state.applied)),
       durability_(state.last_index, state.hard_state.commit, options_.commit_hint_entries),
       applied_(state.applied),
@@ -53,8 +53,8 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
       staging_(options_.snapshot_window_bytes_max) {
   ASSERT(options_.Validate().ok());
   ASSERT(terms_.last_term() <= term_, "the hard state is written before entries of its term");
-  ASSERT(applied_ <= state.last_index, "what is applied is in the log");
-  ASSERT(applied_ >= base_index(), "what the log lost is in the checkpoint");
+  ASSERT(applied_ <= state.last_index, "applied entries are in the log or in the checkpoint");
+  ASSERT(applied_ >= base_index(), "the state machine has the entries before the log");
   ASSERT(checkpoint_ >= base_index() && checkpoint_ <= last_index());
   ASSERT(vote_ == kNoMember || term_ > Term{0});
   commit_ = std::max(commit_, checkpoint_);
@@ -67,7 +67,8 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
     if (entry.index > checkpoint_) FollowControl(entry);
   }
   if (member_state_ == MemberState::kRecovering) recovery_.emplace(Recovery{});
-  // A new member may have a log: the entries became durable before the hard state of their batch.
+  // A new member may have a log, because the entries became durable before the hard state of their
+  // batch.
   if (last_index() > Index{0}) RecordCluster();
   ResetElectionTimer();
 }
@@ -88,7 +89,7 @@ Role Raft::role() const {
 }
 
 void Raft::SetTerm(Term term) {
-  ASSERT(term > term_, "terms only grow");
+  ASSERT(term > term_, "a term never decreases");
   term_ = term;
   vote_ = kNoMember;
   durability_.HardStateChanged();
@@ -96,7 +97,7 @@ void Raft::SetTerm(Term term) {
 
 void Raft::SetLeader(MemberId leader) {
   if (leader == leader_) return;
-  // Another leader does not know the forwarded reads.
+  // The new leader does not know the reads that were forwarded.
   FailForwardedReads();
   leader_ = leader;
 }
@@ -111,17 +112,17 @@ void Raft::BecomeFollower(Term term, MemberId leader) {
     RecordFormerHold(*old);
   }
   if (new_term) SetTerm(term);
-  // `matched` and `acked` hold for one leader only.
+  // `matched` and `acked` are valid for one leader only.
   if (new_term || !was_follower || leader != leader_) role_ = FollowerRole{};
   SetLeader(leader);
-  // A candidate that was refused has not heard from a leader by that: ticks_since_leader_ runs on,
-  // so that its clients learn in time that there is no leader.
+  // A candidate that was refused has not heard from a leader by that. Therefore ticks_since_leader_
+  // continues to count, so that its clients learn in time that there is no leader.
   if (was_leader) ticks_since_leader_ = 0;
   if (!was_follower) ResetElectionTimer();
 }
 
 bool Raft::AcceptLeader(MemberId from) {
-  // A term has at most one leader. It need not be in this member's membership (thesis 4.1).
+  // A term has at most one leader. The leader need not be in this member's membership (thesis 4.1).
   if (role() == Role::kLeader) return false;
   if (leader_ != kNoMember && leader_ != from) return false;
   BecomeFollower(term_, from);
@@ -133,7 +134,7 @@ bool Raft::AcceptLeader(MemberId from) {
 
 void Raft::AnswerOldTerm(const Message& message) {
   ASSERT(message.term < term_);
-  // Without an answer an old leader would not learn the new term: perhaps no other member has a
+  // Without an answer an old leader might not learn the new term: perhaps no other member has a
   // message for it, and this member is not elected.
   if (std::holds_alternative<AppendRequest>(message.body)) {
     Send(message.from, AppendRejected{});
@@ -151,7 +152,7 @@ bool Raft::RecordSender(const Message& message) {
   Progress* progress = FindProgress(message.from);
   peer.voting = message.voting;
   // Acknowledgements without a directory epoch are not from this directory: a member that chooses
-  // an epoch first sends messages with `voting` false.
+  // an epoch has sent only messages with `voting` false before.
   const bool is_another =
       message.directory_epoch > peer.directory_epoch && peer.heard_ticks > 0 && message.voting;
   if (message.directory_epoch < peer.directory_epoch ||
@@ -160,10 +161,10 @@ bool Raft::RecordSender(const Message& message) {
       is_another) {
     if (peer.directory_epoch != kNoDirectoryEpoch && !AdmitOtherDirectoryEpoch(message, peer))
       return false;
-    // A directory without an epoch is heard, but does not take the place of the one before it.
+    // A directory without an epoch may send messages, but does not replace the directory before it.
     if (message.directory_epoch < peer.directory_epoch) return true;
     if (progress != nullptr) {
-      // What the lost directory acknowledged does not count any more.
+      // The acknowledgements of the lost directory do not count any more.
       const bool leaving = progress->leaving();
       *progress = MakeProgress(message.from);
       progress->SetLeaving(leaving);
@@ -180,7 +181,8 @@ bool Raft::RecordSender(const Message& message) {
 
 void Raft::Step(Message message) {
   if (message.to != options_.self || message.from == options_.self) return;
-  // The sender need not be in this member's membership: either may be out of date (thesis 4.1).
+  // The sender need not be in this member's membership: the membership of either member may be
+  // outdated (thesis 4.1).
   if (message.from == kNoMember || message.from.value() > kMemberIdMax) return;
   if (!RecordSender(message)) return;
   Dispatch(std::move(message));
@@ -199,7 +201,8 @@ void Raft::Dispatch(Message message) {
   }
   const auto* vote = std::get_if<VoteResponse>(&message.body);
   if (vote != nullptr && vote->pre_vote && vote->granted) {
-    // Its term is the one after the pre-candidate's, which perhaps no member has reached yet.
+    // The term of a granted pre-vote is the one after the pre-candidate's, which perhaps no member
+    // has reached yet.
     HandlePreVoteGranted(message, *vote);
     return;
   }
@@ -210,7 +213,7 @@ void Raft::Dispatch(Message message) {
   if (message.term > term_) BecomeFollower(message.term, kNoMember);
   ASSERT(message.term == term_);
   if (Progress* progress = FindProgress(message.from)) {
-    // A silence is two heartbeats without an answer.
+    // Two heartbeats without an answer count as a silence.
     progress->Heard(std::min(2 * options_.heartbeat_ticks, options_.election_ticks));
   }
   std::visit([&](auto& body) { Handle(message.from, body); }, message.body);
@@ -234,7 +237,7 @@ int Raft::IdleTicks() const {
     return 0;
   }
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
-    // The bytes of a snapshot that may leave are bounded for each tick.
+    // The bytes of snapshots that may be sent are limited for each tick.
     const bool sends_snapshot = std::any_of(
         leader->followers.begin(), leader->followers.end(),
         [](const auto& progress) { return progress.state() == Progress::State::kSnapshot; });
@@ -261,7 +264,7 @@ void Raft::TickRole() {
   ticks_since_leader_ = std::min(ticks_since_leader_ + 1, kTicksMax);
   ++election_elapsed_;
   if (IsOnlyVoter() && MayCampaign()) {
-    // No other member can lead: this one campaigns at once, and waits for its own vote only.
+    // No other member can lead: this member campaigns at once, and waits only for its own vote.
     if (role() != Role::kCandidate) Campaign(false, member_state_ == MemberState::kNew);
     return;
   }
@@ -286,7 +289,8 @@ bool Raft::HasUnpersisted() const {
 
 bool Raft::PersistDue() const { return HasUnpersisted() && !install_handed_; }
 
-// An install waits until the last batch was handed out, so that all batches come before it.
+// Returns whether an install is due. It waits until the last batch was handed out, so that all
+// batches come before it.
 bool Raft::InstallDue() const { return installing_ && !install_handed_ && !PersistDue(); }
 
 void Raft::TakePersistBatch(Output* output) {
@@ -317,7 +321,7 @@ void Raft::Persisted(PersistId id) {
   OwnVoteDurable(id);
   if (role() == Role::kLeader) CommitByCounting();
   if (auto* follower = std::get_if<FollowerRole>(&role_)) {
-    // Entries of an earlier leader became durable under this one: no other message would
+    // Entries of an earlier leader became durable under this one. No other message would
     // acknowledge them.
     const Index matched = std::min({follower->matched, DurableInTerm(), LastUnderstood()});
     if (matched > follower->acked) follower->ack_due = true;
@@ -363,7 +367,7 @@ bool Raft::LeaderHasOutput(const LeaderRole& leader) const {
 }
 
 void Raft::TakeLeaderOutput(LeaderRole* leader, Output* output) {
-  // A regular heartbeat also starts a round for the waiting reads, so that reads do not depend on
+  // A regular heartbeat starts a round for the waiting reads too, so that reads do not depend on
   // one round whose messages were lost.
   const bool round = ReadRoundDue(*leader) || (leader->heartbeat_due && IsEstablished(*leader) &&
                                                leader->reads.has_waiting());
@@ -417,7 +421,7 @@ Output Raft::TakeOutput() {
   return output;
 }
 
-// --- What it knows -------------------------------------------------------------------------------
+// --- Status --------------------------------------------------------------------------------------
 
 Progress* Raft::FindProgress(MemberId member) {
   return const_cast<Progress*>(std::as_const(*this).FindProgress(member));
@@ -471,7 +475,7 @@ void Raft::CheckLogInvariants() const {
   ASSERT(commit_ <= last_index());
   durability_.CheckInvariants(last_index());
   ASSERT(cache_.last_index() == last_index());
-  ASSERT(cache_.first_index() <= durable_index() + 1, "what is not durable is in memory");
+  ASSERT(cache_.first_index() <= durable_index() + 1, "entries that are not durable are in memory");
   CheckMemoryInvariants();
   ASSERT(terms_.last_term() <= term_);
   ASSERT(applying_.empty() == (applied_ == apply_handed_));
@@ -479,18 +483,18 @@ void Raft::CheckLogInvariants() const {
 
 void Raft::CheckMemoryInvariants() const {
   staging_.CheckInvariants(SnapshotStallTicks());
-  // While this disk lags behind those of the majority, entries stay in memory until it counts as
-  // stalled.
+  // While this disk lags behind the disks of the majority, entries stay in memory until the disk
+  // counts as stalled.
   if (durable_index() < commit_) return;
-  // Several leaders may have filled their windows one after another, and each window and limit
-  // takes one entry of any size.
+  // Several leaders may have filled their windows one after another, and each window and limit may
+  // be exceeded by one entry of any size.
   constexpr size_t kWindows = 16;
   constexpr size_t kControlBytes = 4096;
   const size_t window_bytes =
       options_.inflight_bytes_max + options_.append_bytes_max + cache_.largest_entry_bytes();
   const size_t bytes_max = options_.cached_bytes_max + 2 * options_.uncommitted_bytes_max +
                            kWindows * window_bytes + kControlBytes;
-  ASSERT(cache_.ByteSize() <= bytes_max, "what is kept in memory is bounded");
+  ASSERT(cache_.ByteSize() <= bytes_max, "the entries in memory are bounded");
 }
 
 void Raft::CheckRoleInvariants() const {
@@ -533,7 +537,7 @@ void Raft::CheckSettingInvariants() const {
   ASSERT(versions_.newest_index() <= last_index());
   ASSERT(ValidateMembership(membership()).ok());
   ASSERT(recovery_.has_value() == (member_state_ == MemberState::kRecovering));
-  ASSERT(member_state_ != MemberState::kNew || last_index() == Index{0}, "a log is evidence");
+  ASSERT(member_state_ != MemberState::kNew || last_index() == Index{0}, "a new member has no log");
   ASSERT(member_state_ == MemberState::kNormal || role() == Role::kFollower ||
          (member_state_ == MemberState::kNew && role() == Role::kPreCandidate));
   ASSERT(!lost_ || role() == Role::kFollower);

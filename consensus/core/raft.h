@@ -1,13 +1,14 @@
-// The Raft algorithm (Ongaro and Ousterhout 2014; "thesis" is Ongaro's), pure and deterministic:
-// the functions below take inputs, and TakeOutput returns what the driver has to do. There is no
-// I/O, thread, clock, lock or callback in it; equal inputs give equal outputs, to the byte.
+// The Raft algorithm (Ongaro and Ousterhout 2014; "thesis" is Ongaro's). It is deterministic: the
+// functions below take inputs, and TakeOutput returns the work for the driver. It has no I/O,
+// threads, clock, locks or callbacks. Equal inputs give equal outputs, to the byte.
 //
-// Storage is asynchronous: a leader sends entries to its followers while its own write runs, and
-// counts itself towards a quorum only when Persisted() says that its own copy is durable, in a
-// cluster of one too. A message that promises durability (a granted vote, an acknowledgement of
-// entries, a candidate's vote request, which implies its vote for itself) is sent after the write.
+// Storage is asynchronous. A leader sends entries to its followers while its own write is in
+// progress. It counts itself towards a quorum only when Persisted() says that its own copy is
+// durable, even in a cluster of one. A message that promises durability is sent after the write: a
+// granted vote, an acknowledgement of entries, and a candidate's vote request, which implies its
+// vote for itself.
 //
-// How the algorithm is split:
+// The files:
 //
 //   raft.cc         inputs, terms and roles, the Output, invariants
 //   election.cc     votes, pre-votes, check-quorum, leadership transfer
@@ -17,10 +18,10 @@
 //   snapshot.cc     compaction of the log, transfer of checkpoints
 //   data_loss.cc    new and lost disks, and a log that lost its end
 //
-// State that only a leader, a candidate or a follower has is in that alternative of `role_`, so
-// that it ends with the role. Messages whose content depends on the state (appends,
-// acknowledgements, heartbeats) are made in TakeOutput, so that one message covers all inputs
-// before it.
+// The state that only a leader, a candidate or a follower has is in the corresponding alternative
+// of `role_`, so that it ends with the role. Messages whose content depends on the state (appends,
+// acknowledgements, heartbeats) are made in TakeOutput, so that one message covers all earlier
+// inputs.
 //
 // Thread-safety: none; one thread at a time.
 #pragma once
@@ -58,21 +59,22 @@ namespace quorate::consensus {
 
 class Raft {
  public:
-  // `random` must outlive the object. REQUIRES: options.Validate().ok(), state is consistent.
+  // Creates a member. `random` must outlive it. REQUIRES: options.Validate().ok(), and `state` is
+  // consistent.
   Raft(RaftOptions options, InitialState state, RandomSource* random);
   ~Raft();
   Raft& operator=(const Raft&) = delete;
 
-  // Returns an independent copy that draws from the same random source. For tests that try several
+  // Returns an independent copy that uses the same random source. It is for tests that try several
   // continuations of one run.
   std::unique_ptr<Raft> Clone() const;
 
-  // Tells that one unit of time has passed.
+  // Records that one unit of time has passed.
   void Tick();
   // Returns the number of coming ticks that start no election and send no heartbeat, unless another
-  // input comes first. A driver may skip so many calls of Tick and make them up together. The other
-  // checks of a tick (a lost quorum, a stalled disk, a lost message, a compaction) are delayed by
-  // as much.
+  // input comes first. A driver may delay that many calls of Tick and make them together later. The
+  // other checks of a tick (lost quorum, stalled disk, lost message, compaction) are delayed by as
+  // much.
   int IdleTicks() const;
 
   // Handles a message from another member. Messages may be old, duplicated or reordered. A message
@@ -85,21 +87,20 @@ class Raft {
   // payload is larger than kEntryPayloadBytesMax.
   absl::Status Propose(std::vector<Slice> payloads);
 
-  // Asks for a linearizable read point (thesis 6.4). One ReadResult of a later Output answers, at a
-  // leader and at any other member. `request_id` must never have been used, in this process or an
-  // earlier one.
+  // Asks for a linearizable read point (thesis 6.4), at a leader or at any other member. A
+  // ReadResult in a later Output is the answer. `request_id` must never have been used, in this
+  // process or in an earlier one.
   void ReadIndex(uint64_t request_id);
 
-  // Tells that the batch `id` and all batches before it are durable. Ids ascend; some may be
-  // skipped.
+  // Records that batch `id` and all batches before it are durable. Ids ascend; some may be skipped.
   void Persisted(PersistId id);
-  // Returns whether a call of Persisted would let something go on at once: a leader's commit, or an
-  // acknowledgement or vote of another member. Messages that leave with the batch do not count, nor
-  // entries of a leader that too few followers hold.
+  // Returns whether a call of Persisted would allow progress at once: a leader's commit, or an
+  // acknowledgement or vote of another member. Messages that are sent after the batch do not count,
+  // and neither do a leader's entries that too few followers have.
   bool PersistWaits() const;
 
-  // Tells that the state machine holds everything up to `index`. REQUIRES: an Output had `index` in
-  // a range to apply.
+  // Records that the state machine has applied everything up to `index`. REQUIRES: an Output had
+  // `index` in a range to apply.
   void Applied(Index index);
   // Returns whether committed entries are held back until the state machine has applied more.
   bool ApplyWaits() const;
@@ -108,9 +109,10 @@ class Raft {
   // follower no longer needs them.
   void LogRead(MemberId follower, std::vector<Entry> entries);
 
-  // Tells that the transport lost its connection to `member`, as it does at once when a process
-  // dies. A leader stops pipelining to that member until it answers. If `member` leads, this member
-  // starts an election within a heartbeat instead of an election timeout.
+  // Records that the transport lost its connection to `member`, as it does at once when a process
+  // dies. A leader stops pipelining to that member until the member answers. If `member` is the
+  // leader, this member starts an election within a heartbeat interval instead of an election
+  // timeout.
   void PeerUnreachable(MemberId member);
 
   // Hands leadership over to `target` (thesis 3.10), or to the most up-to-date voter if it is
@@ -118,8 +120,8 @@ class Raft {
   // this member does not lead or there is no such voter.
   absl::Status TransferLeadership(MemberId target);
 
-  // Gives up a transfer that is under way, so that Propose works again. The target may have
-  // received its TimeoutNow already, and may still win.
+  // Cancels a leadership transfer that is in progress, so that Propose works again. The target may
+  // have received its TimeoutNow already, and may still win the election.
   void CancelTransfer();
 
   // Changes the membership to `target`, through a joint membership if voters change (thesis 4.3).
@@ -133,10 +135,10 @@ class Raft {
   // more than promotion_lag_entries.
   absl::Status ChangeMembership(Membership target);
 
-  // Tells that a durable checkpoint of the state machine holds everything up to `index`. REQUIRES:
+  // Records that a durable checkpoint of the state machine has everything up to `index`. REQUIRES:
   // `index` is applied.
   void Checkpointed(Index index);
-  // `is_short`: the disk is almost full, and compaction keeps as few entries as it can.
+  // Sets whether the disk is almost full. If it is, compaction keeps as few entries as it can.
   void SetSpaceIsShort(bool is_short);
 
   // Answers a SnapshotReadRequest. Ignored if the follower no longer needs it.
@@ -146,13 +148,13 @@ class Raft {
   // Answers a SnapshotWriteRequest for the snapshot of `index`: everything before `next_offset` is
   // staged, durably if that chunk was the last. Answers come in the order of the requests.
   void SnapshotWritten(Index index, uint64_t next_offset);
-  // Answers a SnapshotWriteRequest whose chunk could not be kept; nothing is staged any more. The
+  // Answers a SnapshotWriteRequest whose chunk could not be stored. The staged chunks are gone. The
   // leader receives `reason`.
   void SnapshotWriteFailed(Index index, std::string reason);
-  // Answers Output::install.
+  // Records that the snapshot in Output::install was installed.
   void SnapshotInstalled(Index index);
 
-  // Returns whether TakeOutput would return anything to do.
+  // Returns whether TakeOutput would return any work.
   bool HasOutput() const;
   Output TakeOutput();
 
@@ -163,23 +165,26 @@ class Raft {
   Index commit_index() const { return commit_; }
   Index last_index() const { return terms_.last_index(); }
   Index durable_index() const { return durability_.durable(); }
-  // The log begins with the entry after this index.
+  // Returns the index after which the log begins.
   Index base_index() const { return terms_.base_index(); }
-  // The newest membership in the log. It is in effect whether it is committed or not (thesis 4.1).
+  // Returns the newest membership in the log. It is in effect whether it is committed or not
+  // (thesis 4.1).
   const Membership& membership() const { return memberships_.newest(); }
   MemberState member_state() const { return member_state_; }
-  // The cluster version: the newest that is committed.
+  // Returns the cluster version: the newest committed version.
   uint32_t cluster_version() const { return versions_.At(commit_); }
-  // The newest version that `member` understands, by its last message; 0 if there was none.
+  // Returns the newest version that `member` understands, according to its last message; 0 if there
+  // was none.
   uint32_t version_of(MemberId member) const;
-  // The ticks since a leader was last heard from; 0 at a leader.
+  // Returns the ticks since a leader was last heard from; 0 at a leader.
   int ticks_since_leader() const;
-  // The number of times that a leader was heard from. A caller that compares two values learns
-  // whether one was heard in between.
+  // Returns the number of times that a leader was heard from. A caller can compare two values to
+  // learn whether a leader was heard from in between.
   uint64_t leader_contacts() const { return leader_contacts_; }
-  // At a leader, the highest index up to which `member`'s durable log is known to match; else 0.
+  // Returns, at a leader, the highest index up to which `member`'s durable log is known to match;
+  // otherwise 0.
   Index match_index(MemberId member) const;
-  // The state on one line.
+  // Returns the state on one line.
   std::string ToString() const;
 
   // Checks the invariants that hold after every input; aborts with a message if one is violated.
@@ -190,7 +195,7 @@ class Raft {
   Raft(const Raft&);
 
   struct FollowerRole {
-    // The log is known to equal the leader's up to here, durable or not.
+    // The log is known to equal the leader's up to this index, durable or not.
     Index matched;
     // The largest match_index in an acknowledgement made so far.
     Index acked;
@@ -202,57 +207,59 @@ class Raft {
   };
   struct CandidateRole {
     VoteTally votes;
-    // The batch that makes the vote for itself durable, once it was handed out.
+    // The batch that makes this member's vote for itself durable; set once the batch was handed
+    // out.
     std::optional<PersistId> own_vote_batch;
   };
   struct Transfer {
     MemberId target;
     int ticks = 0;
     bool timeout_now_sent = false;
-    // Steps down even if the transfer fails: this member was removed, or its disk stalls.
+    // The member steps down even if the transfer fails: it was removed, or its disk stalls.
     bool must_leave = false;
   };
   struct LeaderRole {
-    // All other members, and those that were removed lately; ascending.
+    // All other members, and those that were removed recently; ascending.
     std::vector<Progress> followers;
-    Index first_index;  // of the no-op that began this leadership
+    Index first_index;  // index of the no-op that began this leadership
     int ticks_since_heartbeat = 0;
     bool heartbeat_due = false;
     ReadRounds reads;
     std::optional<Transfer> transfer;
-    // The bytes of all snapshots together that may leave between two ticks; adapts.
+    // The bytes of all snapshots together that may be sent between two ticks. It adapts.
     size_t snapshot_rate_bytes = 0;
-    // The last index at each of the latest ticks, the oldest at now_ticks_ modulo their number. If
-    // the oldest is not committed by now, commits are slow.
+    // The last index at each of the latest ticks. The oldest one is at now_ticks_ modulo their
+    // number. If the oldest one is not committed by now, commits are slow.
     std::array<Index, 3> last_before = {};
   };
-  // The log that this member still kept for followers when its leadership ended: from where, and
-  // when.
+  // The part of the log that this member still kept for followers when its leadership ended: the
+  // index after which it is kept, and when the leadership ended.
   struct FormerHold {
     Index from;
     uint64_t ended_ticks = 0;
   };
-  // What this member knows of another member, from that member's messages.
+  // The knowledge of another member, from its messages.
   struct Peer {
-    uint64_t directory_epoch = kNoDirectoryEpoch;  // the greatest
-    uint32_t version = 0;                          // the newest that it understands; 0: not heard
-    uint64_t heard_ticks = 0;                      // when a message with that directory epoch came
+    uint64_t directory_epoch = kNoDirectoryEpoch;  // the greatest of its messages
+    uint32_t version = 0;                          // newest that it understands; 0: no message yet
+    uint64_t heard_ticks = 0;                      // last time of a message with that epoch
     bool voting = false;                           // Message::voting of its last message
   };
-  // Another member has reported that it knows a later directory of this member (data_loss.cc).
+  // The state of another member's report that it knows a later directory of this member
+  // (data_loss.cc).
   struct Suspicion {
     int confirmations = 0;
     uint64_t asked_ticks = 0;
-    bool asked = false;  // and there is no answer yet
+    bool asked = false;  // the other member was asked, and has not answered
   };
   // The progress of this member's recovery (data_loss.cc).
   struct Recovery {
-    std::map<MemberId, uint64_t> known;  // the epoch of this member's directory that each knows
+    std::map<MemberId, uint64_t> known;  // the epoch of this member that each member knows
     std::set<MemberId> acknowledged;     // members that drop messages of the lost directory
     int ticks_since_request = 0;
     int ticks_since_read = 0;
-    // Set once the read index was requested: the request, its leader and term, and the members that
-    // had acknowledged before it.
+    // Set once the read index was requested: the id of the request, its leader and term, and the
+    // members that had acknowledged the directory before it.
     std::optional<uint64_t> request_id;
     MemberId leader;
     Term term;
@@ -263,7 +270,7 @@ class Raft {
   struct Loss {
     Index first;
     Index last;
-    Term last_term;  // of the last of them
+    Term last_term;  // term of the last entry
     Term notified_in_term;
   };
   enum class Sending : uint8_t {
@@ -280,13 +287,14 @@ class Raft {
   bool IsVoter() const { return membership().IsVoter(options_.self); }
   bool IsOnlyVoter() const { return IsVoter() && OtherVoters().empty(); }
   Quorum quorum() const { return Quorum(membership()); }
-  // Work common to most inputs: runs after Step, Tick, Persisted, Applied and SnapshotInstalled.
+  // Does the work common to most inputs. It runs after Step, Tick, Persisted, Applied and
+  // SnapshotInstalled.
   void Advance();
   void SetTerm(Term term);
   void SetLeader(MemberId leader);
   void BecomeFollower(Term term, MemberId leader);
-  // `from` sent a message that only the leader of the current term sends. Follows that leader and
-  // returns true; returns false if `from` cannot be the leader.
+  // Handles that `from` sent a message that only the leader of the current term sends. Follows that
+  // leader and returns true. Returns false if `from` cannot be the leader.
   bool AcceptLeader(MemberId from);
   void AnswerOldTerm(const Message& message);
   template <typename Body>
@@ -297,7 +305,8 @@ class Raft {
   void SendAtTerm(MemberId to, Term term, Body body) {
     messages_now_.push_back(MakeMessage(to, term, std::move(body)));
   }
-  // REQUIRES: something is to be persisted, so that there is a batch to wait for.
+  // Sends a message once the next batch is durable. REQUIRES: there is something to persist, so
+  // that there is a batch to wait for.
   template <typename Body>
   void SendAfterPersist(MemberId to, Body body) {
     messages_after_persist_.push_back(MakeMessage(to, term_, std::move(body)));
@@ -328,15 +337,16 @@ class Raft {
 
   // --- election.cc ---
   void ResetElectionTimer();
-  // Called when the connection to the leader broke, because its process has probably died: grants
+  // Called when the connection to the leader broke, because its process has probably died. Grants
   // pre-votes from now on, and lets the election timeout end soon. REQUIRES: is follower.
   void DoubtLeader();
-  // Whether a leader was heard from so recently that votes for another member are refused.
+  // Returns whether a leader was heard from so recently that votes for another member are refused.
   bool HearsFromLeader() const;
-  // Whether this member may become leader: it is a voter, and its state, disk and version allow it.
+  // Returns whether this member may become leader: it is a voter, and its state, disk and version
+  // allow it.
   bool MayCampaign() const;
-  // The term and index of the last entry; or, if greater, of the snapshot that is being installed,
-  // or of the last entry that this member had acknowledged and lost.
+  // Returns the term and index of the last entry or, if greater, those of the snapshot that is
+  // being installed, or of the last entry that this member had acknowledged and lost.
   std::pair<Term, Index> LastPosition() const;
   std::vector<MemberId> OtherVoters() const;
   void StartPreVote(bool leadership_transfer);
@@ -349,53 +359,58 @@ class Raft {
   bool TimeoutNowDue(const LeaderRole& leader) const;
   bool CountsForQuorum(const Progress* progress) const;
   const Progress* BestSuccessor(const LeaderRole& leader) const;
-  // Begins to hand leadership over for good; steps down at once if there is no successor.
+  // Begins to hand leadership over for good. Steps down at once if there is no successor.
   void LeaveLeadership(LeaderRole* leader);
   bool DiskStalls() const;
   void HandleVoteRequest(const Message& message, const VoteRequest& request);
-  // Whether this member has voted for a bootstrap leader, has no entry from it, and that leader, as
-  // far as is known, has forgotten the bootstrap: its directory is lost, and the cluster may exist.
+  // Returns whether this member has voted for a bootstrap leader and has no entry from it, and that
+  // leader, as far as is known, has forgotten the bootstrap: its directory is lost, and the cluster
+  // may exist.
   bool BootstrapLeaderIsNew() const;
   void GrantVote(MemberId candidate);
   void HandlePreVoteGranted(const Message& message, const VoteResponse& response);
-  // Whether, as far as this member knows, the membership comes from the configuration and not from
-  // a log entry. A checkpoint from before kVersionMembershipInLog may hold a configured membership.
+  // Returns whether, as far as this member knows, the membership comes from the configuration and
+  // not from a log entry. A checkpoint from before kVersionMembershipInLog may have a configured
+  // membership.
   bool MembershipIsConfigured() const { return memberships_.newest_index() <= configured_until_; }
-  // Whether another member was started with other members, and no log entry decides between the
-  // two.
+  // Returns whether another member was started with other members, and no log entry decides between
+  // the two memberships.
   bool DiffersFromAnother() const { return !differing_.empty() && MembershipIsConfigured(); }
   void Handle(MemberId from, const VoteResponse& response);
   void Handle(MemberId from, const TimeoutNow&);
-  // Not reached: HandleVoteRequest handles vote requests before terms are compared.
+  // Never called: HandleVoteRequest handles vote requests before terms are compared.
   void Handle(MemberId, const VoteRequest&) {}
 
   // --- replication.cc ---
   void AppendEntry(Entry entry);
   void TruncateLog(Index index);
   void CommitTo(Index index);
-  // The index that a quorum holds, if this member's log is durable up to `own`.
+  // Returns the index that a quorum has, if this member's log is durable up to `own`.
   Index ReachedWith(Index own) const;
-  // Commits the entries that a quorum holds (paper 5.3, 5.4.2).
+  // Commits the entries that a quorum has (paper 5.3, 5.4.2).
   void CommitByCounting();
   void TrimCache();
   bool IsPlausible(const AppendRequest& request) const;
   void Handle(MemberId from, AppendRequest& request);
   void Handle(MemberId from, const AppendAccepted& accepted);
   void Handle(MemberId from, const AppendRejected& rejected);
-  // Removes from `request` the entries up to this log's base: they are committed, and so equal.
+  // Removes from `request` the entries up to this log's base. They are committed, and therefore
+  // equal.
   void DropCompacted(AppendRequest* request) const;
   void TakeAcknowledgement(FollowerRole* follower);
-  // The index up to which the log may be acknowledged in this term: 0 until the term is durable.
+  // Returns the index up to which the log may be acknowledged in this term: 0 until the term is
+  // durable.
   Index DurableInTerm() const;
   Sending NextSending(const Progress& progress) const;
-  // The last entry that may be sent. The first entry of a cluster is durable at its bootstrap
-  // leader before it is sent to any other member (data_loss.cc).
+  // Returns the last entry that may be sent. The first entry of a cluster is durable at its
+  // bootstrap leader before it is sent to any other member (data_loss.cc).
   Index LastToSend() const;
   void SendAppends(Progress* progress, Output* output);
   void SendAppend(Progress* progress, std::vector<Entry> entries);
   bool ApplyDue() const;
   ApplyRange TakeApplyRange();
-  // The entry before the first one that needs a newer program; the last entry if there is none.
+  // Returns the entry before the first one that needs a newer program, or the last entry if there
+  // is none.
   Index LastUnderstood() const;
 
   // --- read_index.cc ---
@@ -417,21 +432,22 @@ class Raft {
   Progress MakeProgress(MemberId member) const;
   void SyncFollowers(LeaderRole* leader);
   void AppendControl(EntryKind kind, std::string payload);
-  // The members that do not understand `version`, or were not heard yet, as text; empty if none.
+  // Returns, as text, the members that do not understand `version` or were not heard from yet;
+  // empty if there are none.
   std::string HoldingBack(const LeaderRole& leader, uint32_t version) const;
   absl::Status CheckNewMembers(const Membership& target) const;
   void AdvanceMembership(LeaderRole* leader);
   void AdvanceVersion(LeaderRole* leader);
   bool IsRemoved() const;
-  // For a log that begins after a checkpoint of `meta`: the index up to which the membership may
-  // come from the configuration alone; 0 if the log has set it.
+  // For a log that begins after a checkpoint of `meta`, returns the index up to which the
+  // membership may come from the configuration alone; 0 if the log has set it.
   static Index ConfiguredUntil(const SnapshotMeta& meta);
 
   // --- snapshot.cc ---
-  // Compacts the log if enough can be dropped. Runs at each tick and when there is a new
+  // Compacts the log if enough entries can be dropped. Runs at each tick and when there is a new
   // checkpoint.
   void Compact();
-  // The index up to which the log may be dropped without harm to followers that need it.
+  // Returns the index up to which the log may be dropped without harm to followers that need it.
   Index CompactionTarget();
   Index RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const;
   int SnapshotStallTicks() const;
@@ -444,15 +460,15 @@ class Raft {
   void RequestSnapshotRead(Progress* progress, Output* output);
   void SendSnapshotChunk(Progress* progress);
   bool TakesManyChunks(const Progress& progress) const;
-  // Runs at each tick: distributes the bytes of snapshots that may leave before the next tick.
+  // Distributes the bytes of snapshots that may be sent before the next tick. Runs at each tick.
   void ShareSnapshotBudget(LeaderRole* leader);
   void AdaptSnapshotRate(LeaderRole* leader, bool kept_back);
-  // Whether this member has everything that the snapshot of `meta` contains.
+  // Returns whether this member has everything that the snapshot of `meta` contains.
   bool HasAllOf(const SnapshotMeta& meta) const;
   void StagingComplete();
   void TickStaging();
-  // Whether the leader has offered nothing but a snapshot that needs a newer program, for at least
-  // an election timeout: so it is no stray message.
+  // Returns whether for at least an election timeout the leader has offered nothing but a snapshot
+  // that needs a newer program, so that the offer is not a stray message.
   bool SnapshotIsTooNew() const;
   void Handle(MemberId from, const SnapshotChunk& chunk);
   void Handle(MemberId from, const SnapshotAck& ack);
@@ -462,18 +478,18 @@ class Raft {
   bool IsDurablyNormal() const;
   void SetMemberState(MemberState member_state);
   void RecordCluster();
-  // The members whose answers a recovering member needs.
+  // Returns the members whose answers a recovering member needs.
   std::vector<MemberId> AcknowledgementsNeeded() const;
-  // All other voters, and the leader.
+  // Returns all other voters, and the leader.
   std::vector<MemberId> MembersToAsk() const;
-  // Whether the leader appends an entry for a recovering member's read index request.
+  // Returns whether the leader appends an entry for a recovering member's read index request.
   bool LeaderMarksRecovery() const;
   bool IsAlive(const Peer& peer) const;
-  // Whether a message may be handled whose directory epoch is not the one known of its sender.
+  // Returns whether to handle a message whose directory epoch is not the one known of its sender.
   bool AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer);
-  // The ticks for which a directory counts as in use after a message from it.
+  // Returns the ticks for which a directory counts as in use after a message from it.
   uint64_t AliveTicks() const;
-  // `from` has reported that it knows the directory `known_directory_epoch` of this member.
+  // Handles a report of `from` that it knows the directory `known_directory_epoch` of this member.
   void Suspect(MemberId from, uint64_t known_directory_epoch);
   void ChooseDirectoryEpoch();
   void TickRecovery();
@@ -484,7 +500,7 @@ class Raft {
   void AdvanceRecovery();
   void Handle(MemberId from, const DirectoryEpochRequest& request);
   void Handle(MemberId from, const DirectoryEpochResponse& response);
-  // Notifies `member` that it lacks entries: it had acknowledged everything up to `acknowledged`.
+  // Notifies `member` that it lacks entries. It had acknowledged everything up to `acknowledged`.
   void SendLossNotice(MemberId member, Index acknowledged);
   void AdvanceLoss();
   void Handle(MemberId from, const LossNotice& notice);
@@ -500,7 +516,7 @@ class Raft {
   uint64_t now_ticks_ = 0;
   int ticks_since_leader_ = 0;
   uint64_t leader_contacts_ = 0;
-  int election_elapsed_ = 0;  // since the last reset, also by granted votes and campaigns
+  int election_elapsed_ = 0;  // ticks since the last reset; granted votes and campaigns reset it
   int election_timeout_ = 0;
 
   // The memberships and versions that log entries have set; the first of each is committed.
@@ -508,27 +524,29 @@ class Raft {
   // A membership that was set after this index comes from a log entry (ConfiguredUntil).
   Index configured_until_{};
   SettingHistory<uint32_t> versions_;
-  bool membership_changed_ = true;  // since the last Output
+  bool membership_changed_ = true;  // whether it changed since the last Output
 
   MemberState member_state_;
   std::optional<Recovery> recovery_;
   std::optional<Loss> lost_;
   std::map<MemberId, Peer> peers_;
-  uint64_t directory_epoch_;  // what messages carry; kNoDirectoryEpoch: none yet
+  uint64_t directory_epoch_;  // sent in messages; kNoDirectoryEpoch: none yet
   std::map<MemberId, Suspicion> suspicions_;
-  // The voters that may not know this directory, which took the place of a lost one.
+  // The voters that may not know this directory, which replaced a lost one.
   std::set<MemberId> unaware_;
   int ticks_since_announcement_ = 0;
   uint64_t later_directory_epoch_ = 0;
   MemberId refused_by_;
-  // The members that were started with another membership than this one, and theirs. Kept until a
-  // member says that it was started with the same one; in memory only.
+  // The members that were started with another membership than this one, with their memberships. An
+  // entry is removed when the member says that it was started with the same one. In memory only.
   std::map<MemberId, Membership> differing_;
-  // If not 0: the version of an offered snapshot that this program is too old for; since when.
+  // If not 0, the version of an offered snapshot for which this program is too old, and the time
+  // since when.
   uint32_t snapshot_version_ = 0;
   uint64_t snapshot_version_ticks_ = 0;
 
-  // The log: the terms and sizes of all entries, and the newest entries. commit_ <= last_index().
+  // The log: the terms and sizes of all entries, and the newest entries themselves. commit_ <=
+  // last_index().
   TermHistory terms_;
   LogSizes sizes_;
   EntryCache cache_;
@@ -536,14 +554,13 @@ class Raft {
 
   Durability durability_;
 
-  // Apply. applied_ <= apply_handed_ <= commit_.
+  // The state of apply. applied_ <= apply_handed_ <= commit_.
   Index applied_;
   Index apply_handed_;
-  std::deque<Index> applying_;  // the ends of the ranges given out and not yet applied
+  std::deque<Index> applying_;  // the ends of the ranges handed out and not yet applied
 
-  // Checkpoints and snapshots.
-  Index checkpoint_;           // of the newest durable checkpoint
-  Index previous_checkpoint_;  // of the one before; the base of the log if none is known
+  Index checkpoint_;           // index of the newest durable checkpoint
+  Index previous_checkpoint_;  // index of the previous one; the log's base if unknown
   bool space_is_short_ = false;
   std::optional<Index> compact_to_;  // for the next Output
   std::optional<FormerHold> former_hold_;

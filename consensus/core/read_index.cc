@@ -1,6 +1,6 @@
-// Linearizable reads without a log entry: thesis 6.4. A round of heartbeats confirms to a leader
-// that it still led after the reads came. Rounds are numbered, so that an answer to an older
-// heartbeat, or a duplicate, confirms nothing.
+// Linearizable reads without a log entry (thesis 6.4). A round of heartbeats confirms to a leader
+// that it still led after the reads arrived. Rounds are numbered, so that a duplicate answer, or an
+// answer to an older heartbeat, confirms nothing.
 #include <algorithm>
 #include <utility>
 
@@ -35,7 +35,7 @@ void Raft::ReadIndex(uint64_t request_id) {
 // --- Rounds at the leader ------------------------------------------------------------------------
 
 bool Raft::ReadRoundDue(const LeaderRole& leader) const {
-  // Until an entry of its term is committed, a leader may not know the newest commit index.
+  // Until a leader has committed an entry of its term, it may not know the newest commit index.
   return leader.reads.has_waiting() && !leader.reads.is_confirming() &&
          (IsEstablished(leader) || SeededBug(kReadsTooEarly));
 }
@@ -48,7 +48,7 @@ void Raft::StartReadRound(LeaderRole* leader) {
 
 void Raft::SendHeartbeats(LeaderRole* leader) {
   for (const Progress& progress : leader->followers) {
-    // Learners confirm nothing, so rounds between regular heartbeats do not go to them.
+    // Learners confirm nothing. Therefore rounds between regular heartbeats do not go to them.
     if (!membership().IsVoter(progress.member()) && !leader->heartbeat_due) continue;
     Send(progress.member(), Heartbeat{std::min(progress.match(), commit_), leader->reads.round()});
   }
@@ -73,13 +73,13 @@ void Raft::ConfirmReads(LeaderRole* leader) {
 }
 
 void Raft::FailLeaderReads(const LeaderRole& leader) {
-  // Members that forwarded reads notice themselves that the leader changed.
+  // Members that forwarded reads detect themselves that the leader changed.
   leader.reads.ForEach([this](const PendingRead& read) {
     if (read.from == options_.self) reads_.push_back({read.request_id, false, {}});
   });
 }
 
-// --- Forwarded reads at the others ---------------------------------------------------------------
+// --- Forwarded reads at other members ------------------------------------------------------------
 
 void Raft::FailForwardedReads() {
   for (const uint64_t request_id : forwarded_reads_.RemoveAll()) {
@@ -101,14 +101,15 @@ void Raft::Handle(MemberId from, const Heartbeat& heartbeat) {
   if (heartbeat.commit > commit_ && !installing_) {
     auto& follower = std::get<FollowerRole>(role_);
     // The leader's commit index covers entries that this member acknowledged. But the member may
-    // have lost them since (data_loss.cc), or another directory of it acknowledged them, and the
-    // log may hold other entries at these indexes. So only entries that an AppendRequest has
+    // have lost them since (data_loss.cc), or another of its directories acknowledged them, and the
+    // log may have other entries at these indexes. Therefore only entries that an AppendRequest has
     // compared are committed.
     const Index held =
         SeededBug("a heartbeat commits what was not matched") ? last_index() : follower.matched;
     const Index commit = std::min(heartbeat.commit, held);
     if (commit > commit_) CommitTo(commit);
-    // The acknowledgement shows the leader that the logs were not compared, and it compares them.
+    // The acknowledgement shows the leader that the logs were not compared, so that it compares
+    // them.
     if (heartbeat.commit > follower.matched) follower.ack_due = true;
   }
   Send(from, HeartbeatResponse{heartbeat.read_round});
@@ -130,10 +131,11 @@ void Raft::Handle(MemberId from, const ReadIndexRequest& request) {
   Index floor;
   if (request.recovering) {
     const Progress* progress = FindProgress(from);
-    // The new entry proves the recovery only if it is committed without this member. So the leader
-    // must know already that this member does not vote.
+    // The new entry proves the recovery only if it is committed without this member. Therefore the
+    // leader must know already that this member does not vote.
     if (progress != nullptr && progress->voting()) return;
-    // No new entry during a transfer: the target, which has all of the log, is about to lead.
+    // Appends no entry during a leadership transfer: the target, which has all of the log, is about
+    // to lead.
     if (leader->transfer) return;
     AppendEntry({last_index() + 1, term_, EntryKind::kNoOp, {}});
     floor = last_index();

@@ -1,6 +1,6 @@
-// Changes of membership by joint consensus (thesis 4.3), and of the cluster version. Both are
-// entries of the log. A membership is effective as soon as it is in a member's log, committed or
-// not, and no longer once the entry is truncated (thesis 4.1).
+// Changes of membership by joint consensus (thesis 4.3), and changes of the cluster version. Both
+// are entries of the log. A membership is in effect from the time that it is in a member's log,
+// committed or not, until the entry is truncated (thesis 4.1).
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ namespace quorate::consensus {
 // --- At every member -----------------------------------------------------------------------------
 
 void Raft::FollowControl(const Entry& entry) {
-  ASSERT(ValidateControl(entry).ok(), "checked when it came in");
+  ASSERT(ValidateControl(entry).ok(), "a control entry is validated when it is received");
   if (entry.kind == EntryKind::kMembership) {
     memberships_.Append(entry.index, *DecodeMembership(entry.payload.view()));
     membership_changed_ = true;
@@ -30,7 +30,8 @@ Index Raft::ConfiguredUntil(const SnapshotMeta& meta) {
 }
 
 bool Raft::IsRemoved() const {
-  // The membership of the bootstrap does not count: a member that is about to join is not in it.
+  // The membership of the bootstrap does not count, because a member that is about to join is not
+  // in it.
   const auto& settings = memberships_.settings();
   const auto committed = std::find_if(settings.rbegin(), settings.rend(),
                                       [this](const auto& s) { return s.first <= commit_; });
@@ -46,7 +47,7 @@ Progress Raft::MakeProgress(MemberId member) const {
 }
 
 void Raft::SyncFollowers(LeaderRole* leader) {
-  // Removed members stay for a while, so that they receive the entry that removes them.
+  // Removed members are kept for a while, so that they receive the entry that removes them.
   for (Progress& progress : leader->followers) {
     progress.SetLeaving(!membership().Contains(progress.member()));
   }
@@ -112,7 +113,7 @@ absl::Status Raft::CheckNewMembers(const Membership& target) const {
       return unavailable("nothing was received from it recently");
     }
     if (!progress->voting()) return unavailable("it is recovering");
-    // Its disk may have lost entries that it acknowledged before.
+    // The disk of the member may have lost entries that it acknowledged before.
     if (progress->state() != Progress::State::kReplicate) {
       return unavailable("it has not answered since its connection broke");
     }
@@ -174,9 +175,9 @@ absl::Status Raft::ChangeMembership(Membership target) {
 void Raft::AdvanceMembership(LeaderRole* leader) {
   if (!IsEstablished(*leader) || memberships_.newest_index() > commit_) return;
   if (membership().joint()) {
-    // Completes the change, also one that an earlier leader began.
+    // Completes the change, even if an earlier leader began it.
     AppendControl(EntryKind::kMembership, EncodeMembership(LeaveJoint(membership())));
-    // If this member is the only voter left, no acknowledgement would commit the entry.
+    // If this member is the only remaining voter, no acknowledgement would commit the entry.
     CommitByCounting();
     return;
   }
@@ -189,8 +190,8 @@ void Raft::AdvanceVersion(LeaderRole* leader) {
   uint32_t version = options_.version;
   while (version > versions_.newest() && !HoldingBack(*leader, version).empty()) --version;
   if (version >= kVersionMembershipInLog && versions_.newest() < kVersionMembershipInLog) {
-    // From this version on every log, or the checkpoint before it, holds the membership; until then
-    // perhaps only the configuration does.
+    // From this version on, every log, or the checkpoint before it, has the membership. Until then
+    // perhaps only the configuration has it.
     if (membership().joint() || memberships_.newest_index() > commit_) return;
     AppendControl(EntryKind::kMembership, EncodeMembership(membership()));
   }

@@ -11,10 +11,10 @@
 namespace quorate::consensus {
 namespace {
 
-// The most ranges handed out for apply at a time: one that is being applied and one that waits, so
-// that the state machine is never idle.
+// The most ranges that are handed out for apply at a time: one that is being applied and one that
+// waits, so that the state machine is never idle.
 constexpr size_t kApplyRangesMax = 2;
-// The assumed size of an entry that is no longer in memory, to bound a range.
+// The assumed size of an entry that is no longer in memory, for the bound of a range.
 constexpr size_t kUnknownEntryBytes = 1024;
 
 }  // namespace
@@ -64,8 +64,8 @@ Index Raft::ReachedWith(Index own) const {
 
 bool Raft::PersistWaits() const {
   if (const auto* follower = std::get_if<FollowerRole>(&role_)) {
-    // Mostly the log thread sends a follower's acknowledgement. But entries that were being written
-    // when this leader came have no message to this leader that waits for them.
+    // The log thread sends most of a follower's acknowledgements. But if entries were being written
+    // when this leader was elected, no message to this leader waits for them.
     return std::min(follower->matched, LastUnderstood()) > follower->acked;
   }
   return role() != Role::kLeader || ReachedWith(last_index()) > commit_;
@@ -75,7 +75,7 @@ void Raft::CommitByCounting() {
   ASSERT(role() == Role::kLeader);
   const Index index = ReachedWith(
       SeededBug("the leader counts what is not durable") ? last_index() : durable_index());
-  // Entries of earlier terms are committed only along with one of this term (paper 5.4.2).
+  // Entries of earlier terms are committed only together with an entry of this term (paper 5.4.2).
   if (index > commit_ &&
       (terms_.TermAt(index) == term_ || SeededBug("an earlier term is committed by counting"))) {
     CommitTo(index);
@@ -85,8 +85,9 @@ void Raft::CommitByCounting() {
 void Raft::TrimCache() {
   if (SeededBug("nothing leaves memory")) return;
   cache_.Trim(std::min(durable_index(), applied_), options_.cached_bytes_max);
-  // Beyond this bound entries that are not applied or not known to be committed leave memory, too:
-  // a state machine far behind, or a new leader with a long log, reads them from the log.
+  // Beyond this bound, entries leave memory even if they are not applied or not known to be
+  // committed. A state machine that is far behind, or a new leader with a long log, reads them from
+  // the log.
   const size_t bytes_max = options_.cached_bytes_max + options_.uncommitted_bytes_max;
   cache_.Trim(durable_index(), bytes_max);
 }
@@ -148,7 +149,7 @@ void Raft::Handle(MemberId from, AppendRequest& request) {
   DropCompacted(&request);
   const Index prev = request.prev_index;
   if (prev > last_index() || terms_.TermAt(prev) != request.prev_term) {
-    // The entries up to the base are committed, and so in the leader's log, too.
+    // The entries up to the base are committed, and therefore in the leader's log too.
     const Index candidate =
         std::max(base_index(), terms_.LastWithTermUpTo(prev, request.prev_term));
     Send(from, AppendRejected{prev, candidate, terms_.TermAt(candidate)});
@@ -156,8 +157,8 @@ void Raft::Handle(MemberId from, AppendRequest& request) {
   }
   std::vector<Entry>& entries = request.entries;
   const Index received = prev + entries.size();
-  // Old and repeated requests carry entries that are in the log already; only a real conflict cuts
-  // the log (paper 5.3).
+  // Old and repeated requests have entries that are in the log already. Only a real conflict
+  // truncates the log (paper 5.3).
   size_t i = 0;
   while (i < entries.size() && entries[i].index <= last_index() &&
          terms_.TermAt(entries[i].index) == entries[i].term) {
@@ -169,7 +170,8 @@ void Raft::Handle(MemberId from, AppendRequest& request) {
     TruncateLog(entries[i].index - 1);
   }
   for (; i < entries.size(); ++i) AppendEntry(std::move(entries[i]));
-  // A commit-only append that extends nothing needs no answer: its entries were acknowledged.
+  // A commit-only append that extends nothing needs no answer, because its entries were
+  // acknowledged.
   if (!request.commit_only || received > follower.matched) follower.ack_due = true;
   follower.matched = std::max(follower.matched, received);
   // After the last entry that this request covers, the log may differ from the leader's.
@@ -189,16 +191,16 @@ void Raft::DropCompacted(AppendRequest* request) const {
 }
 
 Index Raft::DurableInTerm() const {
-  // After a crash the member would be in an earlier term, in which an older leader could still cut
-  // the entries that were acknowledged to this one.
+  // After a crash the member would be in an earlier term, in which an older leader could still
+  // truncate the entries that were acknowledged to this leader.
   return durability_.IsHardStateDurable() ? durable_index() : Index{0};
 }
 
 void Raft::TakeAcknowledgement(FollowerRole* follower) {
   if (!std::exchange(follower->ack_due, false) || leader_ == kNoMember) return;
   const Index matched = std::min(follower->matched, LastUnderstood());
-  // With new entries there is a batch to wait for, after which all of the log is durable. Else the
-  // durable part is acknowledged now, and the rest when its batch is durable.
+  // If there are new entries, there is a batch to wait for, after which all of the log is durable.
+  // Otherwise the durable part is acknowledged now, and the rest when its batch is durable.
   const Index durable = DurableInTerm();
   const bool wait = durability_.handed() < last_index() && matched > durable;
   const Index match = wait ? matched : std::min(matched, durable);
@@ -216,9 +218,9 @@ void Raft::TakeAcknowledgement(FollowerRole* follower) {
 void Raft::Handle(MemberId from, const AppendRejected& rejected) {
   Progress* progress = FindProgress(from);
   if (progress == nullptr) return;
-  // By term on both sides: nothing above the follower's candidate, nor above this log's last entry
-  // of the candidate's term or before, can be common. Each probe settles a whole term of either
-  // log.
+  // Compares terms on both sides: nothing above the follower's candidate, and nothing above this
+  // log's last entry of the candidate's term or an earlier one, can be common. Each probe settles a
+  // whole term of either log.
   const Index candidate =
       terms_.LastWithTermUpTo(rejected.candidate_index, rejected.candidate_term);
   const Index acknowledged = progress->match();
@@ -232,10 +234,10 @@ void Raft::Handle(MemberId from, const AppendAccepted& accepted) {
   if (progress == nullptr) return;
   const Index received = accepted.received_index;
   if (accepted.match_index > received || received > last_index()) return;
-  // The follower was restarted, and no longer knows that the logs agree.
+  // The follower was restarted, and does not know any more that the logs agree.
   if (received < progress->match()) progress->BecomeUnconfirmed();
   const bool grew = progress->Acknowledged(accepted.match_index, received);
-  // The follower turns out to have the entries for which it seemed to need a snapshot.
+  // It turns out that the follower has the entries for which it seemed to need a snapshot.
   const bool waits = progress->state() == Progress::State::kSnapshot;
   if (waits && progress->match() >= base_index()) progress->LeaveSnapshot(progress->match());
   if (grew) CommitByCounting();
@@ -252,8 +254,8 @@ Raft::Sending Raft::NextSending(const Progress& progress) const {
     if (cache_.Has(progress.next()) || progress.HasReadEntries()) return Sending::kEntries;
     if (!progress.log_read_outstanding()) return Sending::kLogRead;
   }
-  // A follower answers its own clients once it knows the commit index, so this does not wait for a
-  // heartbeat.
+  // A follower answers its own clients once it knows the commit index. Therefore this does not wait
+  // for a heartbeat.
   if (std::min(commit_, progress.next() - 1) > progress.commit_sent()) return Sending::kCommitIndex;
   return Sending::kNothing;
 }
@@ -303,10 +305,10 @@ void Raft::LogRead(MemberId follower, std::vector<Entry> entries) {
   if (progress == nullptr || !progress->LogReadAnswered(entries.front().index)) return;
   if (NeedsSnapshot(*progress)) return;
   // This member may have requested these entries when it led in an earlier term, and its log may
-  // have been truncated since: entries that the log no longer holds are ignored.
+  // have been truncated since. Entries that the log no longer has are ignored.
   Index expected = progress->next();
   for (const Entry& entry : entries) {
-    ASSERT(entry.index == expected, "entries as they were asked for");
+    ASSERT(entry.index == expected, "entries are read in the requested order");
     if (entry.index > last_index() || terms_.TermAt(entry.index) != entry.term) return;
     ++expected;
   }
@@ -348,7 +350,7 @@ ApplyRange Raft::TakeApplyRange() {
   } else {
     const uint64_t count_max = std::max<uint64_t>(1, options_.apply_bytes_max / kUnknownEntryBytes);
     range.last = std::min({limit, cache_.first_index() - 1, apply_handed_ + count_max});
-    ASSERT(range.last <= durable_index(), "what is not in memory is in the log");
+    ASSERT(range.last <= durable_index(), "entries that are not in memory are in the log");
   }
   ASSERT(range.first <= range.last);
   apply_handed_ = range.last;
@@ -357,8 +359,8 @@ ApplyRange Raft::TakeApplyRange() {
 }
 
 void Raft::Applied(Index index) {
-  if (index <= applied_) return;  // from before a snapshot was installed
-  ASSERT(index <= apply_handed_, "what was handed out");
+  if (index <= applied_) return;  // applied before a snapshot was installed
+  ASSERT(index <= apply_handed_, "only entries that were handed out are applied");
   applied_ = index;
   while (!applying_.empty() && applying_.front() <= index) applying_.pop_front();
   TrimCache();

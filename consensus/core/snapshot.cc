@@ -1,18 +1,19 @@
 // Compaction of the log up to checkpoints, and the transfer of a checkpoint to a follower that
 // needs entries which the log no longer holds (paper 7, thesis 5).
 //
-// Chunks do not use the window of AppendRequests: each follower has a window of its own for them
-// (snapshot_transfer.h). All followers share a budget of bytes that may leave between two ticks.
+// Chunks do not use the window of AppendRequests: each follower has a separate window for them
+// (snapshot_transfer.h). All followers share a budget of bytes that may be sent between two ticks.
 // The budget grows while it delays a transfer, and shrinks when writes take long to commit. A chunk
-// without an answer is sent again, and an answer says where to go on.
+// without an answer is sent again, and an answer says at which offset to continue.
 //
-// A follower's staging outlives the leadership in which it was sent: if the next leader begins with
-// another checkpoint, the follower asks it once to go on with the staged one. It can if it has that
-// checkpoint, too, or has sent it before. A staging that receives no more chunks is discarded.
+// A follower's staging outlives the leadership in which it was sent. If the next leader begins with
+// another checkpoint, the follower asks it once to continue with the staged one. The leader can do
+// that if it has that checkpoint too, or has sent it before. A staging that receives no more chunks
+// is discarded.
 //
-// The log after the checkpoint that is sent is kept while the transfer makes progress, and then
-// while the follower catches up, both up to a bound in bytes. Otherwise the follower would need
-// another checkpoint when the transfer is complete.
+// The log after the checkpoint that is being sent is kept while the transfer makes progress, and
+// then while the follower catches up, both up to a bound in bytes. Otherwise the follower would
+// need another checkpoint when the transfer is complete.
 #include <algorithm>
 #include <utility>
 
@@ -28,7 +29,7 @@ using Phase = SnapshotTransfer::Phase;
 // --- Compaction ----------------------------------------------------------------------------------
 
 void Raft::Checkpointed(Index index) {
-  ASSERT(index <= applied_, "a checkpoint is of what was applied");
+  ASSERT(index <= applied_, "a checkpoint has only applied entries");
   if (index > checkpoint_) {
     previous_checkpoint_ = std::max(checkpoint_, base_index());
     checkpoint_ = index;
@@ -76,7 +77,7 @@ Index Raft::CompactionTarget() {
   };
   if (former_hold_) keep(former_hold_->from, held_floor);
   auto* leader = std::get_if<LeaderRole>(&role_);
-  // A member that does not lead keeps entries for the followers that it may have as the next
+  // A member that does not lead keeps entries for the followers that it would have as the next
   // leader.
   if (leader == nullptr && OtherVoters().empty()) return target;
   if (leader == nullptr) {
@@ -98,7 +99,7 @@ Index Raft::CompactionTarget() {
 
 void Raft::Compact() {
   if (checkpoint_ <= base_index() || installing_) return;
-  // As long as there may be members that do not understand snapshots, all of the log is kept.
+  // Keeps all of the log as long as there may be members that do not understand snapshots.
   if (cluster_version() < kVersionMembership) return;
   const auto stall_ticks = static_cast<uint64_t>(SnapshotStallTicks());
   if (former_hold_ && now_ticks_ - former_hold_->ended_ticks >= stall_ticks) former_hold_.reset();
@@ -140,7 +141,7 @@ void Raft::CheckSnapshotNeed(Progress* progress) {
   progress->BecomeSnapshot({options_.snapshot_chunk_bytes, options_.snapshot_window_bytes_max,
                             options_.heartbeat_ticks, options_.election_ticks,
                             std::max(1, SnapshotStallTicks() / 4)});
-  // The follower's share until the next tick.
+  // Returns the follower's share of the budget until the next tick.
   const auto& leader = std::get<LeaderRole>(role_);
   const auto receivers =
       std::count_if(leader.followers.begin(), leader.followers.end(),
@@ -155,9 +156,10 @@ bool Raft::TakesManyChunks(const Progress& progress) const {
 
 Raft::Sending Raft::NextSnapshotSending(const Progress& progress) const {
   // The follower's version counts, not the cluster version: perhaps the entry that raises the
-  // latter cannot be committed before this follower has caught up.
+  // cluster version cannot be committed before this follower has caught up.
   if (progress.version() < kVersionMembership) return Sending::kNothing;
-  // A follower that does not answer gets heartbeats only; a removed one has no use for a snapshot.
+  // A follower that does not answer gets heartbeats only. A removed follower has no use for a
+  // snapshot.
   if (progress.ticks_since_heard() >= options_.election_ticks || progress.leaving()) {
     return Sending::kNothing;
   }
@@ -257,7 +259,7 @@ void Raft::Handle(MemberId from, const SnapshotRejected& rejected) {
   if (rejected.index == Index{0} || rejected.index != progress->transfer().index()) return;
   progress->transfer().Failed();
   snapshot_rejections_.push_back({from, rejected.index, rejected.reason});
-  // Perhaps this member's checkpoint is damaged: a newer one should replace it.
+  // This member's checkpoint may be damaged: a newer one should replace it.
   checkpoint_wanted_ = rejected.index + 1;
 }
 
@@ -324,7 +326,7 @@ void Raft::SnapshotWriteFailed(Index index, std::string reason) {
 void Raft::StagingComplete() {
   const SnapshotMeta meta = staging_.meta();
   if (HasAllOf(meta)) {
-    // The entries have come through the log meanwhile.
+    // The entries have arrived through the log in the meantime.
     staging_.Abandon();
     if (leader_ != kNoMember) Send(leader_, SnapshotAck{meta.index, 0, true});
     return;
@@ -335,12 +337,12 @@ void Raft::StagingComplete() {
 }
 
 void Raft::SnapshotInstalled(Index index) {
-  ASSERT(installing_ && install_handed_, "it was asked for");
+  ASSERT(installing_ && install_handed_, "the install was handed out");
   ASSERT(installing_->index == index);
   ResetLog(*std::exchange(installing_, std::nullopt));
   install_handed_ = false;
   if (auto* follower = std::get_if<FollowerRole>(&role_)) {
-    // The snapshot holds committed entries only, so every leader from now on has them.
+    // The snapshot has committed entries only. Therefore every leader from now on has them.
     *follower = FollowerRole{};
     follower->matched = follower->acked = index;
   }

@@ -25,7 +25,7 @@ std::optional<SnapshotAck> SnapshotStaging::Receive(const SnapshotChunk& chunk, 
   if (std::optional<SnapshotAck> ack = Activate(chunk, term)) return ack;
   active_->ticks_since_chunk = 0;
   if (chunk.offset != active_->received) {
-    // If writes are under way, the acknowledgement follows when they are done.
+    // If writes are in progress, the acknowledgement follows when they are done.
     if (active_->is_writing()) return std::nullopt;
     return SnapshotAck{active_->meta.index, active_->staged, false};
   }
@@ -56,7 +56,7 @@ SnapshotStaging::Written SnapshotStaging::ChunkWritten(Index index, uint64_t nex
     --abandoned_writes_;
     return Written::kAbandoned;
   }
-  ASSERT(is_active() && active_->writing > 0, "it was asked for");
+  ASSERT(is_active() && active_->writing > 0, "a write was handed out");
   ASSERT(active_->meta.index == index);
   ASSERT(next_offset <= active_->received);
   --active_->writing;
@@ -69,7 +69,7 @@ bool SnapshotStaging::WriteFailed(Index index) {
     --abandoned_writes_;
     return false;
   }
-  ASSERT(is_active() && active_->writing > 0, "it was asked for");
+  ASSERT(is_active() && active_->writing > 0, "a write was handed out");
   ASSERT(active_->meta.index == index);
   --active_->writing;
   Abandon();
@@ -90,7 +90,7 @@ std::vector<SnapshotWriteRequest> SnapshotStaging::TakeWrites() {
 void SnapshotStaging::CheckInvariants(int stall_ticks) const {
   if (!is_active()) return;
   ASSERT(active_->ticks_since_chunk < stall_ticks,
-         "a staging for which nothing comes is abandoned");
+         "a staging that receives no chunks is abandoned");
   ASSERT(active_->staged <= active_->received);
 }
 

@@ -101,7 +101,7 @@ SnapshotTransfer::Chunk SnapshotTransfer::TakeChunk() {
 bool SnapshotTransfer::Acknowledged(uint64_t next_offset) {
   if (phase_ != Phase::kSend) return false;
   if (next_offset <= acked_) {
-    // An outdated answer, unless the follower has lost its staging.
+    // The answer is outdated, unless the follower has lost its staging.
     if (next_offset == 0 && acked_ > 0) {
       acked_ = 0;
       GoTo(0);
@@ -136,7 +136,7 @@ void SnapshotTransfer::AdaptWindow(uint64_t end, size_t bytes, int ticks) {
     }
     return;
   }
-  // A window that is not used up does not grow.
+  // A window that is not fully used does not grow.
   if (inflight_bytes_ + limits_.chunk_bytes < window_bytes_) return;
   const size_t more =
       slow_start_ ? bytes : std::max<size_t>(1, limits_.chunk_bytes * bytes / window_bytes_);
@@ -174,7 +174,7 @@ void SnapshotTransfer::Tick() {
   if (phase_ == Phase::kWait && --wait_ticks_ <= 0) phase_ = Phase::kStart;
   for (Sent& sent : inflight_) ++sent.ticks;
   if (inflight_.empty() || ++ticks_since_answer_ < resend_ticks_) return;
-  // A follower whose disk is slow gets the same part again less and less often.
+  // A follower whose disk is slow gets the same part again after longer and longer intervals.
   resend_ticks_ = std::min(2 * resend_ticks_, std::max(resend_ticks_, 4 * limits_.election_ticks));
   Rewind();
 }
@@ -191,7 +191,7 @@ void SnapshotTransfer::CheckInvariants() const {
   size_t bytes = 0;
   uint64_t previous = acked_;
   for (const Sent& sent : inflight_) {
-    ASSERT(sent.end >= previous, "chunks on their way ascend and are not answered");
+    ASSERT(sent.end >= previous, "chunks in flight ascend and are not answered");
     previous = sent.end;
     bytes += sent.bytes;
   }

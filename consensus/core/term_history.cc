@@ -20,7 +20,7 @@ TermHistory::TermHistory(Index base_index, Term base_term, std::vector<TermRun> 
   for (const TermRun& run : runs_) {
     ASSERT(run.term > Term{0});
     ASSERT(run.first > previous_first);
-    // The first run may go on with the term of the base.
+    // The first run may continue the term of the base.
     ASSERT(run.term > previous_term || (&run == runs_.data() && run.term == base_term_));
     previous_first = run.first;
     previous_term = run.term;
@@ -64,7 +64,7 @@ void TermHistory::CompactTo(Index index) {
   if (index == base_index_) return;
   base_term_ = TermAt(index);
   base_index_ = index;
-  // The run that holds the entry after the base begins there now.
+  // The run that has the entry after the base begins with that entry now.
   auto keep = runs_.begin();
   while (keep + 1 != runs_.end() && (keep + 1)->first <= index + 1) ++keep;
   runs_.erase(runs_.begin(), keep);
@@ -87,7 +87,7 @@ Index TermHistory::LastWithTermUpTo(Index index, Term term) const {
   }
   ASSERT(index == base_index_);
   if (base_term_ <= term) return base_index_;
-  return base_index_ - 1;  // of a base of 0 the term is 0
+  return base_index_ - 1;  // does not wrap: a base of 0 has term 0, handled above
 }
 
 }  // namespace quorate::consensus

@@ -78,7 +78,8 @@ void TestMember::Start(Index applied) {
   InitialState state;
   state.hard_state = disk_.hard_state;
   if (disk_.checkpoint && disk_.checkpoint->term > disk_.hard_state.term) {
-    // The checkpoint is older than the hard state of its term, so no vote was given in that term.
+    // The checkpoint is older than the hard state of its term. Therefore no vote was given in that
+    // term.
     state.hard_state.term = disk_.checkpoint->term;
     state.hard_state.vote = kNoMember;
   }
@@ -107,7 +108,7 @@ void TestMember::Collect(std::string* trace) {
                output.compact_to || !output.snapshot_rejections.empty() ||
                output.checkpoint_wanted || !output.snapshot_reads.empty() ||
                !output.messages_now.empty() || !output.log_reads.empty() || !output.reads.empty(),
-           "HasOutput says that there is something");
+           "HasOutput returns whether there is work");
     if (trace != nullptr) *trace += ToString(output);
     Take(std::move(output));
   }
@@ -115,7 +116,7 @@ void TestMember::Collect(std::string* trace) {
 
 void TestMember::Take(Output output) {
   if (output.persist_id) {
-    ASSERT(!installing_, "nothing is written while a snapshot is installed");
+    ASSERT(!installing_, "no batch is handed out while a snapshot is installed");
     ASSERT(*output.persist_id == last_batch_ + 1);
     last_batch_ = *output.persist_id;
     if (output.truncate_after) {
@@ -147,7 +148,7 @@ void TestMember::Take(Output output) {
     snapshot_reads_.push_back(request);
   }
   if (output.discard_staging) {
-    // Chunks handed out before the discard are still answered, in order.
+    // Chunks that were handed out before the discard are still answered, in order.
     discard_after_ = snapshot_writes_.size();
     if (discard_after_ == 0) DiscardStaging();
   }
@@ -160,7 +161,7 @@ void TestMember::Take(Output output) {
   if (output.checkpoint_wanted) checkpoint_wanted = output.checkpoint_wanted;
   if (output.compact_to) {
     ASSERT(disk_.checkpoint && *output.compact_to <= disk_.checkpoint->index);
-    ASSERT(output.compact_to->value() <= disk_.log.size(), "only what is durable is compacted");
+    ASSERT(output.compact_to->value() <= disk_.log.size(), "only durable entries are compacted");
     ASSERT(*output.compact_to > disk_.base);
     disk_.base = *output.compact_to;
     ++compactions;
@@ -184,7 +185,7 @@ void TestMember::Release(Message message) {
   ASSERT(message.from == id && message.to != id);
   const Term term = disk_.hard_state.term;
   if (const auto* ack = std::get_if<AppendAccepted>(&message.body)) {
-    ASSERT(ack->match_index.value() <= disk_.log.size(), "no acknowledgement before durability");
+    ASSERT(ack->match_index.value() <= disk_.log.size(), "only durable entries are acknowledged");
     ASSERT(!message.voting || disk_.hard_state.member_state == MemberState::kNormal);
   }
   const auto* response = std::get_if<VoteResponse>(&message.body);
@@ -221,8 +222,8 @@ void TestMember::ApplyOne() {
   applying_.pop_front();
   if (range.entries.empty()) {
     ++ranges_from_log;
-    ASSERT(range.last.value() <= disk_.log.size(), "only what is durable is left to the log");
-    ASSERT(range.first > disk_.base, "and what is not compacted");
+    ASSERT(range.last.value() <= disk_.log.size(), "only durable entries are left to the log");
+    ASSERT(range.first > disk_.base, "entries left to the log are not compacted");
     range.entries.assign(disk_.log.begin() + static_cast<std::ptrdiff_t>(range.first.value() - 1),
                          disk_.log.begin() + static_cast<std::ptrdiff_t>(range.last.value()));
   }
@@ -230,7 +231,7 @@ void TestMember::ApplyOne() {
   for (Entry& entry : range.entries) {
     ASSERT(entry.index.value() == applied_.size() + 1);
     Follow(entry, &followed_);
-    ASSERT(followed_.version <= options_.version, "only what this program understands");
+    ASSERT(followed_.version <= options_.version, "this program understands all applied entries");
     applied_.push_back(std::move(entry));
   }
   raft_->Applied(range.last);
@@ -242,7 +243,7 @@ void TestMember::AnswerLogRead() {
   log_reads_.pop_front();
   std::vector<Entry> entries;
   size_t bytes = 0;
-  // Entries that were compacted meanwhile are out of range.
+  // Entries that were compacted in the meantime are out of range.
   if (request.first <= disk_.base) return;
   for (Index i = request.first; i <= request.last && i.value() <= disk_.log.size(); ++i) {
     const Entry& entry = disk_.log[i.value() - 1];
@@ -250,7 +251,7 @@ void TestMember::AnswerLogRead() {
     if (!entries.empty() && bytes > request.bytes_max) break;
     entries.push_back(entry);
   }
-  // The log may have been cut since, by another leader.
+  // Another leader may have truncated the log since.
   if (entries.empty()) return;
   ++log_reads_answered;
   raft_->LogRead(request.follower, std::move(entries));
@@ -285,7 +286,7 @@ void TestMember::StageOne() {
   if (request.offset == 0) staged_.clear();
   if (request.offset == 0) staged_meta_ = request.meta;
   const bool follows = staged_meta_ == request.meta && request.offset == staged_.size();
-  ASSERT(follows || staging_failed_, "a chunk follows on the one before");
+  ASSERT(follows || staging_failed_, "a chunk follows the previous one");
   if (follows) staged_ += request.bytes.view();
   if (follows) staging_failed_ = false;
   RecordStaged();
@@ -329,7 +330,7 @@ void TestMember::Install() {
   ASSERT(Index{applied_.size()} == meta.index);
   followed_ = SnapshotMeta{{}, {}, options_.membership, kVersionBase};
   for (const Entry& entry : applied_) Follow(entry, &followed_);
-  ASSERT(followed_ == meta, "a snapshot says what the log would have said");
+  ASSERT(followed_ == meta, "the metadata of a snapshot equals that of the log");
   disk_.checkpoint = meta;
   checkpoints_.clear();
   checkpoints_[meta.index] = {meta, staged_};

@@ -1,5 +1,5 @@
-// For tests: a member whose disk and state machine are plain values, and whose every step (output,
-// write, apply, log read, crash) the test decides.
+// A member for tests. Its disk and state machine are plain values, and the test decides every step:
+// output, write, apply, log read and crash.
 //
 // Thread-safety: none.
 #pragma once
@@ -18,12 +18,12 @@
 
 namespace quorate::consensus {
 
-// A fixed sequence for a seed (splitmix64): the same on every platform.
+// A fixed sequence for each seed (splitmix64), which is the same on every platform.
 class TestRandom final : public RandomSource {
  public:
   explicit TestRandom(uint64_t seed) : state_(seed) {}
   uint64_t Next() override;
-  // In [0, bound).
+  // Returns a number in [0, bound).
   uint64_t Below(uint64_t bound) { return Next() % bound; }
   bool OneIn(uint64_t n) { return Below(n) == 0; }
 
@@ -31,7 +31,7 @@ class TestRandom final : public RandomSource {
   uint64_t state_;
 };
 
-// Always the same value, so that election timeouts are known: 0 makes them election_ticks.
+// Returns always the same value, so that election timeouts are known: 0 makes them election_ticks.
 class FixedRandom final : public RandomSource {
  public:
   explicit FixedRandom(uint64_t value) : value_(value) {}
@@ -43,11 +43,11 @@ class FixedRandom final : public RandomSource {
 
 std::vector<TermRun> RunsOf(std::span<const Entry> log);
 
-// The bytes of a snapshot: the entries that it contains, so that a test can compute each
+// Returns the bytes of a snapshot: the entries that it contains. A test can therefore compute each
 // checkpoint.
 std::string CheckpointOf(std::span<const Entry> applied);
 
-// Owns a Raft object, if there is one; a copy of the owner owns a copy of the object.
+// Owns a Raft object, or none. A copy owns a copy of the object.
 class OwnedRaft {
  public:
   OwnedRaft() = default;
@@ -67,12 +67,12 @@ class OwnedRaft {
   std::unique_ptr<Raft> raft_;
 };
 
-// A copy is independent, but draws from the same random source.
+// A member whose steps the test decides. A copy is independent, but uses the same random source.
 class TestMember {
  public:
   // The state that survives a crash. The entry of index i is at log[i - 1]. Entries up to `base`
-  // are no longer in the log: they are kept here only for the tests' checks, and as the state that
-  // the checkpoint contains.
+  // are not in the log any more: they are kept here only for the checks of the tests, and as the
+  // state that the checkpoint contains.
   struct Disk {
     HardState hard_state;
     std::vector<Entry> log;
@@ -80,19 +80,20 @@ class TestMember {
     std::optional<SnapshotMeta> checkpoint = std::nullopt;
     uint64_t directory_epoch = kFirstDirectoryEpoch;
   };
-  // The part of the batches being written that reached the disk at a crash, in the order of the
-  // driver's contract: hard state, then the cut, then entries.
+  // The part of the batches being written that reached the disk before a crash. A batch is written
+  // in the order of the driver's contract: hard state, truncation, entries.
   struct Torn {
     size_t whole_batches = 0;
-    // Of this many batches after those, the hard state is written.
+    // For this many batches after the whole ones, the hard state is written.
     size_t hard_states = 0;
-    // Of the first batch that is not whole (only if its hard state is): the cut, and entries.
+    // For the first batch that is not whole, if its hard state is written: the truncation, and some
+    // entries.
     bool cut = false;
     size_t entries = 0;
   };
 
-  // Starts with `disk`; the entries of its checkpoint are applied. `random` must outlive the
-  // object.
+  // Starts the member with `disk`. The entries of its checkpoint are applied. `random` must outlive
+  // the object.
   TestMember(RaftOptions options, Disk disk, RandomSource* random);
 
   const MemberId id;
@@ -100,10 +101,10 @@ class TestMember {
   Raft& raft() { return *raft_; }
   const Raft& raft() const { return *raft_; }
 
-  // Takes all outputs there are, and adds their content to the public fields below. Their text goes
-  // to *trace.
+  // Takes all outputs and adds their content to the public fields below. Appends their text to
+  // *trace.
   void Collect(std::string* trace = nullptr);
-  // Makes the oldest `count` batches durable with one sync. REQUIRES: so many wait.
+  // Makes the oldest `count` batches durable with one sync. REQUIRES: that many batches wait.
   void Persist(size_t count = 1);
   size_t unpersisted() const { return batches_.size(); }
   // Applies the oldest range. REQUIRES: can_apply().
@@ -113,19 +114,19 @@ class TestMember {
   void AnswerLogRead();
   bool can_read_log() const { return !log_reads_.empty(); }
 
-  // Takes a durable checkpoint of what is applied. REQUIRES: something is.
+  // Takes a durable checkpoint of the applied entries. REQUIRES: there are applied entries.
   void Checkpoint();
   // Reads a chunk for the oldest request. REQUIRES: can_read_snapshot().
   void AnswerSnapshotRead();
   bool can_read_snapshot() const { return !snapshot_reads_.empty(); }
   // Stages the oldest chunk. REQUIRES: can_stage().
   void StageOne();
-  // Reports that the oldest chunk could not be stored: nothing is staged any more. REQUIRES:
+  // Reports that the oldest chunk could not be stored. Then nothing is staged any more. REQUIRES:
   // can_stage().
   void FailToStage(const std::string& reason);
   bool can_stage() const { return !snapshot_writes_.empty(); }
   size_t staged_bytes() const { return staged_.size(); }
-  // Installs what is staged, after everything before is durable and applied. REQUIRES:
+  // Installs the staged snapshot, after everything before it is durable and applied. REQUIRES:
   // can_install().
   void Install();
   bool can_install() const { return installing_.has_value(); }
@@ -136,10 +137,10 @@ class TestMember {
   }
 
   void Crash(const Torn& torn);
-  // The state machine starts with the entries up to `applied`, which is cut to the entries on the
-  // disk, and is at least the checkpoint.
+  // Restarts the member. The state machine starts with the entries up to `applied`, or fewer if the
+  // disk has fewer, but at least with those of the checkpoint.
   void Restart(Index applied);
-  // Starts with an empty directory, made later than the last. REQUIRES: !running().
+  // Starts with an empty directory, which is later than the last. REQUIRES: !running().
   void RestartNew();
   // Sets the version of the program that the next start runs.
   void SetVersion(uint32_t version) { options_.version = version; }
@@ -148,11 +149,11 @@ class TestMember {
   uint64_t directories_lost() const { return directories_lost_; }
 
   const Disk& disk() const { return disk_; }
-  // The log as of the last output, durable or not; from index 1, see Disk.
+  // Returns the log as of the last output, durable or not, from index 1 on; see Disk.
   const std::vector<Entry>& log() const { return log_; }
   const std::vector<Entry>& applied() const { return applied_; }
 
-  // Messages that may leave, in order; the test takes them.
+  // Messages that may be sent, in order. The test takes them.
   std::vector<Message> outbox;
   std::vector<ReadResult> reads;
   Status status;
@@ -162,9 +163,9 @@ class TestMember {
   size_t compactions = 0;
   size_t installs = 0;
   size_t chunks_read = 0;
-  size_t discards = 0;  // of staged chunks
+  size_t discards = 0;  // number of times that staged chunks were discarded
   std::vector<SnapshotRejection> snapshot_rejections;
-  std::optional<Index> checkpoint_wanted;  // the last
+  std::optional<Index> checkpoint_wanted;  // the last Output::checkpoint_wanted
   // The last Output::membership.
   std::optional<Membership> membership;
 
@@ -180,10 +181,10 @@ class TestMember {
   void Start(Index applied);
   // Resets the log to begin after (meta.index, meta.term), unless it holds that entry.
   void AlignLog(const SnapshotMeta& meta);
-  // Puts a message into the outbox, after checking that its promise is on the disk by now.
+  // Puts a message into the outbox. Checks that the disk has what the message promises.
   void Release(Message message);
   void Take(Output output);
-  // The oldest chunk was staged or refused.
+  // Records that the oldest chunk was staged or refused.
   void RecordStaged();
   void DiscardStaging();
 
@@ -203,7 +204,7 @@ class TestMember {
   std::string staged_;
   bool staging_failed_ = false;  // later chunks are refused
   size_t discard_after_ = 0;     // after this many of the waiting chunks, the staging is discarded
-  SnapshotMeta followed_;        // of the applied entries
+  SnapshotMeta followed_;        // metadata of the applied entries
   std::map<Index, std::pair<SnapshotMeta, std::string>> checkpoints_;  // readable ones
   Index handed_out_;
   PersistId last_batch_;

@@ -1,4 +1,4 @@
-// A server whose messages, ticks and disk a test decides: the test plays the other members.
+// A server for tests. The test decides its messages, ticks and disk, and plays the other members.
 //
 // Thread-safety: none.
 #pragma once
@@ -42,7 +42,7 @@ inline TestMember::Disk DiskOf(MemberState member_state) {
   return disk;
 }
 
-// Member 1; all its writes are durable and applied at once.
+// Member 1. All its writes become durable and applied at once.
 class Server {
  public:
   explicit Server(Membership membership = {Ids({1, 2, 3}), {}, {}, {}},
@@ -94,7 +94,7 @@ class Server {
     Receive(from, raft().term().value(), AppendAccepted{Index{match}, Index{match}}, voting,
             directory_epoch);
   }
-  // Makes the member leader, with the newest cluster version; all members have all entries.
+  // Makes the member leader, with the newest cluster version. All members have all entries.
   void Lead() {
     while (raft().role() == Role::kFollower) raft().Tick();
     for (uint32_t id = 2; raft().role() == Role::kPreCandidate; ++id) {

@@ -14,15 +14,16 @@
 
 namespace quorate::consensus {
 
-// Position in the log. The first entry has index 1; 0 is the position before it.
+// The position of an entry in the log. The first entry has index 1; 0 is the position before it.
 using Index = StrongInt<struct IndexTag, uint64_t>;
-// Raft term. 0 is before the first election.
+// A term of Raft. 0 is before the first election.
 using Term = StrongInt<struct TermTag, uint64_t>;
-// A server, by the number of its `server.N` line (1 to 254). 0 is "none".
+// The number of a server, as in its `server.N` line (1 to 254). 0 is no server.
 using MemberId = StrongInt<struct MemberIdTag, uint32_t>;
-// Counts the rounds of leadership confirmation within a leader's term; never reused (thesis 6.4).
+// The number of a round of leadership confirmation within a leader's term; never used again (thesis
+// 6.4).
 using ReadRound = StrongInt<struct ReadRoundTag, uint64_t>;
-// Identifies one batch of data that must become durable; grows by one with each Output that has a
+// Identifies a batch of data that must become durable. It grows by one with each Output that has a
 // batch.
 using PersistId = StrongInt<struct PersistIdTag, uint64_t>;
 
@@ -37,7 +38,8 @@ enum class EntryKind : uint8_t {
 };
 inline constexpr EntryKind kEntryKindLast = EntryKind::kVersion;
 
-// Whether consensus itself reads entries of this kind. A log passes them to Raft when it is opened.
+// Returns whether consensus itself reads entries of this kind. A log passes them to Raft when it is
+// opened.
 constexpr bool IsControl(EntryKind kind) { return kind > EntryKind::kCommand; }
 
 // Versions of the content of log entries and messages. Every member of a cluster understands the
@@ -46,9 +48,8 @@ inline constexpr uint32_t kVersionBase = 1;        // commands and no-ops
 inline constexpr uint32_t kVersionMembership = 2;  // membership entries, snapshot transfer
 inline constexpr uint32_t kVersionLossNotice = 3;
 // The state machine's commands and the other messages between members share this numbering:
-// versions 4, 5 and 7 concern the tree alone.
-// The log holds the membership: a membership entry comes before the entry that raises the version
-// to this one or a newer one.
+// versions 4, 5 and 7 concern the tree alone. From version 6 on, the log has the membership: a
+// membership entry precedes the entry that raises the version to 6 or above.
 inline constexpr uint32_t kVersionMembershipInLog = 6;
 inline constexpr uint32_t kVersionSnapshotWindow = 6;  // several chunks at a time, SnapshotRejected
 inline constexpr uint32_t kVersionNewest = 7;
@@ -59,31 +60,31 @@ struct Entry {
   EntryKind kind = EntryKind::kCommand;
   Slice payload;
 
-  // Bytes this entry counts for in every bound: payload plus a fixed overhead.
+  // Returns the bytes for which this entry counts in every bound: payload plus a fixed overhead.
   size_t ByteSize() const { return payload.size() + 40; }
 
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-// The directory epoch tells a member's data directory from its earlier and later ones: a later
-// directory has a greater epoch. A new directory has none until its member enters the state
-// kNormal, or chooses one while it recovers; until then its messages carry kNoDirectoryEpoch.
+// The directory epoch distinguishes a member's data directory from earlier and later ones: a later
+// directory has a greater epoch. A new directory has no epoch until its member becomes kNormal, or
+// chooses an epoch while it recovers. Until then its messages carry kNoDirectoryEpoch.
 inline constexpr uint64_t kNoDirectoryEpoch = 0;
 // The epoch of a directory with which its cluster was bootstrapped.
 inline constexpr uint64_t kFirstDirectoryEpoch = 1;
 
-// Whether a member's vote and its acknowledgements can be relied on (data_loss.cc).
+// Whether a member's votes and acknowledgements can be relied on (data_loss.cc).
 enum class MemberState : uint8_t {
-  kNew = 0,         // a new directory, which has seen nothing: it may take part in a bootstrap
-  kRecovering = 1,  // a new directory in a cluster that exists: perhaps a lost disk
+  kNew = 0,         // a new directory without any data: it may take part in a bootstrap
+  kRecovering = 1,  // a new directory in an existing cluster: perhaps the disk was lost
   kNormal = 2,
 };
 
 // The state that a member must not forget, besides the log (Raft paper, figure 2).
 struct HardState {
   Term term;
-  MemberId vote;  // whom this member voted for in `term`
-  Index commit;   // a hint: some commit index that was reached; need not be the newest
+  MemberId vote;  // the member for which this member voted in `term`
+  Index commit;   // a hint: a commit index that was reached, perhaps not the newest
   MemberState member_state = MemberState::kNormal;
 
   friend bool operator==(const HardState&, const HardState&) = default;
@@ -96,14 +97,15 @@ struct Membership {
   std::vector<MemberId> voters;    // ascending, not empty; the new set during a change
   std::vector<MemberId> learners;  // ascending: receive the log, do not vote. None is in `voters`
   std::vector<MemberId> outgoing;  // ascending; the old voters, only during a change
-  std::map<MemberId, std::string> addresses;  // for the transport; consensus does not look at them
+  std::map<MemberId, std::string> addresses;  // for the transport; consensus does not read them
 
   bool joint() const { return !outgoing.empty(); }
-  // Whether `member` is in `voters` or in `outgoing`.
+  // Returns whether `member` is in `voters` or in `outgoing`.
   bool IsVoter(MemberId member) const;
-  // Whether `member` is in any of the three lists.
+  // Returns whether `member` is in any of the three lists.
   bool Contains(MemberId member) const;
-  // Whether voters and learners are the same, whatever the addresses. REQUIRES: neither is joint.
+  // Returns whether voters and learners are the same; addresses may differ. REQUIRES: neither is
+  // joint.
   bool HasSameMembers(const Membership& other) const;
   // Returns the members of all three lists, ascending, each once.
   std::vector<MemberId> Members() const;
@@ -113,8 +115,8 @@ struct Membership {
 // Describes a checkpoint of the state machine: all that must be known of the entries up to `index`
 // once the log has dropped them.
 struct SnapshotMeta {
-  Index index;  // applied up to here
-  Term term;    // of the entry at `index`
+  Index index;  // entries up to this index are applied
+  Term term;    // term of the entry at `index`
   Membership membership;
   uint32_t version = kVersionBase;
   std::string cluster_id = {};  // the payload of the entry at index 1
@@ -123,7 +125,7 @@ struct SnapshotMeta {
 
 enum class Role : uint8_t { kFollower, kPreCandidate, kCandidate, kLeader };
 
-// Each returns one line; equal values give equal lines.
+// Each of these functions returns one line. Equal values give equal lines.
 std::string ToString(Role role);
 std::string ToString(const Entry& entry);
 std::string ToString(const HardState& state);
