@@ -1,5 +1,5 @@
-// Rules that apply while only the configuration says which members the cluster has: members that
-// were started with different server lines must not lead at the same time.
+// Tests the rules that apply while only the configuration determines the members of the cluster:
+// members that were started with different server lines must not lead at the same time.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace quorate::consensus {
 namespace {
 
-TEST_CASE("the membership is in the log before the version that says so") {
+TEST_CASE("the membership is in the log before the version that implies it") {
   Server server;
   server.Lead();
   const std::vector<Entry>& log = server.member().log();
@@ -21,7 +21,7 @@ TEST_CASE("the membership is in the log before the version that says so") {
   CHECK(is(EntryKind::kMembership) < is(EntryKind::kVersion));
   CHECK(*DecodeMembership(is(EntryKind::kMembership)->payload.view()) ==
         server.raft().membership());
-  // Once.
+  // The membership was appended only once.
   CHECK(std::count_if(log.begin(), log.end(),
                       [](const Entry& e) { return e.kind == EntryKind::kMembership; }) == 1);
 }
@@ -30,14 +30,14 @@ void AskForPreVotes(Server* server) {
   while (server->raft().role() == Role::kFollower) server->raft().Tick();
 }
 
-// Member 1 asks for pre-votes, and member 3 was started with other members.
+// Makes member 1 ask for pre-votes, and answers as member 3, which was started with `other`.
 void AskTheOther(Server* server, const Membership& other) {
   AskForPreVotes(server);
   const uint64_t term = server->raft().term().value() + 1;
   server->Receive(3, term, VoteResponse{true, true, other}, /*voting=*/false, kNoDirectoryEpoch);
 }
 
-TEST_CASE("nobody bootstraps a cluster with a member that was started with other members") {
+TEST_CASE("a cluster is not bootstrapped with a member that was started with other members") {
   Server server({Ids({1, 2, 3}), {}, {}, {}}, MemberState::kNew);
   const Membership own = server.raft().membership();
   const bool other_voters = GENERATE(true, false);
@@ -51,7 +51,7 @@ TEST_CASE("nobody bootstraps a cluster with a member that was started with other
   CHECK(server.raft().term() == Term{0});
   CHECK(server.member().status.differs_from == MemberId{3});
   CHECK(server.member().status.other_configured == other);
-  // When they agree, the member campaigns.
+  // When the members agree, the member campaigns.
   server.Tick(10 * kElectionTicks);
   AskTheOther(&server, own);
   server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoDirectoryEpoch);
@@ -60,16 +60,16 @@ TEST_CASE("nobody bootstraps a cluster with a member that was started with other
   CHECK(server.member().status.differs_from == kNoMember);
 }
 
-TEST_CASE("who learns that another was started with other members does not become leader") {
-  // The directories were made by a version that kept no membership; no log holds one yet.
+TEST_CASE("a member that learns of a different configuration does not become leader") {
+  // A version that stored no membership made the directories, and no log has one yet.
   Server server;
   AskTheOther(&server, {Ids({1, 2, 3, 4, 5}), {}, {}, {}});
   server.Receive(2, 1, VoteResponse{true, true, server.raft().membership()});
   server.Take();
   CHECK(server.raft().role() == Role::kFollower);
   CHECK(server.raft().term() == Term{0});
-  // The member does not forget the difference, however long member 3 is silent: that one may lead a
-  // majority of its own members meanwhile.
+  // The member does not forget the difference, however long member 3 is silent: member 3 may lead a
+  // majority of its own members in the meantime.
   const Membership own = server.raft().membership();
   server.Tick(100 * kElectionTicks);
   AskForPreVotes(&server);
@@ -83,7 +83,7 @@ TEST_CASE("who learns that another was started with other members does not becom
   server.Receive(3, server.raft().term().value() + 1, VoteResponse{true, true});
   server.Take();
   CHECK(server.member().status.differs_from == MemberId{3});
-  // Until member 3 was started with the same membership.
+  // The difference ends when member 3 was started with the same membership.
   server.Tick(10 * kElectionTicks);
   AskForPreVotes(&server);
   server.Receive(3, server.raft().term().value() + 1, VoteResponse{true, true, own});
@@ -92,7 +92,7 @@ TEST_CASE("who learns that another was started with other members does not becom
   CHECK(server.member().status.differs_from == kNoMember);
 }
 
-TEST_CASE("an equal answer of one member does not take back what another one said") {
+TEST_CASE("an equal answer of one member does not cancel the different one of another") {
   Server server({Ids({1, 2, 3, 4, 5}), {}, {}, {}});
   const Membership own = server.raft().membership();
   AskForPreVotes(&server);
@@ -107,8 +107,7 @@ TEST_CASE("an equal answer of one member does not take back what another one sai
   CHECK(server.member().status.differs_from == MemberId{3});
 }
 
-TEST_CASE(
-    "leadership that is handed over is taken without a pre-vote only if a log says who votes") {
+TEST_CASE("a leadership transfer needs a pre-vote if no log entry sets the membership") {
   Server server;
   const Membership own = server.raft().membership();
   const bool differs = GENERATE(true, false);
@@ -120,7 +119,7 @@ TEST_CASE(
   REQUIRE(requests.size() == 2);
   for (const auto& [to, request] : requests) {
     CHECK(request.pre_vote);
-    // Members that still hear the leader answer such a request.
+    // Members that still hear from the leader answer such a request.
     CHECK(request.leadership_transfer);
   }
   CHECK(server.raft().term() == Term{1});
@@ -137,7 +136,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("leadership that is handed over is taken at once if a log says who votes") {
+TEST_CASE("a leadership transfer needs no pre-vote if a log entry sets the membership") {
   Server server;
   server.Receive(2, 1, AppendRequest{{}, {}, {}, {Control(1, 1, server.raft().membership())}});
   server.Take();
@@ -148,7 +147,7 @@ TEST_CASE("leadership that is handed over is taken at once if a log says who vot
   CHECK_FALSE(votes[0].second.pre_vote);
 }
 
-// A member whose log is empty after a checkpoint of `version`.
+// Returns the disk of a member whose log is empty after a checkpoint of `version`.
 TestMember::Disk DiskBehindCheckpoint(uint32_t version, Membership membership) {
   TestMember::Disk disk = DiskOf(MemberState::kNormal);
   disk.hard_state.term = Term{1};
@@ -160,7 +159,8 @@ TestMember::Disk DiskBehindCheckpoint(uint32_t version, Membership membership) {
   return disk;
 }
 
-// The membership that `server` sends in a granted pre-vote as the one it was started with.
+// Returns the membership that `server` sends in a granted pre-vote as the one with which it was
+// started.
 std::optional<Membership> ConfiguredOf(Server* server) {
   server->Tick(10 * kElectionTicks);
   server->Take();
@@ -172,14 +172,14 @@ std::optional<Membership> ConfiguredOf(Server* server) {
   return votes[0].second.configured;
 }
 
-TEST_CASE("a checkpoint of before the membership was in the log may hold what was configured") {
+TEST_CASE("a checkpoint of an old version may have a configured membership") {
   const Membership own{Ids({1, 2, 3}), {}, {}, {}};
   const bool before = GENERATE(true, false);
   const uint32_t version = before ? kVersionMembershipInLog - 1 : kVersionMembershipInLog;
   {
     Server server(Options(own), DiskBehindCheckpoint(version, own));
     CHECK(ConfiguredOf(&server) == (before ? std::optional(own) : std::nullopt));
-    // An entry after the checkpoint sets the membership, and no longer once it is truncated.
+    // An entry after the checkpoint sets the membership, until the entry is truncated.
     const Entry entry{Index{10}, Term{2}, EntryKind::kMembership, Slice(EncodeMembership(own))};
     server.Receive(2, 2, AppendRequest{Index{9}, Term{1}, Index{9}, {entry}});
     server.Take();
@@ -196,20 +196,20 @@ TEST_CASE("a checkpoint of before the membership was in the log may hold what wa
   CHECK(server.raft().role() == (before ? Role::kFollower : Role::kCandidate));
 }
 
-TEST_CASE("a joint membership in a checkpoint is one of the log") {
+TEST_CASE("a joint membership in a checkpoint comes from the log") {
   const Membership joint{Ids({1, 2, 3}), {}, Ids({1, 2}), {}};
   Server server(Options({Ids({1, 2, 3}), {}, {}, {}}),
                 DiskBehindCheckpoint(kVersionMembershipInLog - 1, joint));
   CHECK_FALSE(ConfiguredOf(&server));
 }
 
-TEST_CASE("a pre-vote tells what a member was started with, until a log says who takes part") {
+TEST_CASE("a pre-vote has the configured membership until a log entry sets one") {
   Server server;
   server.Receive(2, 1, VoteRequest{true, false, {}, {}});
   auto votes = server.TakeBodies<VoteResponse>();
   REQUIRE(votes.size() == 1);
   CHECK(votes[0].second.configured == server.raft().membership());
-  // A request of a member that could not decode a membership.
+  // A request of a member that cannot decode a membership.
   server.Receive({MemberId{2}, MemberId{1}, Term{1}, VoteRequest{true, false, {}, {}}, 1,
                   kVersionMembershipInLog - 1, true});
   votes = server.TakeBodies<VoteResponse>();

@@ -1,4 +1,4 @@
-// Rules for a member whose disk has lost entries that the member acknowledged.
+// Tests a member whose disk has lost entries that the member acknowledged.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <utility>
@@ -9,7 +9,7 @@
 namespace quorate::consensus {
 namespace {
 
-// A follower with three entries of term 4 that learns that it had acknowledged five.
+// A follower with three entries of term 4 that is notified that it had acknowledged five.
 class Loser : public Server {
  public:
   Loser() {
@@ -24,7 +24,7 @@ class Loser : public Server {
     }
     Receive(2, 4, std::move(request));
   }
-  // Whether it votes for member 3 in `term`.
+  // Returns whether the follower votes for member 3 in `term`.
   bool VotesFor(uint64_t term, Term last_term, Index last_index) {
     Tick(2 * kElectionTicks);
     Take();
@@ -36,7 +36,7 @@ class Loser : public Server {
   bool lacks_entries() { return member().status.lost_last > Index{0}; }
 };
 
-TEST_CASE("who has lost what it acknowledged says so, and votes for nobody who lacks it") {
+TEST_CASE("a member with a known loss votes only for candidates that have the lost entries") {
   Loser server;
   CHECK(server.member().status.lost_first == Index{4});
   CHECK(server.member().status.lost_last == Index{5});
@@ -45,7 +45,7 @@ TEST_CASE("who has lost what it acknowledged says so, and votes for nobody who l
   CHECK(server.lacks_entries());
 }
 
-TEST_CASE("who has lost what it acknowledged does not campaign") {
+TEST_CASE("a member with a known loss does not campaign") {
   Loser server;
   server.Tick(10 * kElectionTicks);
   CHECK(server.raft().role() == Role::kFollower);
@@ -53,7 +53,7 @@ TEST_CASE("who has lost what it acknowledged does not campaign") {
   CHECK(server.raft().role() == Role::kFollower);
 }
 
-TEST_CASE("a loss is made up for when the entries are durable again") {
+TEST_CASE("a loss ends when the entries are durable again") {
   Loser server;
   server.Append(4, 4);
   server.Take();
@@ -66,7 +66,7 @@ TEST_CASE("a loss is made up for when the entries are durable again") {
   CHECK_FALSE(server.VotesFor(5, Term{4}, Index{4}));
 }
 
-TEST_CASE("a loss is made up for when a later leader has committed something else there") {
+TEST_CASE("a loss ends when a later leader has committed other entries in their place") {
   Loser server;
   const Entry other{Index{4}, Term{6}, EntryKind::kNoOp, {}};
   server.Receive(3, 6, AppendRequest{Index{3}, Term{4}, Index{3}, {other}});
@@ -77,7 +77,7 @@ TEST_CASE("a loss is made up for when a later leader has committed something els
   CHECK_FALSE(server.lacks_entries());
 }
 
-TEST_CASE("a notice of a loss that comes late or again changes nothing") {
+TEST_CASE("a late or repeated notice of a loss changes nothing") {
   Loser server;
   server.Append(4, 5);
   server.Take();
@@ -88,8 +88,8 @@ TEST_CASE("a notice of a loss that comes late or again changes nothing") {
   CHECK_FALSE(server.lacks_entries());
 }
 
-TEST_CASE("an older, longer log is no substitute for entries that were lost") {
-  // The disk has brought back the entries that it held before entries of term 4 replaced them.
+TEST_CASE("an older, longer log does not replace the lost entries") {
+  // The disk has brought back entries that entries of term 4 had replaced.
   TestMember::Disk disk = DiskOf(MemberState::kNormal);
   disk.hard_state.term = Term{3};
   for (uint64_t i = 1; i <= 9; ++i) {
@@ -121,7 +121,7 @@ TEST_CASE("an older, longer log is no substitute for entries that were lost") {
   CHECK(server.member().status.lost_last == Index{0});
 }
 
-TEST_CASE("a leader tells a follower that rejects what it acknowledged, if that understands it") {
+TEST_CASE("a leader notifies a follower that rejects acknowledged entries, if its version allows") {
   const uint32_t version = GENERATE(kVersionLossNotice - 1, kVersionLossNotice);
   Server server;
   server.Lead();

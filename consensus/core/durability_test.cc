@@ -9,7 +9,7 @@ constexpr uint64_t kHintEntries = 100;
 
 Durability After(uint64_t last) { return Durability(Index{last}, Index{0}, kHintEntries); }
 
-TEST_CASE("the log is durable as far as its batches are") {
+TEST_CASE("the log is durable up to its last durable batch") {
   Durability durability = After(3);
   CHECK_FALSE(durability.IsDue(Index{3}));
   const Durability::Batch one = durability.Take(Index{5}, Index{0}, 10);
@@ -32,7 +32,7 @@ TEST_CASE("the log is durable as far as its batches are") {
   durability.CheckInvariants(Index{6});
 }
 
-TEST_CASE("one batch that is durable says so of all before it") {
+TEST_CASE("a durable batch implies that all earlier batches are durable") {
   Durability durability = After(0);
   durability.Take(Index{1}, Index{0}, 0);
   const Durability::Batch two = durability.Take(Index{2}, Index{0}, 0);
@@ -41,12 +41,12 @@ TEST_CASE("one batch that is durable says so of all before it") {
   durability.CheckInvariants(Index{2});
 }
 
-TEST_CASE("an entry that was replaced is not durable by the batch with the one before it") {
+TEST_CASE("a replacement is not durable by the batch with the replaced entry") {
   Durability durability = After(1);
   const Durability::Batch old = durability.Take(Index{4}, Index{0}, 0);
   durability.Truncated(Index{2});
   REQUIRE(durability.truncate_due() == Index{2});
-  // The log holds another entry with index 3 now.
+  // The log has another entry with index 3 now.
   const Durability::Batch replaced = durability.Take(Index{3}, Index{0}, 0);
   CHECK(replaced.truncate_after == Index{2});
   CHECK(replaced.first == Index{3});
@@ -57,19 +57,19 @@ TEST_CASE("an entry that was replaced is not durable by the batch with the one b
   CHECK(durability.durable() == Index{3});
 }
 
-TEST_CASE("what was in no batch is not dropped from the disk") {
+TEST_CASE("entries that were in no batch are not dropped from the disk") {
   Durability durability = After(1);
-  durability.Truncated(Index{1});  // of entries 2 and 3, in memory only
+  durability.Truncated(Index{1});  // entries 2 and 3 were in memory only
   CHECK_FALSE(durability.truncate_due());
   CHECK_FALSE(durability.IsDue(Index{1}));
-  // Twice before a batch leaves: the lower one counts.
+  // The log is truncated twice before the next batch: the lower index counts.
   durability.Take(Index{4}, Index{0}, 0);
   durability.Truncated(Index{2});
   durability.Truncated(Index{3});
   CHECK(durability.truncate_due() == Index{2});
 }
 
-TEST_CASE("term, vote and member state are durable with the batch that holds their last change") {
+TEST_CASE("term, vote and member state are durable with the batch of their last change") {
   Durability durability = After(0);
   CHECK(durability.IsHardStateDurable());
   durability.HardStateChanged();
@@ -82,7 +82,7 @@ TEST_CASE("term, vote and member state are durable with the batch that holds the
   CHECK_FALSE(durability.IsHardStateDurable());
   durability.MemberStateChanged();
   durability.Persisted(vote.id);
-  // It has changed again since.
+  // The hard state has changed again since.
   CHECK_FALSE(durability.IsHardStateDurable());
   CHECK_FALSE(durability.IsMemberStateDurable());
   const Durability::Batch member_state = durability.Take(Index{1}, Index{0}, 0);
@@ -92,22 +92,22 @@ TEST_CASE("term, vote and member state are durable with the batch that holds the
   CHECK(durability.IsMemberStateDurable());
 }
 
-TEST_CASE("the commit hint is of what is durable, and is written now and then") {
+TEST_CASE("the commit hint covers only durable entries, and is written only sometimes") {
   Durability durability = After(0);
   Durability::Batch batch = durability.Take(Index{150}, Index{150}, 0);
-  CHECK_FALSE(batch.commit_hint);  // nothing of it is durable yet
+  CHECK_FALSE(batch.commit_hint);  // no entry is durable yet
   durability.Persisted(batch.id);
   batch = durability.Take(Index{151}, Index{99}, 0);
-  CHECK_FALSE(batch.commit_hint);  // too little has been committed
+  CHECK_FALSE(batch.commit_hint);  // too few entries have been committed
   batch = durability.Take(Index{152}, Index{151}, 0);
   CHECK(batch.commit_hint == Index{150});
-  // Another change of the hard state takes it along; it never goes back.
+  // Another change of the hard state includes the hint, which never decreases.
   durability.HardStateChanged();
   batch = durability.Take(Index{152}, Index{3}, 0);
   CHECK(batch.commit_hint == Index{150});
 }
 
-TEST_CASE("a snapshot in the place of the log is durable, whatever is on its way") {
+TEST_CASE("an installed snapshot is durable, whatever batches are being written") {
   Durability durability = After(0);
   const Durability::Batch batch = durability.Take(Index{90}, Index{0}, 0);
   durability.Reset(Index{50});

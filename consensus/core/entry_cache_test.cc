@@ -13,7 +13,7 @@ Entry Make(Index index, size_t payload_bytes) {
   return {index, Term{1}, EntryKind::kCommand, Slice(std::string(payload_bytes, 'x'))};
 }
 
-TEST_CASE("an entry cache answers as a list of entries does") {
+TEST_CASE("an entry cache returns the same as a list of entries") {
   TestRandom random(2);
   for (int run = 0; run < 100; ++run) {
     EntryCache cache(Index{10});
@@ -62,7 +62,7 @@ TEST_CASE("an entry cache answers as a list of entries does") {
   }
 }
 
-TEST_CASE("a batch is as large as fits, but never empty, and shares the payloads") {
+TEST_CASE("Collect returns as many entries as fit, at least one, and shares the payloads") {
   EntryCache cache(Index{0});
   for (uint64_t i = 1; i <= 4; ++i) cache.Append(Make(Index{i}, 60));  // 100 bytes each
   auto count = [&](uint64_t first, uint64_t last, size_t bytes_max) {

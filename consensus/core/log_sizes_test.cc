@@ -8,7 +8,7 @@
 namespace quorate::consensus {
 namespace {
 
-// The same, counted entry by entry.
+// A model of LogSizes that counts entry by entry.
 class Model {
  public:
   explicit Model(uint64_t base) : base_(base) {}
@@ -31,7 +31,7 @@ class Model {
   std::vector<size_t> sizes_;
 };
 
-TEST_CASE("with a mark for each entry sizes are exact, whatever is appended, cut and compacted") {
+TEST_CASE("sizes are exact if each entry has a mark, however the log changes") {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     TestRandom random(seed);
     const uint64_t base = random.Below(3) * 7;
@@ -54,7 +54,7 @@ TEST_CASE("with a mark for each entry sizes are exact, whatever is appended, cut
       for (uint64_t i = model.base(); i <= model.last(); ++i) {
         REQUIRE(sizes.BytesAfter(Index{i}) == model.BytesAfter(i));
       }
-      // The first index after which no more than that is left.
+      // Computes the first index after which at most that many bytes remain.
       const uint64_t most = random.Below(1000);
       uint64_t first = model.last();
       while (first > model.base() && model.BytesAfter(first - 1) <= most) --first;
@@ -63,8 +63,8 @@ TEST_CASE("with a mark for each entry sizes are exact, whatever is appended, cut
   }
 }
 
-TEST_CASE("between marks sizes are shared out, and a bound is kept") {
-  // 100 entries of 10 bytes, of which a start knows the sum; then 100 of 1,000.
+TEST_CASE("sizes between marks are interpolated, and the bound is respected") {
+  // 100 entries of 10 bytes, of which only the sum is known at the start; then 100 of 1,000 bytes.
   LogSizes sizes(Index{50}, {{Index{150}, 1000}}, Index{150}, 500);
   for (int i = 0; i < 100; ++i) sizes.Append(1000);
   CHECK(sizes.BytesAfter(Index{50}) == 101000);
@@ -76,7 +76,7 @@ TEST_CASE("between marks sizes are shared out, and a bound is kept") {
     CHECK(sizes.BytesAfter(first - 1) > most);
   }
   CHECK(sizes.FirstWithin(Index{250}, 200000) == Index{50});
-  // With an end that is not the last entry.
+  // The end is not the last entry here.
   CHECK(sizes.FirstWithin(Index{150}, 300) == Index{120});
 }
 

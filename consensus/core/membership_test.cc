@@ -18,7 +18,7 @@ Membership Sample() {
   return {Ids({1, 2, 254}), Ids({3}), Ids({2, 3, 4}), {{MemberId{2}, "two:1"}, {MemberId{4}, ""}}};
 }
 
-TEST_CASE("a membership comes back from its bytes, and hostile bytes are refused") {
+TEST_CASE("a membership is decoded as it was encoded, and malformed bytes are refused") {
   const std::string bytes = EncodeMembership(Sample());
   REQUIRE(DecodeMembership(bytes).ok());
   CHECK(*DecodeMembership(bytes) == Sample());
@@ -35,7 +35,7 @@ TEST_CASE("a membership comes back from its bytes, and hostile bytes are refused
   }
 }
 
-TEST_CASE("what is no membership is refused, and the field is named") {
+TEST_CASE("an invalid membership is refused, and the error names the field") {
   using Catch::Matchers::Contains;
   auto message = [](auto change) {
     Membership membership = Sample();
@@ -52,7 +52,7 @@ TEST_CASE("what is no membership is refused, and the field is named") {
              Contains("addresses"));
 }
 
-TEST_CASE("a change goes by way of a joint membership, which keeps the addresses of those who go") {
+TEST_CASE("a joint membership keeps the addresses of members that leave") {
   const Membership from{
       Ids({1, 2, 3}), Ids({4}), {}, {{MemberId{1}, "old"}, {MemberId{3}, "three"}}};
   const Membership target{Ids({1, 2, 4}), Ids({3}), {}, {{MemberId{1}, "new"}}};
@@ -69,7 +69,7 @@ TEST_CASE("a change goes by way of a joint membership, which keeps the addresses
   CHECK(ValidateMembership(final).ok());
 }
 
-TEST_CASE("who follows the entries knows what a checkpoint must say") {
+TEST_CASE("Follow computes the metadata of a checkpoint from the entries") {
   SnapshotMeta meta;
   Follow({Index{1}, Term{1}, EntryKind::kNoOp, {}}, &meta);
   Follow({Index{2}, Term{3}, EntryKind::kVersion, Slice(EncodeVersion(2))}, &meta);
@@ -78,7 +78,7 @@ TEST_CASE("who follows the entries knows what a checkpoint must say") {
   CHECK(meta == SnapshotMeta{Index{4}, Term{4}, Sample(), 2});
 }
 
-TEST_CASE("a setting is what its newest entry says, at each index") {
+TEST_CASE("a setting history returns the newest value at each index") {
   SettingHistory<uint32_t> history(Index{0}, 1);
   history.Append(Index{5}, 2);
   history.Append(Index{8}, 3);

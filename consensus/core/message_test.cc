@@ -35,7 +35,7 @@ Entry NewVersion(uint64_t index) {
   return {Index{index}, Term{2}, EntryKind::kVersion, Slice(EncodeVersion(2))};
 }
 
-// One of each kind, with all fields set.
+// Returns a message of each kind, with all fields set.
 std::vector<Message> Samples() {
   return {
       Make(VoteRequest{true, false, Index{3}, Term{2}}),
@@ -83,7 +83,7 @@ std::string Encode(const Message& message) {
   return bytes;
 }
 
-TEST_CASE("each kind of message comes back from its bytes") {
+TEST_CASE("each kind of message is decoded as it was encoded") {
   for (const Message& message : Samples()) {
     const absl::StatusOr<Message> decoded = Decode(Encode(message));
     REQUIRE(decoded.ok());
@@ -91,7 +91,7 @@ TEST_CASE("each kind of message comes back from its bytes") {
   }
 }
 
-TEST_CASE("the bytes of a message do not change from version to version by accident") {
+TEST_CASE("the encoding of a message has not changed by accident") {
   Message heartbeat = Make(Heartbeat{Index{4}, ReadRound{8}});
   heartbeat.version = 4;
   CHECK(Encode(heartbeat) == std::string("\x05\x01\0\0\0\x02\0\0\0\x07\0\0\0\0\0\0\0"
@@ -116,7 +116,7 @@ TEST_CASE("encoding appends, and decoding reads from the middle of a buffer with
   CHECK(payload.data() + payload.size() <= buffer->data() + buffer->size());
 }
 
-TEST_CASE("bytes that are too short, too long or of no kind are refused") {
+TEST_CASE("bytes that are too short, too long or of an unknown kind are refused") {
   for (const Message& message : Samples()) {
     const std::string bytes = Encode(message);
     for (size_t size = 0; size < bytes.size(); ++size) {
@@ -131,7 +131,7 @@ TEST_CASE("bytes that are too short, too long or of no kind are refused") {
   }
 }
 
-TEST_CASE("entries that do not follow each other are refused") {
+TEST_CASE("entries with gaps are refused") {
   auto refused = [](AppendRequest request) {
     return absl::IsInvalidArgument(Decode(Encode(Make(std::move(request)))).status());
   };
@@ -144,7 +144,7 @@ TEST_CASE("entries that do not follow each other are refused") {
   CHECK(refused({Index{3}, Term{2}, {}, {strange}}));
 }
 
-TEST_CASE("whatever bytes come, decoding refuses them or they are those of a message") {
+TEST_CASE("decoding accepts only bytes that encoding writes, and never crashes") {
   TestRandom random(3);
   const std::vector<Message> samples = Samples();
   int accepted = 0;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr MemberId kLeader{1};
 
-// The request ids and indexes of the reads that are answered when `confirmed` is.
+// Returns the request ids and indexes of the reads that are answered when `confirmed` is confirmed.
 std::string Answered(ReadRounds* rounds, ReadRound confirmed) {
   std::string text;
   rounds->Confirm(confirmed, [&text](const PendingRead& read, Index index) {
@@ -17,7 +17,7 @@ std::string Answered(ReadRounds* rounds, ReadRound confirmed) {
   return text;
 }
 
-TEST_CASE("reads that come together are confirmed by one round, with its commit index") {
+TEST_CASE("reads that arrive together are confirmed by one round, with its commit index") {
   ReadRounds rounds;
   CHECK_FALSE(rounds.has_waiting());
   rounds.Add({1, kLeader});
@@ -31,7 +31,7 @@ TEST_CASE("reads that come together are confirmed by one round, with its commit 
   CHECK(Answered(&rounds, ReadRound{1}).empty());
 }
 
-TEST_CASE("a read that comes during a round is not confirmed by it") {
+TEST_CASE("a read that arrives during a round is not confirmed by that round") {
   ReadRounds rounds;
   rounds.Add({1, kLeader});
   rounds.Start(Index{5});
@@ -44,7 +44,7 @@ TEST_CASE("a read that comes during a round is not confirmed by it") {
   CHECK(Answered(&rounds, ReadRound{2}) == "2@7 ");
 }
 
-TEST_CASE("all reads of a leader are visited, those of rounds first") {
+TEST_CASE("ForEach visits all reads of a leader, first those of rounds") {
   ReadRounds rounds;
   rounds.Add({1, kLeader});
   rounds.Start(Index{5});
@@ -54,7 +54,7 @@ TEST_CASE("all reads of a leader are visited, those of rounds first") {
   CHECK(visited == "12");
 }
 
-TEST_CASE("the reads that wait for a round are bounded") {
+TEST_CASE("the number of reads that wait for a round is bounded") {
   ReadRounds rounds;
   for (uint64_t i = 0; i < kPendingReadsMax; ++i) {
     REQUIRE_FALSE(rounds.is_full());
@@ -79,7 +79,7 @@ TEST_CASE("a forwarded read expires once, and not if it was answered") {
   CHECK_FALSE(reads.needs_ticks());
 }
 
-TEST_CASE("time has to pass for a forwarded read that was answered") {
+TEST_CASE("ticks are needed for a while after a forwarded read was answered") {
   ForwardedReads reads;
   REQUIRE(reads.Add(7, 10));
   reads.Remove(7);
@@ -96,7 +96,7 @@ TEST_CASE("all forwarded reads are removed in the order of their ids") {
   CHECK_FALSE(reads.needs_ticks());
 }
 
-TEST_CASE("forwarded reads are bounded") {
+TEST_CASE("the number of forwarded reads is bounded") {
   ForwardedReads reads;
   for (uint64_t i = 0; i < kPendingReadsMax; ++i) REQUIRE(reads.Add(i, 1));
   CHECK_FALSE(reads.Add(kPendingReadsMax, 1));

@@ -14,7 +14,7 @@ Progress Probing(uint64_t last) {
   return Progress(MemberId{2}, Index{last}, kMessagesMax, kBytesMax);
 }
 
-// In replicate, with everything up to `match` acknowledged.
+// Returns a progress in replicate, in which everything up to `match` is acknowledged.
 Progress Replicating(uint64_t match) {
   Progress progress = Probing(match);
   progress.Sent(Index{match}, 0, Index{0});
@@ -23,7 +23,7 @@ Progress Replicating(uint64_t match) {
   return progress;
 }
 
-TEST_CASE("one probe is under way at a time, and is repeated without entries") {
+TEST_CASE("one probe is in flight at a time, and is repeated without entries") {
   Progress progress = Probing(5);
   CHECK(progress.next() == Index{6});
   REQUIRE(progress.ProbeDue());
@@ -34,32 +34,32 @@ TEST_CASE("one probe is under way at a time, and is repeated without entries") {
   progress.ProbeAgain();
   CHECK(progress.ProbeDue());
   CHECK(progress.state() == Progress::State::kUnconfirmed);
-  // This one is not answered, either.
+  // The repeated probe is not answered either.
   progress.Sent(Index{5}, 0, Index{3});
   progress.ProbeAgain();
   CHECK(progress.ProbeDue());
   CHECK(progress.state() == Progress::State::kUnconfirmed);
   CHECK(progress.next() == Index{6});
-  // The logs do not agree there: the next one carries entries.
+  // The logs differ at that index: the next probe has entries.
   progress.Sent(Index{5}, 0, Index{3});
   CHECK(progress.Rejected(Index{5}, Index{4}));
   CHECK(progress.state() == Progress::State::kProbe);
 }
 
-TEST_CASE("an answer to what was probed leads to replicate, an older one does not") {
+TEST_CASE("an answer to the probe leads to replicate, an older answer does not") {
   Progress progress = Probing(5);
   progress.Sent(Index{7}, 200, Index{3});
   CHECK(progress.Acknowledged(Index{4}, Index{4}));
   CHECK(progress.state() == Progress::State::kProbe);
   CHECK(progress.match() == Index{4});
-  // Received, but not durable yet: the next request goes on after it.
+  // The entries were received, but are not durable yet: the next request continues after them.
   CHECK_FALSE(progress.Acknowledged(Index{4}, Index{7}));
   CHECK(progress.state() == Progress::State::kReplicate);
   CHECK(progress.next() == Index{8});
   CHECK(progress.match() == Index{4});
 }
 
-TEST_CASE("the window closes by messages and by bytes, and acknowledgements open it") {
+TEST_CASE("the window is limited in messages and bytes, and acknowledgements open it") {
   Progress progress = Replicating(1);
   for (uint64_t i = 2; i <= 4; ++i) {
     REQUIRE_FALSE(progress.WindowFull());
@@ -76,18 +76,18 @@ TEST_CASE("the window closes by messages and by bytes, and acknowledgements open
   CHECK_FALSE(progress.WindowFull());
 }
 
-TEST_CASE("a rejection lowers next, once, and not below what is acknowledged") {
+TEST_CASE("a rejection lowers next once, and not below the acknowledged index") {
   Progress progress = Replicating(2);
   progress.Sent(Index{5}, 100, Index{1});
   progress.Sent(Index{6}, 100, Index{1});
-  CHECK_FALSE(progress.Rejected(Index{2}, Index{1}));  // acknowledged since
+  CHECK_FALSE(progress.Rejected(Index{2}, Index{1}));  // acknowledged in the meantime
   CHECK_FALSE(progress.Rejected(Index{9}, Index{8}));  // never sent
   CHECK(progress.Rejected(Index{5}, Index{3}));
   CHECK(progress.state() == Progress::State::kProbe);
   CHECK(progress.next() == Index{4});
   CHECK(progress.ProbeDue());
   CHECK_FALSE(progress.WindowFull());
-  // The rejections of later requests are outdated.
+  // The rejections of the later requests are outdated.
   CHECK_FALSE(progress.Rejected(Index{6}, Index{0}));
   CHECK(progress.next() == Index{4});
   progress.Sent(Index{3}, 0, Index{1});
@@ -95,14 +95,13 @@ TEST_CASE("a rejection lowers next, once, and not below what is acknowledged") {
   CHECK(progress.next() == Index{3});
 }
 
-TEST_CASE("a follower whose disk has lost what it acknowledged gets it again") {
+TEST_CASE("a follower whose disk has lost acknowledged entries gets them again") {
   Progress progress = Replicating(5);
   progress.Sent(Index{6}, 100, Index{5});
-  CHECK_FALSE(progress.Rejected(Index{5}, Index{4}));  // from before it was acknowledged
+  CHECK_FALSE(progress.Rejected(Index{5}, Index{4}));  // older than the acknowledgement
   progress.BecomeUnconfirmed();
   REQUIRE(progress.state() == Progress::State::kUnconfirmed);
-  // Everything up to 6 was sent: the first probe asks for that, the next for the acknowledged
-  // index.
+  // Everything up to 6 was sent: the first probe is about 6, the next about the acknowledged index.
   REQUIRE(progress.next() == Index{7});
   progress.Sent(Index{6}, 0, Index{5});
   REQUIRE(progress.Rejected(Index{6}, Index{3}));
@@ -118,17 +117,18 @@ TEST_CASE("a follower whose disk has lost what it acknowledged gets it again") {
   CHECK(progress.state() == Progress::State::kReplicate);
 }
 
-TEST_CASE("what is not acknowledged for an election timeout is unconfirmed, and next stays") {
+TEST_CASE("entries not acknowledged for an election timeout are unconfirmed, and next stays") {
   Progress progress = Replicating(2);
   for (int i = 0; i < 3 * kElectionTicks; ++i) progress.Tick(kElectionTicks, kStallTicks);
-  CHECK(progress.state() == Progress::State::kReplicate);  // nothing is under way
+  CHECK(progress.state() == Progress::State::kReplicate);  // nothing is in flight
   progress.Sent(Index{4}, 100, Index{2});
   for (int i = 1; i < kElectionTicks; ++i) progress.Tick(kElectionTicks, kStallTicks);
   CHECK(progress.state() == Progress::State::kReplicate);
   progress.Tick(kElectionTicks, kStallTicks);
   CHECK(progress.state() == Progress::State::kUnconfirmed);
   CHECK(progress.next() == Index{5});
-  // It has arrived, only the disk is slow: nothing is sent again, and the window stays taken.
+  // The entries have arrived, and only the disk is slow: nothing is sent again, and the window
+  // stays full.
   progress.Sent(Index{4}, 0, Index{2});
   CHECK_FALSE(progress.Acknowledged(Index{2}, Index{4}));
   CHECK(progress.state() == Progress::State::kReplicate);
@@ -138,7 +138,7 @@ TEST_CASE("what is not acknowledged for an election timeout is unconfirmed, and 
   CHECK(progress.WindowFull());
 }
 
-TEST_CASE("an acknowledgement that is awaited may be lost although no request is under way") {
+TEST_CASE("an awaited acknowledgement may be lost although no request is in flight") {
   Progress progress = Probing(5);
   progress.Sent(Index{7}, 200, Index{3});
   CHECK(progress.Acknowledged(Index{5}, Index{7}));
@@ -148,7 +148,7 @@ TEST_CASE("an acknowledgement that is awaited may be lost although no request is
   CHECK(progress.state() == Progress::State::kUnconfirmed);
 }
 
-TEST_CASE("what is under way is unconfirmed when the follower is heard after a silence") {
+TEST_CASE("entries in flight are unconfirmed if the follower is heard from after a silence") {
   for (bool under_way : {false, true}) {
     Progress progress = Replicating(2);
     progress.Heard(4);
@@ -164,7 +164,7 @@ TEST_CASE("what is under way is unconfirmed when the follower is heard after a s
   }
 }
 
-TEST_CASE("what a follower was told of the commit counts as far as it could use it") {
+TEST_CASE("commit_sent counts only up to the last entry sent") {
   Progress progress = Replicating(2);
   progress.Sent(Index{2}, 0, Index{9});
   CHECK(progress.commit_sent() == Index{2});
@@ -174,7 +174,7 @@ TEST_CASE("what a follower was told of the commit counts as far as it could use 
   CHECK(progress.commit_sent() == Index{2});
 }
 
-TEST_CASE("read entries are used if they are what comes next") {
+TEST_CASE("read entries are used only if they begin at next") {
   Progress progress = Replicating(2);
   progress.LogReadRequested();
   CHECK(progress.log_read_outstanding());

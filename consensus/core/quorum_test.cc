@@ -9,19 +9,19 @@
 namespace quorate::consensus {
 namespace {
 
-TEST_CASE("a majority is the least number of which any two groups overlap") {
+TEST_CASE("MajorityOf is the smallest size for which any two groups overlap") {
   for (size_t voters = 1; voters <= 254; ++voters) {
     CHECK(2 * MajorityOf(voters) > voters);
     CHECK(2 * (MajorityOf(voters) - 1) <= voters);
   }
 }
 
-TEST_CASE("what a majority reached is the largest value that enough voters reached") {
+TEST_CASE("ReachedByMajority returns the largest value that enough voters reached") {
   TestRandom random(1);
   for (int i = 0; i < 2000; ++i) {
     std::vector<Index> values;
     for (uint64_t n = 1 + random.Below(9); n > 0; --n) values.push_back(Index{random.Below(6)});
-    // By definition, without sorting.
+    // Computes the value by its definition, without sorting.
     Index expected{0};
     for (Index candidate : values) {
       size_t reached = 0;
@@ -55,7 +55,7 @@ TEST_CASE("during a change both the new and the old voters must decide") {
   CHECK(lost.outcome() == VoteOutcome::kLost);
 }
 
-TEST_CASE("grants of new members help only if all are of one mind") {
+TEST_CASE("grants of new members count only if all voters grant") {
   VoteTally tally(Membership{{MemberId{1}, MemberId{2}, MemberId{3}}, {}, {}, {}});
   tally.Record(MemberId{1}, true);
   tally.Record(MemberId{2}, true, /*reliable=*/false);
@@ -68,13 +68,13 @@ TEST_CASE("grants of new members help only if all are of one mind") {
   CHECK(tally.outcome() == VoteOutcome::kWon);
 }
 
-TEST_CASE("an election is won or lost as soon as nothing can change that") {
+TEST_CASE("an election is won or lost as soon as no further answer can change that") {
   const Membership membership{{MemberId{1}, MemberId{2}, MemberId{3}, MemberId{4}}, {}, {}, {}};
   VoteTally tally(membership);
   tally.Record(MemberId{1}, true);
   tally.Record(MemberId{2}, true);
   CHECK(tally.outcome() == VoteOutcome::kPending);
-  // Not a voter; and not twice.
+  // Member 9 is not a voter, and member 2 votes twice.
   tally.Record(MemberId{9}, true);
   tally.Record(MemberId{2}, true);
   tally.Record(MemberId{2}, false);

@@ -1,5 +1,5 @@
-// Rules of membership, compaction, snapshots, versions and member state that a single member keeps;
-// the test plays the others. Tests that need several members are in testdata/.
+// Tests the rules of membership, compaction, snapshots, versions and member state for a single
+// member; the test plays the others. Tests that need several members are in testdata/.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 // --- Membership ----------------------------------------------------------------------------------
 
-TEST_CASE("a membership is effective when it is in the log, and no more when it is cut away") {
+TEST_CASE("a membership is in effect from when it is in the log until it is truncated") {
   Server server;
   const Membership grown{Ids({1, 2, 3}), Ids({4}), {}, {}};
   const Entry first{Index{1}, Term{1}, EntryKind::kNoOp, {}};
@@ -28,7 +28,7 @@ TEST_CASE("a membership is effective when it is in the log, and no more when it 
   CHECK(server.member().membership == server.raft().membership());
 }
 
-TEST_CASE("a joint membership commits, reads and keeps its leader by both majorities") {
+TEST_CASE("a joint membership needs both majorities to commit, to read and to keep its leader") {
   Server server({Ids({1, 2, 3}), Ids({4, 5}), {}, {}});
   server.Lead();
   const Index before = server.raft().commit_index();
@@ -38,7 +38,7 @@ TEST_CASE("a joint membership commits, reads and keeps its leader by both majori
   server.Acknowledge(4, last);
   server.Acknowledge(5, last);
   CHECK(server.raft().commit_index() == before);
-  // A read round.
+  // A round that confirms a read.
   server.raft().ReadIndex(1);
   server.Take();
   for (uint32_t from : {4, 5}) server.Receive(from, 1, HeartbeatResponse{ReadRound{1}});
@@ -48,13 +48,13 @@ TEST_CASE("a joint membership commits, reads and keeps its leader by both majori
   server.Take();
   CHECK(server.member().reads.size() == 1);
   server.Acknowledge(2, last);
-  // Committed; the final one follows, and counts already.
+  // The joint membership is committed. The final one follows, and is in effect already.
   CHECK(server.raft().commit_index() == Index{last});
   CHECK_FALSE(server.raft().membership().joint());
   CHECK(server.raft().last_index() == Index{last + 1});
 }
 
-TEST_CASE("a leader that hears only the new voters during a change steps down") {
+TEST_CASE("a leader that hears only from the new voters during a change steps down") {
   for (bool hears_old : {false, true}) {
     Server server({Ids({1, 2, 3}), Ids({4, 5}), {}, {}});
     server.Lead();
@@ -68,7 +68,7 @@ TEST_CASE("a leader that hears only the new voters during a change steps down") 
   }
 }
 
-TEST_CASE("changes are refused, and say why") {
+TEST_CASE("a refused change of membership names the reason") {
   using Catch::Matchers::Contains;
   Server server({Ids({1, 2, 3}), Ids({4}), {}, {}});
   CHECK(absl::IsFailedPrecondition(server.Change(Ids({1, 2}))));  // this member does not lead
@@ -76,7 +76,7 @@ TEST_CASE("changes are refused, and say why") {
   CHECK(absl::IsInvalidArgument(server.Change({})));
   CHECK(absl::IsInvalidArgument(
       server.raft().ChangeMembership({Ids({1, 2}), {}, Ids({1, 2, 3}), {}})));
-  CHECK(absl::IsUnavailable(server.Change(Ids({1, 2, 3, 9}))));  // no learner
+  CHECK(absl::IsUnavailable(server.Change(Ids({1, 2, 3, 9}))));  // not a learner
   server.Acknowledge(4, server.raft().last_index().value(), /*voting=*/false);
   CHECK_THAT(std::string(server.Change(Ids({1, 2, 3, 4})).message()), Contains("recovering"));
   server.AcknowledgeAll();
@@ -94,7 +94,7 @@ TEST_CASE("changes are refused, and say why") {
   CHECK_THAT(std::string(server.Change(Ids({1, 2})).message()), Contains("under way"));
 }
 
-TEST_CASE("a quorum of the new voters must have been heard") {
+TEST_CASE("a change needs a quorum of the new voters that was heard from") {
   Server server({Ids({1, 2, 3}), {}, {}, {}});
   server.Lead();
   for (int i = 0; i < kElectionTicks; ++i) {
@@ -105,8 +105,7 @@ TEST_CASE("a quorum of the new voters must have been heard") {
   CHECK(server.Change(Ids({1, 2})).ok());
 }
 
-TEST_CASE(
-    "a removed leader hands over once its removal is committed, and says that it is removed") {
+TEST_CASE("a removed leader hands over when its removal is committed, and reports the removal") {
   Server server;
   server.Lead();
   REQUIRE(server.Change(Ids({2, 3})).ok());
@@ -114,7 +113,7 @@ TEST_CASE(
   CHECK_FALSE(server.raft().membership().joint());
   CHECK_FALSE(server.member().status.removed);
   server.Take();
-  // It does not count itself: one of two is no majority.
+  // The leader does not count itself: one of two voters is not a majority.
   server.Acknowledge(2, server.raft().last_index().value());
   server.Take();
   CHECK_FALSE(server.member().status.removed);
@@ -128,10 +127,10 @@ TEST_CASE(
   }
   CHECK(server.raft().role() == Role::kFollower);
   server.Tick(10 * kElectionTicks);
-  CHECK(server.raft().role() == Role::kFollower);  // and does not campaign
+  CHECK(server.raft().role() == Role::kFollower);  // it does not campaign
 }
 
-TEST_CASE("one whose removal is not committed still campaigns") {
+TEST_CASE("a member whose removal is not committed still campaigns") {
   Server server;
   const Membership without{Ids({2, 3, 4}), {}, {}, {}};
   const Entry first{Index{1}, Term{1}, EntryKind::kNoOp, {}};
@@ -143,7 +142,7 @@ TEST_CASE("one whose removal is not committed still campaigns") {
 
 // --- Compaction and snapshots --------------------------------------------------------------------
 
-TEST_CASE("the log is kept for a follower that was heard lately, up to a bound") {
+TEST_CASE("the log is kept up to a bound for a follower that was heard from recently") {
   Server server;
   server.Lead();
   server.Propose(20);
@@ -172,16 +171,16 @@ SnapshotMeta SomeMeta(uint64_t index, uint64_t term) {
   return {Index{index}, Term{term}, {Ids({1, 2, 3}), {}, {}, {}}, kVersionMembership};
 }
 
-TEST_CASE("a snapshot is taken from the leader of the current term only") {
+TEST_CASE("a snapshot is accepted from the leader of the current term only") {
   Server server;
   server.Receive(2, 5, Heartbeat{});
   server.Take();
   server.Receive(3, 4, SnapshotChunk{SomeMeta(9, 3), 0, false, Slice("x")});
   server.Receive(3, 5, SnapshotChunk{SomeMeta(9, 3), 0, false, Slice("x")});  // a second leader
-  server.Receive(2, 5, SnapshotChunk{SomeMeta(9, 6), 0, false, Slice("x")});  // of a term to come
+  server.Receive(2, 5, SnapshotChunk{SomeMeta(9, 6), 0, false, Slice("x")});  // from a future term
   server.Take();
   CHECK_FALSE(server.member().can_stage());
-  server.Receive(2, 5, SnapshotChunk{SomeMeta(9, 3), 7, false, Slice("x")});  // not the first
+  server.Receive(2, 5, SnapshotChunk{SomeMeta(9, 3), 7, false, Slice("x")});  // not the first chunk
   const auto acks = server.TakeBodies<SnapshotAck>();
   REQUIRE(acks.size() == 1);
   CHECK(acks[0].second == SnapshotAck{Index{9}, 0, false});
@@ -190,7 +189,7 @@ TEST_CASE("a snapshot is taken from the leader of the current term only") {
   CHECK(server.member().can_stage());
 }
 
-TEST_CASE("a snapshot of what is there already is not installed") {
+TEST_CASE("a snapshot of entries that the member already has is not installed") {
   Server server;
   const std::vector<Entry> log = {{Index{1}, Term{1}, EntryKind::kNoOp, {}},
                                   {Index{2}, Term{1}, EntryKind::kCommand, Slice("x")}};
@@ -217,7 +216,7 @@ TEST_CASE("while a snapshot is installed, heartbeats are answered and nothing el
   server.Receive(2, 3, SnapshotChunk{meta, 0, false, Slice(checkpoint.substr(0, 10))});
   server.Take();
   server.member().StageOne();
-  // The same chunk twice.
+  // The same chunk arrives twice.
   server.Receive(2, 3, SnapshotChunk{meta, 0, false, Slice(checkpoint.substr(0, 10))});
   const auto acks = server.TakeBodies<SnapshotAck>();
   REQUIRE(acks.size() == 2);
@@ -231,7 +230,7 @@ TEST_CASE("while a snapshot is installed, heartbeats are answered and nothing el
   CHECK(server.TakeBodies<HeartbeatResponse>().size() == 1);
   server.Receive(2, 3, AppendRequest{{}, {}, {}, {log[0]}});
   CHECK(server.raft().last_index() == Index{0});
-  // No vote for a log that is shorter than the snapshot that is being installed.
+  // The member does not vote for a log that ends before the snapshot that is being installed.
   server.Tick(kElectionTicks);
   server.Receive(3, 4, VoteRequest{true, false, Index{3}, Term{2}});
   const auto votes = server.TakeBodies<VoteResponse>();
@@ -244,7 +243,7 @@ TEST_CASE("while a snapshot is installed, heartbeats are answered and nothing el
   server.Take();
   CHECK(server.raft().base_index() == Index{4});
   CHECK(server.raft().commit_index() == Index{4});
-  // The log continues after the snapshot; entries before it are known to be equal.
+  // The log continues after the snapshot. Entries before it are known to be equal.
   const Entry next{Index{5}, Term{3}, EntryKind::kCommand, Slice("y")};
   server.Receive(2, 3, AppendRequest{Index{3}, Term{2}, Index{5}, {log[3], next}});
   server.Take();
@@ -287,9 +286,9 @@ TEST_CASE("a new member votes only for a bootstrap candidate") {
   CHECK(server.member().disk().hard_state.member_state == MemberState::kNormal);
 }
 
-TEST_CASE(
-    "a member that voted for a bootstrap leader that is new again helps to bootstrap nothing") {
-  // The candidate, and whether it asks as a bootstrap candidate or by the pre-vote of a new member.
+TEST_CASE("a member does not help to bootstrap again if its bootstrap leader lost its directory") {
+  // The candidate, and whether it asks as a bootstrap candidate or with the pre-vote of a new
+  // member.
   for (const uint32_t candidate : {2u, 3u}) {
     for (const bool pre_vote : {false, true}) {
       CAPTURE(candidate, pre_vote);
@@ -305,12 +304,13 @@ TEST_CASE(
       voted_for_2.hard_state.vote = MemberId{2};
       const Membership three{Ids({1, 2, 3}), {}, {}, {}};
       Server server(Options(three), voted_for_2);
-      // No message of the bootstrap leader came yet, unless it asks itself.
+      // No message of the bootstrap leader has arrived yet, unless it is the one that asks.
       CHECK(granted(&server, 2) == (candidate == 2 && !pre_vote));
       server.Receive(2, 1, VoteResponse{true, false}, /*voting=*/false);
       server.Take();
       if (!(candidate == 2 && !pre_vote)) CHECK_FALSE(granted(&server, 3));
-      // Its directory is not lost: it bootstrapped nothing, or it would have the entry.
+      // The leader's directory is not lost. It did not bootstrap the cluster, or it would have the
+      // entry.
       Server other(Options(three), voted_for_2);
       other.Receive(2, 1, VoteResponse{true, false}, /*voting=*/true);
       other.Take();
@@ -326,7 +326,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a candidate that voted for a bootstrap leader that is new again bootstraps nothing") {
+TEST_CASE("a candidate does not bootstrap again if its bootstrap leader lost its directory") {
   for (const bool is_new : {true, false}) {
     CAPTURE(is_new);
     TestMember::Disk disk = DiskOf(MemberState::kNormal);
@@ -342,7 +342,7 @@ TEST_CASE("a candidate that voted for a bootstrap leader that is new again boots
   }
 }
 
-TEST_CASE("a bootstrap leader's entry is on its disk before it sends it") {
+TEST_CASE("a bootstrap leader's first entry is durable before the leader sends it") {
   FixedRandom random(0);
   TestMember member(Options({Ids({1, 2, 3}), {}, {}, {}}), DiskOf(MemberState::kNormal), &random);
   Raft& raft = member.raft();
@@ -375,7 +375,7 @@ TEST_CASE("a bootstrap leader's entry is on its disk before it sends it") {
   CHECK(sends_entries());
 }
 
-TEST_CASE("any sign of a cluster makes a new member a recovering one, which does not vote") {
+TEST_CASE("on any sign of a cluster a new member becomes recovering, and does not vote") {
   for (int sign = 0; sign < 4; ++sign) {
     Server server({Ids({1, 2, 3}), {}, {}, {}}, MemberState::kNew);
     if (sign == 0) server.Receive(2, 1, Heartbeat{});
@@ -405,18 +405,19 @@ class Newcomer : public Server {
       CHECK(message.directory_epoch == kNoDirectoryEpoch);
     }
   }
-  // Members `from` run a program of `version`.
+  // Sends a message from member `from`, which runs a program of version_.
   template <typename Body>
   void Say(uint32_t from, Body body, uint64_t term = 4) {
     Receive({MemberId{from}, MemberId{1}, Term{term}, std::move(body), kFirstDirectoryEpoch,
              version_, true});
   }
-  // The entry `index` of term 4, after one of `prev_term`.
+  // Sends an append of the entry `index` of term 4, which follows an entry of `prev_term`.
   void Append(uint64_t prev, uint64_t prev_term, uint64_t index, uint64_t commit) {
     const Entry entry{Index{index}, Term{4}, EntryKind::kNoOp, {}};
     Say(2, AppendRequest{Index{prev}, Term{prev_term}, Index{commit}, {entry}});
   }
-  // The members that it asks about its directories, and the directory epoch in each request.
+  // Returns the members that this one asks about its directories, and the directory epoch in each
+  // request.
   std::map<MemberId, uint64_t> Questions() {
     Tick(kHeartbeatTicks);
     std::map<MemberId, uint64_t> questions;
@@ -432,9 +433,7 @@ class Newcomer : public Server {
   const uint32_t version_;
 };
 
-TEST_CASE(
-    "a member recovers after its leader's acknowledgement and a new entry that is committed, in "
-    "order") {
+TEST_CASE("a member recovers after its leader's acknowledgement and a newly committed entry") {
   Newcomer server(kVersionMembershipInLog);
   CHECK(server.Questions() == std::map<MemberId, uint64_t>{{MemberId{2}, 0}, {MemberId{3}, 0}});
   // Member 3 never answers.
@@ -443,7 +442,7 @@ TEST_CASE(
   const uint64_t directory_epoch = questions[MemberId{2}];
   CHECK(directory_epoch > 7);
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
-  server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 7});  // answers an earlier request
+  server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 7});  // an answer to an earlier request
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
   server.Say(2, DirectoryEpochResponse{directory_epoch, directory_epoch});
   const auto reads = server.TakeBodies<ReadIndexRequest>();
@@ -465,7 +464,7 @@ TEST_CASE(
     CHECK(message.voting);
     CHECK(message.directory_epoch == directory_epoch);
   }
-  // Member 3 may still hear the lost directory. It is asked to record the new one until it has.
+  // Member 3 may still hear from the lost directory. It is asked until it has recorded the new one.
   const auto announced_to = [&server] {
     std::vector<MemberId> members;
     for (int i = 0; i < kElectionTicks; ++i) {
@@ -488,7 +487,7 @@ TEST_CASE("under a leader of an older version a member recovers after all acknow
   server.Questions();
   server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 0});
   CHECK(server.Questions() == std::map<MemberId, uint64_t>{{MemberId{3}, 0}});
-  // An epoch that an older program derived from its clock.
+  // This is an epoch that an older program derived from its clock.
   server.Say(3, DirectoryEpochResponse{kNoDirectoryEpoch, 1'700'000'000'000});
   const auto questions = server.Questions();
   REQUIRE(questions.size() == 2);
@@ -504,7 +503,7 @@ TEST_CASE("under a leader of an older version a member recovers after all acknow
   CHECK(server.raft().member_state() == MemberState::kNormal);
 }
 
-TEST_CASE("a read index of a leader that is gone does not count") {
+TEST_CASE("the read index of an earlier leader does not count") {
   Newcomer server(kVersionMembershipInLog);
   server.Questions();
   server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 0});
@@ -518,7 +517,7 @@ TEST_CASE("a read index of a leader that is gone does not count") {
   CHECK(server.raft().member_state() == MemberState::kRecovering);
 }
 
-TEST_CASE("directory epochs grow from term to term, and within one by what the others know") {
+TEST_CASE("directory epochs grow from term to term, and in a term with the known epochs") {
   std::vector<uint64_t> directory_epochs;
   for (uint64_t term : {4, 5}) {
     for (uint64_t known : {0, 1}) {
@@ -535,7 +534,7 @@ TEST_CASE("directory epochs grow from term to term, and within one by what the o
         directory_epochs.size());
 }
 
-TEST_CASE("a leader answers a recovering member's read index by a new entry") {
+TEST_CASE("a leader answers a recovering member's read index request with a new entry") {
   Server server;
   server.Lead();
   const Index last = server.raft().last_index();
@@ -543,7 +542,7 @@ TEST_CASE("a leader answers a recovering member's read index by a new entry") {
   server.Receive(2, 1, ReadIndexRequest{9, true}, /*voting=*/false);
   server.Take();
   CHECK(server.raft().last_index() == last + 1);
-  // Its commit does not count the member that asked.
+  // The commit of the entry does not count the member that asked.
   server.Acknowledge(2, last.value() + 1, /*voting=*/false);
   CHECK(server.raft().commit_index() == last);
   server.Acknowledge(3, last.value() + 1);
@@ -553,13 +552,14 @@ TEST_CASE("a leader answers a recovering member's read index by a new entry") {
   const auto answers = server.TakeBodies<ReadIndexResponse>();
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].second == ReadIndexResponse{9, last + 1});
-  // A member that counts has lost nothing, and no entry is appended for it.
+  // A member that counts has lost nothing. Therefore no entry is appended for it.
   server.Receive(3, 1, ReadIndexRequest{9, true});
   server.Take();
   CHECK(server.raft().last_index() == last + 1);
 }
 
-// Lets member 2 be silent for so long that its directory is not in use, while member 3 is heard.
+// Lets member 2 be silent until its directory does not count as in use, while member 3 is heard
+// from.
 void LetFallSilent(Server* server) {
   for (int i = 0; i < 5; ++i) {
     server->Tick(kElectionTicks - 1);
@@ -568,7 +568,7 @@ void LetFallSilent(Server* server) {
   server->Take();
 }
 
-TEST_CASE("a leader counts no recovering member, and forgets what a lost directory acknowledged") {
+TEST_CASE("a leader counts neither recovering members nor acknowledgements of a lost directory") {
   Server server;
   server.Lead();
   LetFallSilent(&server);
@@ -582,7 +582,7 @@ TEST_CASE("a leader counts no recovering member, and forgets what a lost directo
   const auto acknowledgement = server.TakeBodies<DirectoryEpochResponse>();
   REQUIRE(acknowledgement.size() == 1);
   CHECK(acknowledgement[0].second == DirectoryEpochResponse{1, 2});
-  // It is normal now.
+  // Member 2 is normal now.
   server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/true, /*directory_epoch=*/2);
   CHECK(server.raft().commit_index() == Index{last});
   // A still later directory has no entries.
@@ -592,7 +592,7 @@ TEST_CASE("a leader counts no recovering member, and forgets what a lost directo
 }
 
 TEST_CASE(
-    "what was acknowledged without a directory epoch does not count by a message of the lost "
+    "entries acknowledged without a directory epoch do not count after a message of the lost "
     "directory") {
   Server server;
   while (server.raft().role() == Role::kFollower) server.raft().Tick();
@@ -601,19 +601,20 @@ TEST_CASE(
   server.Receive(3, server.raft().term().value(), VoteResponse{false, true});
   REQUIRE(server.raft().role() == Role::kLeader);
   server.Take();
-  // The first message of member 2's new directory.
+  // This is the first message of member 2's new directory.
   server.Acknowledge(2, 1, /*voting=*/false, kNoDirectoryEpoch);
   CHECK(server.raft().match_index(MemberId{2}) == Index{1});
   CHECK(server.raft().commit_index() == Index{0});
-  // A late message of the directory before it.
+  // This is a late message of the earlier directory.
   server.Receive(2, server.raft().term().value(), HeartbeatResponse{}, /*voting=*/true,
                  /*directory_epoch=*/1);
   CHECK(server.raft().match_index(MemberId{2}) == Index{0});
   CHECK(server.raft().commit_index() == Index{0});
 }
 
-TEST_CASE("a directory that is in use is not displaced by another of the same member") {
-  // Not the constant itself: GENERATE then keeps references, also to the temporaries behind it.
+TEST_CASE("a directory in use is not displaced by another directory of the same member") {
+  // Not the constant itself: GENERATE would keep references, also to the temporaries after
+  // it.
   const uint64_t directory_epoch =
       GENERATE(uint64_t{kNoDirectoryEpoch}, kFirstDirectoryEpoch + 1, uint64_t{1} << 40);
   const bool voting = GENERATE(false, true);
@@ -631,7 +632,7 @@ TEST_CASE("a directory that is in use is not displaced by another of the same me
   CHECK(server.raft().commit_index() == last + 1);
 }
 
-TEST_CASE("a directory epoch that no election can have led to is not believed") {
+TEST_CASE("a directory epoch that no election can have caused is ignored") {
   Server server;
   server.Lead();
   LetFallSilent(&server);
@@ -641,7 +642,7 @@ TEST_CASE("a directory epoch that no election can have led to is not believed") 
   CHECK(server.raft().commit_index() == server.raft().last_index());
 }
 
-TEST_CASE("a new directory that is refused says by whom, and goes on asking") {
+TEST_CASE("a refused new directory reports the refusing member, and continues to ask") {
   Newcomer server(kVersionMembershipInLog);
   server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, kDirectoryEpochInUse});
   CHECK(server.Questions().contains(MemberId{2}));
@@ -651,9 +652,9 @@ TEST_CASE("a new directory that is refused says by whom, and goes on asking") {
   CHECK(server.member().status.refused_by == kNoMember);
 }
 
-TEST_CASE("one message that knows a later directory ends nobody") {
+TEST_CASE("a single report of a later directory does not end the member") {
   Server server;
-  // Answers without a request, again and again.
+  // These are answers without a request, again and again.
   for (int i = 0; i < 20; ++i) server.Receive(2, 1, DirectoryEpochResponse{1, 8});
   server.Take();
   CHECK(server.member().status.later_directory_epoch == 0);
@@ -663,13 +664,13 @@ TEST_CASE("one message that knows a later directory ends nobody") {
   server.Receive(2, 1, DirectoryEpochResponse{1, 1});
   server.Tick(10 * kElectionTicks);
   CHECK(server.TakeBodies<DirectoryEpochRequest>().empty());
-  // An answer to another directory than this one.
+  // This answer is for another directory than this one.
   server.Receive(2, 1, DirectoryEpochResponse{2, 8});
   server.Tick(kHeartbeatTicks);
   CHECK(server.TakeBodies<DirectoryEpochRequest>().empty());
 }
 
-TEST_CASE("a member ends when a majority knows a later directory of it, asked several times") {
+TEST_CASE("a member ends when a majority has confirmed a later directory several times") {
   Server server;
   for (int round = 0; round < 10; ++round) {
     for (uint32_t from : {2, 3}) server.Receive(from, 1, DirectoryEpochResponse{1, 8});
@@ -688,7 +689,7 @@ TEST_CASE("a heartbeat meant for the lost directory commits nothing") {
   CHECK(server.raft().commit_index() == Index{0});
 }
 
-TEST_CASE("a program that is too old for the snapshot it is sent says so, but not at once") {
+TEST_CASE("a program that is too old for an offered snapshot reports that after a while") {
   RaftOptions options = Options({Ids({1, 2, 3}), {}, {}, {}});
   options.version = kVersionLossNotice;
   Server server(options, {});
@@ -712,7 +713,7 @@ TEST_CASE("a program that is too old for the snapshot it is sent says so, but no
 
 // --- Disk stall ----------------------------------------------------------------------------------
 
-TEST_CASE("a leader whose disk stalls hands leadership over, and steps down if nobody takes it") {
+TEST_CASE("a leader whose disk stalls hands leadership over, or steps down if no member takes it") {
   RaftOptions options = Options({Ids({1, 2, 3}), {}, {}, {}});
   options.disk_stall_ticks = 5;
   Server server(options, {});
@@ -726,7 +727,7 @@ TEST_CASE("a leader whose disk stalls hands leadership over, and steps down if n
     server.member().Collect();
   };
   for (int i = 0; i < 4; ++i) tick();
-  CHECK(server.raft().commit_index() == Index{last});  // by the others
+  CHECK(server.raft().commit_index() == Index{last});  // by the other members
   CHECK(server.raft().Propose({}).ok());
   tick();
   CHECK(absl::IsFailedPrecondition(server.raft().Propose({Slice("y")})));

@@ -14,7 +14,7 @@ namespace {
 constexpr int kElectionTicks = 10;
 constexpr int kHeartbeatTicks = 3;
 
-// Entries 1, 2, ... of these terms; an entry's payload names both.
+// Returns entries 1, 2, ... of these terms. The payload of an entry names its index and term.
 std::vector<Entry> Log(const std::vector<uint64_t>& terms) {
   std::vector<Entry> log;
   for (uint64_t term : terms) {
@@ -31,7 +31,7 @@ std::vector<uint64_t> TermsOf(const std::vector<Entry>& log) {
   return terms;
 }
 
-// Member 1 of a cluster; the test plays the others.
+// Member 1 of a cluster. The test plays the other members.
 class Server {
  public:
   explicit Server(uint32_t cluster_size = 3, uint64_t term = 0, std::vector<Entry> log = {},
@@ -57,13 +57,13 @@ class Server {
     raft().CheckInvariants();
   }
 
-  // The messages that it sends while its disk stalls.
+  // Returns the messages that the member sends while its disk stalls.
   std::vector<Message> TakeBeforePersist() {
     member_.Collect();
     while (member_.can_apply()) member_.ApplyOne();
     return std::exchange(member_.outbox, {});
   }
-  // All messages that it sends; everything becomes durable and is applied.
+  // Returns all messages that the member sends. Everything becomes durable and is applied.
   std::vector<Message> Take() {
     std::vector<Message> all;
     do {
@@ -72,7 +72,7 @@ class Server {
     } while (member_.unpersisted() > 0 || raft().HasOutput());
     return all;
   }
-  // The bodies of one kind among them.
+  // Returns the bodies of one kind among them.
   template <typename Body>
   std::vector<Body> TakeBodies() {
     std::vector<Body> bodies;
@@ -82,7 +82,7 @@ class Server {
     return bodies;
   }
 
-  // Ticks to the election timeout, and wins the pre-vote (which the paper does not have).
+  // Ticks until the election timeout, and wins the pre-vote (which the paper does not have).
   void BecomeCandidate() {
     Tick(kElectionTicks);
     const uint64_t next = term().value() + 1;
@@ -285,7 +285,7 @@ TEST_CASE("5.2 each server votes for at most one candidate in a term, first come
   }
   CHECK(granted == std::vector<MemberId>(2, MemberId{2}));
   CHECK(rejected == std::vector<MemberId>{MemberId{3}});
-  // In the next term it may vote again.
+  // In the next term the server may vote again.
   server.Receive(3, 3, Vote(0, 0));
   CHECK(server.TakeBodies<VoteResponse>() == std::vector<VoteResponse>{{false, true}});
 }
@@ -355,7 +355,7 @@ TEST_CASE("5.3 the leader appends a command to its log and issues AppendEntries 
   server.Take();
   REQUIRE(server.raft().Propose({Slice("x")}).ok());
   CHECK(server.raft().last_index() == Index{2});
-  // Also in parallel to its own write.
+  // The leader sends in parallel to its own write too.
   std::vector<MemberId> to;
   for (const Message& message : server.TakeBeforePersist()) {
     const auto& request = std::get<AppendRequest>(message.body);
@@ -423,7 +423,7 @@ TEST_CASE("5.3 once a follower learns that an entry is committed, it applies it,
     Server server(3, 1);
     server.Receive(2, 1, Append(0, 0, commit, {1, 1, 1}));
     server.Take();
-    // Not beyond the entries that the request has compared.
+    // The follower does not commit beyond the entries that the request has compared.
     const uint64_t expected = std::min<uint64_t>(commit, 3);
     CHECK(server.raft().commit_index() == Index{expected});
     REQUIRE(server.member().applied().size() == expected);
@@ -546,8 +546,8 @@ TEST_CASE("5.3 the leader retries AppendEntries until all followers store all en
   Server server;
   server.BecomeLeader();
   server.Take();
-  // Member 2 answers heartbeats only, and messages to 3 are lost. Both get requests again and
-  // again.
+  // Member 2 answers only heartbeats, and messages to member 3 are lost. Both get the requests
+  // again and again.
   for (int i = 0; i < 5; ++i) {
     server.Tick(kHeartbeatTicks);
     server.Receive(2, 1, HeartbeatResponse{});
@@ -660,7 +660,7 @@ TEST_CASE("figure 2: persistent state is updated on stable storage before respon
   for (const Message& message : candidate.TakeBeforePersist()) {
     CHECK(std::get<VoteRequest>(message.body).pre_vote);
   }
-  // Its own vote is one of two that it needs.
+  // The candidate's own vote is one of the two that it needs.
   candidate.Receive(2, 2, VoteResponse{false, true});
   CHECK(candidate.role() == Role::kCandidate);
   candidate.Take();

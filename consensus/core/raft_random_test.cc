@@ -1,11 +1,11 @@
-// Random runs of small clusters, checked after each step against Raft's guarantees (paper, figure
-// 3) and against the disks themselves. The network loses, repeats and reorders messages; writes
-// take time and are torn by crashes; limits are tiny. Each run is a function of its seed alone.
+// Random runs of small clusters. Each step is checked against Raft's guarantees (paper, figure 3)
+// and against the disks themselves. The network loses, repeats and reorders messages. Writes take
+// time and are torn by crashes. Limits are tiny. Each run depends only on its seed.
 //
-// Then all faults end, and the cluster must come to rest with equal logs: a cluster that violates
+// Then all faults end, and the cluster must come to rest with equal logs. A cluster that violates
 // nothing only because it makes no progress fails there.
 //
-// QUORATE_RAFT_SEED=n runs one seed, QUORATE_RAFT_RUNS=n that many.
+// QUORATE_RAFT_SEED=n runs only seed n; QUORATE_RAFT_RUNS=n runs n seeds.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -26,12 +26,12 @@ namespace {
 
 class Run {
  public:
-  // `traced`: computes trace_hash(), which takes most of the time.
+  // If `traced`, computes trace_hash(), which takes most of the time.
   explicit Run(uint64_t seed, bool traced = false);
 
   // Runs `steps` steps with faults.
   void Chaos(int steps);
-  // Ends the faults; returns false if the cluster does not come to rest.
+  // Ends the faults. Returns false if the cluster does not come to rest.
   bool Heals();
 
   struct Totals {
@@ -57,7 +57,7 @@ class Run {
     Message message;
     uint64_t not_before;  // in steps
   };
-  // How often each input is chosen, and each fault: drawn for each run, so that runs differ.
+  // How often each input and each fault is chosen. It is drawn for each run, so that runs differ.
   struct Mix {
     uint64_t tick, persist, apply, propose, read, deliver;
     uint64_t log_read = 1, unreachable = 1, transfer = 1, change = 1, checkpoint = 1, snapshot = 4,
@@ -72,13 +72,14 @@ class Run {
   void Input(TestMember* member, uint64_t choice);
   void Deliver();
   void CrashOrRestart(TestMember* member);
-  // Whether Raft can survive the loss of the disk: a majority of the voters have theirs.
+  // Returns whether Raft can survive the loss of the disk: a majority of the voters have their
+  // disks.
   bool MayLoseDisk(const TestMember& member) const;
   void LoseDisk(TestMember* member);
   void Change(TestMember* member);
   void MoveSnapshot(TestMember* member);
   void CheckChange(const Entry& entry);
-  // Crashes, partitions or reads at the moments that are most likely to find a mistake.
+  // Crashes, partitions or reads at the moments that are most likely to reveal a mistake.
   void StrikeAt(TestMember* member);
   void ReadAtDeposedLeaders();
   void Partition();
@@ -97,25 +98,27 @@ class Run {
   const bool traced_;
   TestRandom random_;
   std::vector<TestRandom> timeouts_;
-  Membership membership_;  // the first; then the last that was committed
+  Membership membership_;  // the first one, later the last committed one
   std::vector<TestMember> members_;
   std::vector<Packet> network_;
   uint64_t step_ = 0;
   std::vector<Before> before_;
   Mix mix_;
   std::vector<uint64_t> tick_one_in_;  // clocks differ
-  MemberId stopped_clock_;             // and one may stand still for a while
+  MemberId stopped_clock_;             // the clock of one member may stop for a while
   std::set<std::pair<MemberId, MemberId>> cut_;
   bool faults_ = true;
 
   std::vector<Committed> committed_;
   std::map<Term, MemberId> leaders_;
   std::map<std::tuple<MemberId, uint64_t, Term>, MemberId> votes_;  // member, directory, term
-  // (index, term) -> payload and the term of the entry before: by induction, equal logs up to it.
+  // (index, term) -> the payload, and the term of the previous entry. By induction, logs with an
+  // equal entry are equal up to it.
   std::map<std::pair<Index, Term>, std::pair<Slice, Term>> entries_;
   std::map<MemberId, std::vector<Entry>> checked_log_;
   std::map<MemberId, Index> checked_commit_;
-  std::map<uint64_t, std::pair<MemberId, Index>> reads_;  // open: the member asked, the least index
+  // The unanswered reads: the member that was asked, and the lowest index to be returned.
+  std::map<uint64_t, std::pair<MemberId, Index>> reads_;
   uint64_t next_read_ = 1;
   uint64_t next_value_ = 1;
   Totals totals_;
@@ -129,7 +132,7 @@ Run::Run(uint64_t seed, bool traced) : traced_(traced), random_(seed) {
   mix_.changes = !random_.OneIn(3);
   mix_.lost_disks = random_.OneIn(3);
   mix_.versions = random_.OneIn(3);
-  // Additional members, which may be added.
+  // The additional members, which may be added.
   const size_t count = membership_.voters.size() + membership_.learners.size() +
                        (mix_.changes ? 1 + random_.Below(3) : 0);
   RaftOptions options;
@@ -237,7 +240,7 @@ void Run::OneStep() {
     return;
   }
   choice -= mix_.deliver;
-  // Most inputs except ticks go to members that lead, or believe so.
+  // Most inputs except ticks go to members that lead, or that believe they lead.
   TestMember* chosen = &member;
   for (int i = choice < mix_.tick ? 3 : 0;
        i < 3 && !(chosen->running() && chosen->raft().role() == Role::kLeader); ++i) {
@@ -316,8 +319,8 @@ void Run::Change(TestMember* member) {
       std::sort(target.learners.begin(), target.learners.end());
     }
   }
-  // Two voters do not survive the loss of a disk, and a disk may be lost already without this
-  // leader's knowledge.
+  // Two voters do not survive the loss of a disk, and a disk may have been lost already without
+  // this leader's knowledge.
   if (mix_.lost_disks && target.voters.size() < 3) return;
   target.addresses.clear();
   if (!target.voters.empty()) target.addresses[target.voters[0]] = std::to_string(step_);
@@ -325,7 +328,7 @@ void Run::Change(TestMember* member) {
 }
 
 void Run::Deliver() {
-  // The older ones first, mostly.
+  // Chooses mostly among the older packets.
   std::vector<size_t> ready;
   const size_t ready_max = random_.OneIn(4) ? network_.size() : 4;
   for (size_t i = 0; i < network_.size() && ready.size() < ready_max; ++i) {
@@ -402,16 +405,16 @@ bool Run::MayLoseDisk(const TestMember& member) const {
     if (known.IsVoter(member.id) && known.voters.size() < 3) return false;
     if (known.joint() || known != membership_) return false;
   }
-  // Programs of an older version can have only one at a time.
+  // With programs of an older version, only one member may recover at a time.
   if (recovering > 0 && mix_.versions) return false;
-  // The other voters must be enough to elect a leader.
+  // The other voters must suffice to elect a leader.
   return recovering == 0 ||
          membership_.voters.size() - recovering - 1 >= MajorityOf(membership_.voters.size());
 }
 
 void Run::LoseDisk(TestMember* member) {
   ++totals_.lost_disks;
-  // Answers to pre-votes are not under way for as long as it takes to replace a disk.
+  // No answer to a pre-vote is in flight for as long as it takes to replace a disk.
   std::erase_if(network_, [](const Packet& packet) {
     const auto* response = std::get_if<VoteResponse>(&packet.message.body);
     return response != nullptr && response->pre_vote;
@@ -427,14 +430,15 @@ void Run::Partition() {
   stopped_clock_ = kNoMember;
   const uint64_t kind = random_.Below(6);
   if (kind == 0 || kind > 3) return;
-  // Two sides, one of them a single member or a leader; or some pairs in some direction, so that
-  // there are also members that hear and are not heard.
+  // Cuts the network into two sides, one of which is a single member or a leader; or cuts some
+  // pairs in some direction, so that there are also members that hear from others but are not
+  // heard.
   std::set<MemberId> side;
   if (kind == 1) side.insert(Any().id);
   for (const TestMember& member : members_) {
     const bool leads = member.running() && member.raft().role() == Role::kLeader;
     if (kind == 2 && leads) side.insert(member.id);
-    // A leader that does not notice.
+    // The leader does not notice, because its clock stands still.
     if (kind == 2 && leads && random_.OneIn(2)) stopped_clock_ = member.id;
   }
   for (const TestMember& a : members_) {
@@ -465,9 +469,9 @@ void Run::Read(TestMember* member) {
 
 void Run::AfterStep(TestMember* member) {
   member->raft().CheckInvariants();
-  // Whether an output is taken after a step is random, too.
+  // Whether an output is taken after a step is random too.
   if (random_.OneIn(4)) {
-    // Messages that were ready to be sent still are.
+    // Messages that were ready to be sent are sent nevertheless.
     TakeMessages(member);
     return;
   }
@@ -491,7 +495,7 @@ void Run::StrikeAt(TestMember* member) {
   const bool elected = leads && before.role != Role::kLeader;
   const bool committed = leads && member->raft().commit_index() > before.commit;
   if (elected && random_.OneIn(4)) {
-    // The member holds an entry that no other member has.
+    // The member has an entry that no other member has.
     if (member->unpersisted() > 0) member->Persist(member->unpersisted());
     member->outbox.clear();
     return CrashOrRestart(member);
@@ -522,8 +526,8 @@ void Run::TakeMessages(TestMember* member) {
   member->outbox.clear();
 }
 
-// Checks that a member gives one vote a term, over restarts too. (TestMember checks that the
-// promise of a message is on the disk when it leaves.)
+// Checks that a member gives one vote in a term, also across restarts. (TestMember checks that the
+// promise of a message is on the disk when the message is sent.)
 void Run::CheckSending(const TestMember& member, const Message& message) {
   const auto* response = std::get_if<VoteResponse>(&message.body);
   const auto* request = std::get_if<VoteRequest>(&message.body);
@@ -556,7 +560,7 @@ void Run::CheckLog(TestMember* member) {
 void Run::CheckCommit(const TestMember& member) {
   Index& checked = checked_commit_[member.id];
   const Index commit = member.raft().commit_index();
-  ASSERT(commit >= checked, "the commit index only grows");
+  ASSERT(commit >= checked, "the commit index never decreases");
   for (Index i = checked + 1; i <= commit; ++i) {
     const Entry& entry = member.log()[i.value() - 1];
     if (i.value() <= committed_.size()) {
@@ -564,8 +568,8 @@ void Run::CheckCommit(const TestMember& member) {
       continue;
     }
     ASSERT(i.value() == committed_.size() + 1);
-    // By the membership that was in force when it was committed: the newest up to here, or one that
-    // follows it in the log.
+    // Checks the entry by the membership that was in effect when it was committed: the newest one
+    // up to this entry, or one that follows it in the log.
     bool held = false;
     Membership in_force = membership_;
     auto holds = [&](MemberId id) {
@@ -579,7 +583,7 @@ void Run::CheckCommit(const TestMember& member) {
       in_force = *DecodeMembership(member.log()[next].payload.view());
       if (next + 1 == i.value()) held = Quorum(in_force).Has(holds);
     }
-    ASSERT(held || totals_.lost_disks > 0, "committed means durable");
+    ASSERT(held || totals_.lost_disks > 0, "a committed entry is durable on a quorum");
     CheckChange(entry);
     committed_.push_back({entry, member.raft().term()});
   }
@@ -611,8 +615,8 @@ void Run::CheckLeader(const TestMember& member) {
   ASSERT(known->second == member.id, "election safety");
   if (!is_new) return;
   const HardState& hard_state = member.disk().hard_state;
-  ASSERT(hard_state.term == term, "its own vote counts once it is durable");
-  ASSERT(hard_state.vote == member.id, "its own vote counts once it is durable");
+  ASSERT(hard_state.term == term, "a candidate's own vote counts once it is durable");
+  ASSERT(hard_state.vote == member.id, "a candidate's own vote counts once it is durable");
   for (const Committed& committed : committed_) {
     if (committed.term >= term) continue;
     const size_t position = committed.entry.index.value() - 1;
@@ -626,7 +630,7 @@ void Run::CheckReads(TestMember* member) {
   for (const ReadResult& read : member->reads) {
     const auto open = reads_.find(read.request_id);
     ASSERT(open != reads_.end(), "a read is answered once");
-    ASSERT(open->second.first == member->id, "and where it was asked");
+    ASSERT(open->second.first == member->id, "a read is answered at the member that was asked");
     if (read.ok) {
       ++totals_.reads_ok;
       ASSERT(read.index >= open->second.second, "linearizable");
@@ -664,7 +668,8 @@ bool Run::Heals() {
     if (!member.running()) CrashOrRestart(&member);
   }
   bool proposed = false;
-  // With the narrowest limits, a member that lags gets entries one by one, and snapshots in pieces.
+  // With the narrowest limits, a member that lags gets entries one at a time, and snapshots in
+  // pieces.
   const size_t ticks_max = 1000 + 6 * committed_.size();
   for (size_t tick = 0; tick < ticks_max; ++tick) {
     for (TestMember& member : members_) {
@@ -696,7 +701,7 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-TEST_CASE("random runs keep what Raft promises, and heal") {
+TEST_CASE("random runs keep Raft's guarantees, and come to rest") {
   const uint64_t first = FromEnvironment("QUORATE_RAFT_SEED", 1);
   const bool one = std::getenv("QUORATE_RAFT_SEED") != nullptr;
   const uint64_t runs = FromEnvironment("QUORATE_RAFT_RUNS", one ? 1 : 1000);
@@ -723,7 +728,7 @@ TEST_CASE("random runs keep what Raft promises, and heal") {
     sum.lost_disks += totals.lost_disks;
   }
   if (one) return;
-  // The runs have covered the cases that they exist for.
+  // The runs must have covered the cases for which they exist.
   CAPTURE(sum.committed, sum.terms, sum.reads_ok, sum.crashes, sum.ranges_from_log, sum.log_reads,
           sum.truncations, sum.transfers, sum.changes, sum.compactions, sum.installs,
           sum.lost_disks);
@@ -741,7 +746,7 @@ TEST_CASE("random runs keep what Raft promises, and heal") {
   CHECK(sum.lost_disks > runs / 5);
 }
 
-TEST_CASE("seeds that found something once") {
+TEST_CASE("seeds that once found a mistake still pass") {
   for (uint64_t seed : {11325, 21795, 10144, 10165, 10192, 10309}) {
     INFO("QUORATE_RAFT_SEED=" << seed);
     Run run(seed);
@@ -750,7 +755,7 @@ TEST_CASE("seeds that found something once") {
   }
 }
 
-TEST_CASE("a run is a function of its seed") {
+TEST_CASE("a run depends only on its seed") {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     Run first(seed, true);
     first.Chaos(600);

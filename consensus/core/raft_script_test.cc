@@ -1,5 +1,5 @@
-// Runs the scripts in testdata/, which readers can check: commands, and after "----" the outputs
-// that they cause. A blank line ends the output.
+// Runs the scripts in testdata/, which are made to be read. A script has commands and, after
+// "----", the outputs that they cause. A blank line ends the output.
 //
 // The commands (members are numbers; "->" names a direction):
 //
@@ -14,31 +14,31 @@
 //   tick I [N]                     N ticks
 //   propose I DATA ...             entries, one for each word
 //   read-index I ID                asks for a read point
-//   transfer I J                   I hands leadership over to J (0: to one of its choice)
+//   transfer I J                   I hands leadership over to J (0: to a member that I chooses)
 //   unreachable I J                I's connection to J broke
-//   persist I [N]                  I's N oldest batches (default: all) are durable, by one sync
-//   deliver A->B [N] | deliver all the N oldest messages (default: all there are) arrive
-//   drop A->B [N] | drop all       they are lost
-//   duplicate A->B                 the oldest message is there twice
+//   persist I [N]                  I's N oldest batches (default: all) become durable with one sync
+//   deliver A->B [N] | deliver all the N oldest messages (default: all) arrive
+//   drop A->B [N] | drop all       the messages are lost
+//   duplicate A->B                 the oldest message is duplicated
 //   reverse A->B                   the newest message becomes the oldest
-//   isolate I | heal               messages from and to I are lost as they are sent | no more
+//   isolate I | heal               messages from and to I are lost when they are sent | no longer
 //   read-log I                     I's storage answers its oldest log read
-//   crash I [hard-state]           I loses what is not durable [but the oldest batch's hard state]
-//   restart I [VERSION]            and starts from its disk with an empty state machine, or with
+//   crash I [hard-state]           I loses all that is not durable [except the oldest hard state]
+//   restart I [VERSION]            starts I from its disk with an empty state machine, or with
 //                                  its checkpoint; VERSION: with a program of that version
-//   lose-disk I                    starts with an empty directory, made later. It was crashed.
+//   lose-disk I                    starts I, which was crashed, with a new empty directory
 //   change I voters=A,B,... [learners=C,...]  I changes the membership
-//   checkpoint I                   a checkpoint of what I has applied is durable
+//   checkpoint I                   a checkpoint of the entries that I has applied is durable
 //   read-snapshot I                I's storage answers its oldest snapshot read
-//   stage I | install I            I's storage stages a chunk | installs what is staged
-//   forget-checkpoints I           I's storage keeps its newest checkpoint only
-//   stabilize [I ...]              persists, reads the log, moves snapshots and delivers among
+//   stage I | install I            I's storage stages a chunk | installs the staged snapshot
+//   forget-checkpoints I           I's storage keeps only its newest checkpoint
+//   stabilize [I ...]              persists, reads the log, transfers snapshots and delivers among
 //                                  these (default: all) until nothing is left to do
-//   status [I]                     what a member knows, on one line
-//   log I                          its log; a bar marks the end of its durable part
+//   status [I]                     the state of a member, on one line
+//   log I                          the log of I; a bar marks the end of its durable part
 //
-// "quiet" before a command suppresses its output. Outputs are taken, and ranges applied, at once
-// after each input; election timeouts are election-ticks + 5 (with the default of 10).
+// "quiet" before a command suppresses its output. Outputs are taken, and ranges are applied, right
+// after each input. Election timeouts are election-ticks + 5 (with the default of 10).
 //
 // QUORATE_REWRITE_SCRIPTS=directory reads the scripts from there and writes them back with their
 // present outputs, which must then be reviewed:
@@ -72,7 +72,7 @@ uint64_t Number(const std::string& word) {
 
 class Interpreter {
  public:
-  // Runs one command and returns what it printed.
+  // Runs a command and returns the text that it printed.
   std::string Run(Words words);
 
  private:
@@ -117,7 +117,8 @@ class Interpreter {
   void Collect(TestMember* member);
   void PersistAll(TestMember* member, size_t count);
   void Arrive(Message message);
-  // The messages of "A->B" or "all", in order, at most `count`, taken out of the network.
+  // Takes the oldest messages of "A->B" or "all", at most `count`, out of the network and returns
+  // them.
   std::vector<Message> TakeMessages(const std::string& direction, size_t count);
 
   FixedRandom random_{5};
@@ -482,7 +483,7 @@ void Interpreter::Log(const Words& words) {
 
 // --- Files ---------------------------------------------------------------------------------------
 
-// Returns the script with the outputs that its commands have now.
+// Returns the script with the outputs that its commands produce now.
 std::string RunScript(const std::string& script) {
   Interpreter interpreter;
   std::istringstream in(script);
@@ -513,7 +514,7 @@ std::string ReadFile(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-TEST_CASE("each script does what it says") {
+TEST_CASE("each script produces the outputs that it states") {
   const char* rewrite = std::getenv("QUORATE_REWRITE_SCRIPTS");
   const std::filesystem::path directory = rewrite != nullptr ? rewrite : "consensus/core/testdata";
   std::set<std::filesystem::path> scripts;

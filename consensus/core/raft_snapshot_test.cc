@@ -1,5 +1,6 @@
-// Snapshots of whole clusters under load: members that need one while clients write. Each tick the
-// leader gets entries; a message takes one tick; disks take no time unless a test says otherwise.
+// Tests snapshots in whole clusters under load: members need a snapshot while clients write. The
+// leader gets entries at each tick. A message takes one tick. Disks take no time unless a test says
+// otherwise.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -50,7 +51,7 @@ class Cluster {
     return 0;
   }
 
-  // Runs one tick; the leader gets `entries` entries first.
+  // Runs one tick, before which the leader gets `entries` entries.
   void Tick(uint64_t entries) {
     std::vector<Message> arriving = std::exchange(in_flight_, {});
     if (const uint32_t id = leader(); id != 0 && entries > 0) Propose(id, entries);
@@ -66,7 +67,7 @@ class Cluster {
     }
     ++ticks;
   }
-  // Returns the number of ticks it took, or `ticks_max`.
+  // Runs ticks until `done`. Returns the number of ticks, at most `ticks_max`.
   int TickUntil(uint64_t entries, int ticks_max, const std::function<bool()>& done) {
     for (int i = 0; i < ticks_max; ++i) {
       if (done()) return i;
@@ -90,7 +91,7 @@ class Cluster {
     for (uint64_t i = 0; i < count; ++i) payloads.emplace_back(std::string(kPayloadBytes, 'x'));
     (void)raft(id).Propose(std::move(payloads));
   }
-  // Whether the member has all that the leader has committed, except entries under way.
+  // Returns whether the member lags behind the leader by at most `lag` entries.
   bool IsCaughtUp(uint32_t id, uint64_t lag) {
     const uint32_t from = leader();
     if (from == 0 || !member(id).running()) return false;
@@ -98,12 +99,11 @@ class Cluster {
            raft(from).match_index(MemberId{id}) + lag >= raft(from).last_index();
   }
 
-  // Hands leadership over.
   void Transfer(uint32_t from, uint32_t to) {
     REQUIRE(raft(from).TransferLeadership(MemberId{to}).ok());
     REQUIRE(TickUntil(0, 200, [&] { return leader() == to; }) < 200);
   }
-  // The offsets of the chunks that were sent since the last call.
+  // Returns the offsets of the chunks that were sent since the last call.
   std::vector<uint64_t> TakeOffsets() {
     std::vector<uint64_t> offsets;
     for (const Message& message : std::exchange(sent, {})) {
@@ -113,14 +113,14 @@ class Cluster {
     return offsets;
   }
 
-  // Called instead of staging the oldest chunk, if set.
+  // If set, called instead of staging the oldest chunk.
   std::function<bool(TestMember*)> stages;
-  // Whether a message is lost.
+  // Returns whether a message is lost.
   std::function<bool(const Message&)> loses;
-  // Whether a member's disk takes checkpoints.
+  // Returns whether a member's disk takes checkpoints.
   std::function<bool(uint32_t)> takes_checkpoints = [](uint32_t) { return true; };
   int ticks = 0;
-  std::vector<Message> sent;  // all chunks and answers to them; the test takes them
+  std::vector<Message> sent;  // all chunks, and the answers to them; the test takes them
 
  private:
   bool Loses(const Message& message) const { return loses && loses(message); }
@@ -200,7 +200,7 @@ TEST_CASE("any number of members catch up at the same time, each with its share"
   for (const uint32_t id : lost) CHECK(cluster.member(id).installs == 1);
 }
 
-TEST_CASE("the log is kept for a transfer that makes progress, and no longer when it makes none") {
+TEST_CASE("the log is kept for a transfer only while it makes progress") {
   RaftOptions options = SmallOptions(3);
   options.retained_entries_max = 20;
   options.retained_ticks_max = kElectionTicks;
@@ -212,7 +212,7 @@ TEST_CASE("the log is kept for a transfer that makes progress, and no longer whe
   cluster.LoseDisk(lost);
   REQUIRE(cluster.TickUntil(20, 100, [&] { return cluster.member(lost).staged_bytes() > 0; }) <
           100);
-  // The follower has a part, and then loses all messages except those that show that it is alive.
+  // The follower gets a part, and then loses all messages except those that show that it is alive.
   const Index from = cluster.raft(leader).base_index();
   cluster.loses = [&](const Message& message) {
     return message.to == MemberId{lost} && std::holds_alternative<SnapshotChunk>(message.body);
@@ -221,16 +221,16 @@ TEST_CASE("the log is kept for a transfer that makes progress, and no longer whe
   CHECK(cluster.raft(leader).base_index() <= from + 200);  // 1,000 entries and 5 checkpoints later
   for (int i = 0; i < 30; ++i) cluster.Tick(20);
   CHECK(cluster.raft(leader).base_index() > from + 1000);
-  // It begins with a newer checkpoint when it can.
+  // The transfer begins with a newer checkpoint when it can.
   cluster.loses = nullptr;
   CHECK(cluster.TickUntil(20, 600, [&] { return cluster.IsCaughtUp(lost, 5 * 20); }) < 600);
 }
 
-TEST_CASE("what is kept of the log for a transfer is bounded in bytes") {
+TEST_CASE("the log that is kept for a transfer is bounded in bytes") {
   RaftOptions options = SmallOptions(3);
   options.retained_bytes_max = 5'000;
   options.transfer_bytes_max = 50'000;
-  // Much too slow for the entries that are written meanwhile.
+  // The rate is much too low for the entries that are written in the meantime.
   options.snapshot_bytes_per_tick = 100;
   options.snapshot_chunk_bytes = 100;
   Cluster cluster(3, options);
@@ -247,14 +247,14 @@ TEST_CASE("what is kept of the log for a transfer is bounded in bytes") {
   CHECK(kept_max < 50'000 / 100 + 2 * kCheckpointEntries);
 }
 
-TEST_CASE("what was staged is resumed when its sender leads again") {
+TEST_CASE("a staged snapshot is continued when its sender leads again") {
   Cluster cluster(3, SmallOptions(3));
   cluster.Grow(6000);
   const uint32_t leader = cluster.leader();
   const uint32_t lost = leader == 3 ? 2 : 3;
   const uint32_t other = 6 - leader - lost;
   cluster.LoseDisk(lost);
-  // Until the lost directory has been silent for long enough, the new one is refused.
+  // Until the lost directory has been silent for long enough, the new directory is refused.
   REQUIRE(cluster.TickUntil(20, 200,
                             [&] { return cluster.member(lost).staged_bytes() > 100'000; }) < 200);
   // The leader in between sends no chunk of its own.
@@ -269,20 +269,20 @@ TEST_CASE("what was staged is resumed when its sender leads again") {
   CHECK(cluster.TickUntil(20, 600, [&] { return cluster.IsCaughtUp(lost, 5 * 20); }) < 600);
   CHECK(cluster.member(lost).installs == 1);
   CHECK(cluster.member(lost).discards == 0);
-  // Except the beginning of a newer checkpoint, which was offered first.
+  // No offset is sent again, except the beginning of a newer checkpoint, which was offered first.
   const std::vector<uint64_t> offsets = cluster.TakeOffsets();
   const auto again = std::count_if(offsets.begin(), offsets.end(),
                                    [&](uint64_t offset) { return offset < staged; });
   CHECK(again <= 3);
 }
 
-TEST_CASE("a lost connection costs what was on its way, and no more") {
+TEST_CASE("after a lost connection only the chunks in flight are sent again") {
   Cluster cluster(3, SmallOptions(3));
   cluster.Grow(6000);
   const uint32_t leader = cluster.leader();
   const uint32_t lost = leader == 3 ? 2 : 3;
   cluster.LoseDisk(lost);
-  // Until the lost directory has been silent for long enough, the new one is refused.
+  // Until the lost directory has been silent for long enough, the new directory is refused.
   REQUIRE(cluster.TickUntil(20, 200,
                             [&] { return cluster.member(lost).staged_bytes() > 100'000; }) < 200);
   cluster.loses = [&](const Message& message) {
@@ -301,7 +301,7 @@ TEST_CASE("a lost connection costs what was on its way, and no more") {
                       [&](uint64_t offset) { return offset < staged; }) <= 3);
 }
 
-TEST_CASE("a leader with the same checkpoint goes on where another one stopped") {
+TEST_CASE("a leader with the same checkpoint continues where another leader stopped") {
   Cluster cluster(3, SmallOptions(3));
   cluster.Grow(6000);
   const uint32_t leader = cluster.leader();
@@ -321,7 +321,7 @@ TEST_CASE("a leader with the same checkpoint goes on where another one stopped")
                       [&](uint64_t offset) { return offset < staged; }) <= 3);
 }
 
-TEST_CASE("what is staged is given up when nothing comes for it any more") {
+TEST_CASE("a staging is discarded when no more chunks arrive for it") {
   RaftOptions options = SmallOptions(3);
   options.snapshot_stall_ticks = 60;
   Cluster cluster(3, options);
@@ -343,7 +343,7 @@ TEST_CASE("what is staged is given up when nothing comes for it any more") {
   CHECK(cluster.TickUntil(20, 600, [&] { return cluster.IsCaughtUp(lost, 5 * 20); }) < 600);
 }
 
-TEST_CASE("a leader learns why a snapshot was not kept, and tries again with another, less often") {
+TEST_CASE("a leader learns why a snapshot was not stored, and tries again ever less often") {
   Cluster cluster(3, SmallOptions(3));
   cluster.Grow(500);
   const uint32_t leader = cluster.leader();
@@ -358,7 +358,8 @@ TEST_CASE("a leader learns why a snapshot was not kept, and tries again with ano
   cluster.stages = fail;
   cluster.LoseDisk(lost);
   for (int i = 0; i < 1000; ++i) cluster.Tick(1);
-  // At about 0, 40, 120, 280, 600 ticks; an older version sent the chunk in each round trip.
+  // The failures are at about 0, 40, 120, 280 and 600 ticks. An older version sent the chunk in
+  // each round trip.
   CHECK(failures >= 4);
   CHECK(failures <= 6);
   const auto& rejections = cluster.member(leader).snapshot_rejections;
@@ -398,19 +399,19 @@ TEST_CASE("a follower with an older leader is sent one chunk at a time, and star
   CHECK(cluster.member(leader).snapshot_rejections.empty());
 }
 
-TEST_CASE("a checkpoint while a member is away does not force a snapshot on it") {
+TEST_CASE("a checkpoint taken while a member is away does not force a snapshot on it") {
   Cluster cluster(3, SmallOptions(3));
   cluster.Grow(1000);
   const uint32_t leader = cluster.leader();
   const uint32_t away = leader == 3 ? 2 : 3;
   const uint32_t other = 6 - leader - away;
-  SECTION("the leader's") {
+  SECTION("a checkpoint of the leader") {
     cluster.member(away).Crash({});
     for (int i = 0; i < 3 * kElectionTicks; ++i) cluster.Tick(4);
     REQUIRE(cluster.member(leader).disk().checkpoint->index > Index{1100});
     cluster.member(away).Restart(Index{0});
   }
-  SECTION("of one that leads when the member is back") {
+  SECTION("a checkpoint of a member that leads when the absent one returns") {
     cluster.member(away).Crash({});
     for (int i = 0; i < 3 * kElectionTicks; ++i) cluster.Tick(4);
     REQUIRE(cluster.member(other).disk().checkpoint->index > Index{1100});
@@ -421,7 +422,7 @@ TEST_CASE("a checkpoint while a member is away does not force a snapshot on it")
   CHECK(cluster.member(away).installs == 0);
 }
 
-TEST_CASE("a disk that is almost full keeps no more of the log than it must") {
+TEST_CASE("a member whose disk is almost full keeps as little of the log as it can") {
   Cluster cluster(3, SmallOptions(3));
   cluster.Grow(1000);
   const uint32_t leader = cluster.leader();
@@ -434,7 +435,7 @@ TEST_CASE("a disk that is almost full keeps no more of the log than it must") {
   CHECK(raft.last_index() - raft.base_index() <= 10 + kCheckpointEntries + 20);
 }
 
-TEST_CASE("snapshots give way to writes that take long, and take what is free") {
+TEST_CASE("snapshots are sent slower while commits are slow, and use the bandwidth that is free") {
   RaftOptions options = SmallOptions(3);
   options.snapshot_window_bytes_max = 1u << 20;
   Cluster cluster(3, options);
@@ -456,7 +457,7 @@ TEST_CASE("snapshots give way to writes that take long, and take what is free") 
   const size_t at_first = bytes_in(10);
   const size_t later = bytes_in(10);
   CHECK(later > at_first);
-  // Acknowledgements come late, four in five not at all.
+  // Acknowledgements are late, because four in five are lost.
   cluster.loses = [&](const Message& message) {
     return std::holds_alternative<AppendAccepted>(message.body) && cluster.ticks % 5 != 0;
   };

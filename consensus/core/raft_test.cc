@@ -1,5 +1,5 @@
-// Tests of what neither the paper's sentences nor the scripts cover: options, bounds, and invalid
-// messages.
+// Tests options, bounds and invalid messages, which neither the tests of the paper nor the scripts
+// cover.
 #include "consensus/core/raft.h"
 
 #include <catch2/catch.hpp>
@@ -59,7 +59,7 @@ std::vector<Slice> Payloads(size_t count, size_t bytes) {
   return std::vector<Slice>(count, Slice(std::string(bytes, 'x')));
 }
 
-TEST_CASE("options are checked, and the field is named") {
+TEST_CASE("options are validated, and the error names the field") {
   CHECK(Options(1, 3).Validate().ok());
   CHECK(Options(4, 3, 1).Validate().ok());
   auto field = [](auto change) {
@@ -87,7 +87,7 @@ TEST_CASE("options are checked, and the field is named") {
              Contains("append_bytes_max"));
 }
 
-TEST_CASE("the first entry of a log carries the cluster id, later no-ops nothing") {
+TEST_CASE("the first entry of a log has the cluster id, later no-ops have no payload") {
   RaftOptions options = Options(1, 1);
   options.cluster_id_if_new = "the cluster";
   Alone alone(options);
@@ -101,7 +101,7 @@ TEST_CASE("the first entry of a log carries the cluster id, later no-ops nothing
   CHECK(alone.member.applied()[1].payload.empty());
 }
 
-TEST_CASE("what is not committed is bounded, except for the first proposal") {
+TEST_CASE("the bytes not committed are bounded, except for the first proposal") {
   RaftOptions options = Options(1, 1);
   options.uncommitted_bytes_max = 300;
   Alone alone(options);
@@ -110,7 +110,7 @@ TEST_CASE("what is not committed is bounded, except for the first proposal") {
   CHECK(raft.Propose(Payloads(1, 1000)).ok());
   CHECK(absl::IsResourceExhausted(raft.Propose(Payloads(1, 0))));
   alone.Settle();
-  // All or none: 3 * (60 + 40) bytes fit, four do not.
+  // All entries are accepted or none: 3 * (60 + 40) bytes fit, four entries do not.
   CHECK(raft.Propose(Payloads(1, 60)).ok());
   CHECK(absl::IsResourceExhausted(raft.Propose(Payloads(3, 60))));
   CHECK(raft.last_index() == Index{3});
@@ -126,7 +126,7 @@ TEST_CASE("a payload larger than an entry may be is refused") {
   CHECK(alone.member.raft().last_index() == Index{1});
 }
 
-TEST_CASE("several proposals before an output travel in one request") {
+TEST_CASE("several proposals before an output are sent in one request") {
   Alone alone(Options(1, 1, 1));
   alone.Lead();
   alone.Receive(2, 1, 1, AppendAccepted{Index{1}, Index{1}});
@@ -138,7 +138,7 @@ TEST_CASE("several proposals before an output travel in one request") {
   CHECK(std::get<AppendRequest>(alone.member.outbox[0].body).entries.size() == 3);
 }
 
-TEST_CASE("apply is handed out in pieces, two at a time") {
+TEST_CASE("apply is handed out in ranges, two at a time") {
   RaftOptions options = Options(1, 1);
   options.apply_bytes_max = 200;
   Alone alone(options);
@@ -161,14 +161,14 @@ TEST_CASE("apply is handed out in pieces, two at a time") {
   CHECK_FALSE(raft.HasOutput());
 }
 
-TEST_CASE("memory is trimmed to its bound, but what is not applied stays within the second one") {
+TEST_CASE("memory is trimmed to its bound; entries not applied stay up to a second bound") {
   RaftOptions options = Options(1, 1);
   options.cached_bytes_max = 1;
   options.uncommitted_bytes_max = 1000;
   options.apply_bytes_max = 100;
   Alone alone(options);
   alone.Lead();
-  // The state machine stalls: ranges wait, and the ones far behind are left to the log.
+  // The state machine stalls: ranges wait, and those that are far behind are left to the log.
   for (int i = 0; i < 30; ++i) {
     REQUIRE(alone.member.raft().Propose(Payloads(1, 60)).ok());
     alone.member.Collect();
@@ -180,7 +180,7 @@ TEST_CASE("memory is trimmed to its bound, but what is not applied stays within 
   CHECK(alone.member.ranges_from_log > 0);
 }
 
-TEST_CASE("a leader holds its commit hint back until it has grown enough, or term or vote change") {
+TEST_CASE("the commit hint is written when it has grown enough, or term or vote change") {
   RaftOptions options = Options(1, 1);
   options.commit_hint_entries = 3;
   Alone alone(options);
@@ -188,7 +188,7 @@ TEST_CASE("a leader holds its commit hint back until it has grown enough, or ter
   for (uint64_t i = 2; i <= 5; ++i) {
     REQUIRE(alone.member.raft().Propose(Payloads(1, 5)).ok());
     alone.Settle();
-    // The hint covers entries before the batch: 3 was durable when 4 was written.
+    // The hint covers entries before the batch: entry 3 was durable when entry 4 was written.
     CHECK(alone.member.disk().hard_state.commit == (i < 4 ? Index{0} : Index{3}));
   }
   alone.member.Crash({});
@@ -225,7 +225,7 @@ TEST_CASE("a follower that hears from a leader ignores votes, unless for a trans
   CHECK(std::get<VoteResponse>(alone.member.outbox[0].body).granted);
 }
 
-TEST_CASE("messages from unknown members, to others, and without sense change nothing") {
+TEST_CASE("messages from unknown members, for other members, and invalid messages change nothing") {
   TestMember::Disk disk{{Term{2}, kNoMember, Index{0}}, {}};
   disk.log.push_back({Index{1}, Term{2}, EntryKind::kCommand, Slice("a")});
   Alone alone(Options(1, 3), disk);
@@ -235,13 +235,13 @@ TEST_CASE("messages from unknown members, to others, and without sense change no
   alone.Receive(255, 1, 5, Heartbeat{});
   alone.Receive(1, 1, 5, Heartbeat{});
   alone.Receive(2, 3, 5, Heartbeat{});
-  // A gap, a falling term, a term beyond the sender's, and a term at index 0.
+  // These are invalid: a gap, a decreasing term, a term above the sender's, and a term at index 0.
   alone.Receive(2, 1, 2, AppendRequest{Index{0}, Term{0}, {}, {entry}});
   alone.Receive(2, 1, 2, AppendRequest{Index{1}, Term{2}, {}, {{Index{2}, Term{1}, {}, {}}}});
   alone.Receive(2, 1, 2, AppendRequest{Index{1}, Term{2}, {}, {{Index{2}, Term{3}, {}, {}}}});
   alone.Receive(2, 1, 2, AppendRequest{Index{0}, Term{2}, {}, {}});
   alone.Receive(2, 1, 9, VoteRequest{false, false, Index{5}, Term{10}});
-  // Answers to requests that were never sent.
+  // These answer requests that were never sent.
   alone.Receive(2, 1, 2, AppendAccepted{Index{1}, Index{1}});
   alone.Receive(2, 1, 2, HeartbeatResponse{ReadRound{4}});
   alone.Receive(2, 1, 2, ReadIndexResponse{4, Index{1}});
@@ -252,13 +252,13 @@ TEST_CASE("messages from unknown members, to others, and without sense change no
   alone.member.raft().PeerUnreachable(MemberId{2});
   CHECK(alone.member.raft().ToString() == before);
   CHECK_FALSE(alone.member.raft().HasOutput());
-  // A heartbeat whose commit lies beyond the log is accepted, but commits nothing.
+  // A heartbeat whose commit index is beyond the log is accepted, but commits nothing.
   alone.Receive(2, 1, 2, Heartbeat{Index{7}, ReadRound{1}});
   CHECK(alone.member.raft().leader() == MemberId{2});
   CHECK(alone.member.raft().commit_index() == Index{0});
 }
 
-TEST_CASE("a leader ignores acknowledgements of what it never sent") {
+TEST_CASE("a leader ignores acknowledgements of entries that it never sent") {
   Alone alone(Options(1, 3));
   while (alone.member.raft().role() == Role::kFollower) alone.member.raft().Tick();
   alone.Receive(2, 1, 1, VoteResponse{true, true});
@@ -275,14 +275,14 @@ TEST_CASE("a leader ignores acknowledgements of what it never sent") {
   CHECK(alone.member.raft().match_index(MemberId{1}) == Index{1});
 }
 
-TEST_CASE("what an earlier leader sent is acknowledged to the next one once it is durable") {
+TEST_CASE("entries of an earlier leader are acknowledged to the next leader once durable") {
   Alone alone(Options(1, 3));
   const Entry entry{Index{1}, Term{1}, EntryKind::kNoOp, {}};
   alone.Receive(2, 1, 1, AppendRequest{{}, {}, {}, {entry}});
   alone.member.Collect();
-  // Its acknowledgement leaves with the log thread.
+  // The log thread sends the acknowledgement of the entry.
   CHECK_FALSE(alone.member.raft().PersistWaits());
-  // The write runs while the next leader finds its entry here.
+  // The write is in progress while the next leader finds its entry here.
   alone.Receive(3, 1, 2, AppendRequest{Index{1}, Term{1}, {}, {}});
   alone.member.Collect();
   // No message to this leader waits for the write, so the driver has to wake up for it.
@@ -297,13 +297,13 @@ TEST_CASE("what an earlier leader sent is acknowledged to the next one once it i
   CHECK_FALSE(alone.member.raft().PersistWaits());
 }
 
-TEST_CASE("nothing is acknowledged to a leader as long as a crash could take its term back") {
+TEST_CASE("nothing is acknowledged to a leader whose term is not durable yet") {
   Alone alone(Options(1, 3));
   const Entry entry{Index{1}, Term{1}, EntryKind::kNoOp, {}};
   alone.Receive(2, 1, 1, AppendRequest{{}, {}, {}, {entry}});
   alone.Settle();
   alone.member.outbox.clear();
-  // The entry is durable, the term of the request is not.
+  // The entry is durable, but the term of the request is not.
   alone.Receive(3, 1, 5, AppendRequest{Index{1}, Term{1}, {}, {}});
   for (int i = 0; i < 2; ++i) {
     alone.member.Collect();
@@ -317,8 +317,8 @@ TEST_CASE("nothing is acknowledged to a leader as long as a crash could take its
   CHECK(std::get<AppendAccepted>(alone.member.outbox.back().body).match_index == Index{1});
 }
 
-// A follower that acknowledged entries 2 and 3 of term 2, forgot them (its disk had falsely
-// reported them as durable), and holds entries of term 1 in their places.
+// Returns the disk of a follower that acknowledged entries 2 and 3 of term 2 and lost them, because
+// its disk had falsely reported them as durable. It has entries of term 1 in their places.
 TestMember::Disk DiskThatForgot() {
   TestMember::Disk disk{{Term{2}, kNoMember, Index{1}}, {}};
   for (uint64_t i = 1; i <= 3; ++i) {
@@ -327,18 +327,18 @@ TestMember::Disk DiskThatForgot() {
   return disk;
 }
 
-TEST_CASE("a heartbeat commits nothing that was not matched with the leader's log") {
+TEST_CASE("a heartbeat commits only entries that were compared with the leader's log") {
   Alone alone(Options(1, 3), DiskThatForgot());
   // The leader's match index is the one that this member acknowledged before its restart.
   alone.Receive(2, 1, 2, Heartbeat{Index{3}, ReadRound{1}});
   CHECK(alone.member.raft().commit_index() == Index{1});
-  // It commits as far as the logs are known to agree, whatever entries follow.
+  // The member commits as far as the logs are known to agree, whatever entries follow.
   alone.Receive(2, 1, 2, AppendRequest{Index{2}, Term{1}, Index{1}, {}});
   alone.Receive(2, 1, 2, Heartbeat{Index{3}, ReadRound{2}});
   CHECK(alone.member.raft().commit_index() == Index{2});
 }
 
-TEST_CASE("a follower that cannot commit what a heartbeat says tells how far its log matches") {
+TEST_CASE("a follower that cannot commit up to a heartbeat's index reports its matched index") {
   Alone alone(Options(1, 3), DiskThatForgot());
   alone.Settle();
   alone.member.outbox.clear();
@@ -351,7 +351,7 @@ TEST_CASE("a follower that cannot commit what a heartbeat says tells how far its
   CHECK(answers == std::vector<AppendAccepted>{{Index{0}, Index{0}}});
 }
 
-TEST_CASE("ticks since a leader was heard from") {
+TEST_CASE("ticks_since_leader counts the ticks without a leader") {
   Alone alone(Options(1, 3));
   alone.member.raft().Tick();
   CHECK(alone.member.raft().ticks_since_leader() == 1);
@@ -359,7 +359,7 @@ TEST_CASE("ticks since a leader was heard from") {
   alone.Receive(2, 1, 1, Heartbeat{});
   CHECK(alone.member.raft().ticks_since_leader() == 0);
   CHECK(alone.member.raft().leader_contacts() == 1);
-  // Refused votes are no sign of a leader.
+  // A refused vote is not a sign of a leader.
   int ticks = 0;
   while (alone.member.raft().role() == Role::kFollower) {
     alone.member.raft().Tick();
@@ -375,7 +375,7 @@ TEST_CASE("ticks since a leader was heard from") {
   CHECK(leader.member.raft().ticks_since_leader() == 0);
 }
 
-TEST_CASE("idle ticks do nothing but count") {
+TEST_CASE("during IdleTicks ticks nothing is sent and no election starts") {
   Alone alone(Options(1, 3));
   Raft& raft = alone.member.raft();
   alone.Receive(2, 1, 1, Heartbeat{});
@@ -397,7 +397,7 @@ TEST_CASE("idle ticks do nothing but count") {
   CHECK(raft.IdleTicks() == 0);
 }
 
-// Makes member 1 the leader of three.
+// Makes member 1 the leader of three members.
 void LeadThree(Alone* alone) {
   Raft& raft = alone->member.raft();
   while (!raft.HasOutput()) raft.Tick();
@@ -408,7 +408,7 @@ void LeadThree(Alone* alone) {
   REQUIRE(raft.role() == Role::kLeader);
 }
 
-TEST_CASE("a leader probes a follower that knows of less than it acknowledged") {
+TEST_CASE("a leader probes a follower that reports less than it acknowledged") {
   Alone alone(Options(1, 3));
   LeadThree(&alone);
   alone.Settle();
@@ -428,10 +428,10 @@ TEST_CASE("a leader probes a follower that knows of less than it acknowledged") 
   CHECK(alone.member.raft().match_index(MemberId{2}) == last);
 }
 
-TEST_CASE("a leader sleeps from heartbeat to heartbeat") {
+TEST_CASE("the idle ticks of a leader last until its next heartbeat") {
   Alone alone(Options(1, 3));
   LeadThree(&alone);
-  CHECK(alone.member.raft().IdleTicks() == 0);  // it has things to send
+  CHECK(alone.member.raft().IdleTicks() == 0);  // it has messages to send
   alone.Settle();
   int ticks = 0;
   for (alone.member.outbox.clear(); alone.member.outbox.empty(); ++ticks) {
@@ -445,7 +445,7 @@ TEST_CASE("a leader sleeps from heartbeat to heartbeat") {
   CHECK(ticks == 3);
 }
 
-TEST_CASE("a leader waits for its own disk only when others hold what it has") {
+TEST_CASE("PersistWaits is true at a leader only if its own disk is what a commit waits for") {
   Alone alone(Options(1, 3));
   LeadThree(&alone);
   alone.member.Collect();

@@ -107,7 +107,7 @@ absl::Status Raft::CheckNewMembers(const Membership& target) const {
                                     " cannot become a voter yet: " + why);
     };
     if (progress == nullptr || progress->leaving()) {
-      return unavailable("it is no learner; add it as one first");
+      return unavailable("it is not a learner; add it as a learner first");
     }
     if (progress->version() == 0 || progress->ticks_since_heard() >= options_.election_ticks) {
       return unavailable("nothing was received from it recently");

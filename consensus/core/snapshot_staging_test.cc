@@ -21,7 +21,7 @@ SnapshotChunk Chunk(uint64_t index, uint64_t offset, const std::string& bytes, b
   return {MetaOf(index), offset, last, Slice(bytes)};
 }
 
-// Takes the writes as the driver does; returns how many there are.
+// Takes the writes as the driver does, and returns their number.
 size_t Begin(SnapshotStaging* staging) { return staging->TakeWrites().size(); }
 
 TEST_CASE("chunks are written in their order until all are staged") {
@@ -42,9 +42,7 @@ TEST_CASE("chunks are written in their order until all are staged") {
   CHECK_FALSE(staging.TakeDiscard());
 }
 
-TEST_CASE(
-    "a chunk that is not the next one is answered with what is staged, unless writes are under "
-    "way") {
+TEST_CASE("an unexpected chunk is answered with the staged offset, unless a write is in progress") {
   SnapshotStaging staging(kWindowBytes);
   staging.Receive(Chunk(5, 0, "abc"), Term{2});
   CHECK_FALSE(staging.Receive(Chunk(5, 6, "x"), Term{2}).has_value());
@@ -55,13 +53,13 @@ TEST_CASE(
   CHECK(Begin(&staging) == 0);
 }
 
-TEST_CASE("a snapshot that does not begin at its first byte is asked for from there") {
+TEST_CASE("a snapshot that does not begin at its first byte is requested from its first byte") {
   SnapshotStaging staging(kWindowBytes);
   CHECK(staging.Receive(Chunk(5, 3, "de"), Term{2}) == SnapshotAck{Index{5}, 0, false});
   CHECK_FALSE(staging.is_active());
 }
 
-TEST_CASE("a chunk for which the window has no room is dropped") {
+TEST_CASE("a chunk for which the window has no space is dropped") {
   SnapshotStaging staging(kWindowBytes);
   staging.Receive(Chunk(5, 0, std::string(8, 'a')), Term{2});
   CHECK_FALSE(staging.Receive(Chunk(5, 8, "bcd"), Term{2}).has_value());
@@ -71,7 +69,7 @@ TEST_CASE("a chunk for which the window has no room is dropped") {
   CHECK(Begin(&staging) == 1);
 }
 
-TEST_CASE("nothing is taken after the last chunk") {
+TEST_CASE("no chunk is accepted after the last one") {
   SnapshotStaging staging(kWindowBytes);
   staging.Receive(Chunk(5, 0, "abc", /*last=*/true), Term{2});
   staging.Receive(Chunk(5, 3, "de"), Term{2});
@@ -79,7 +77,7 @@ TEST_CASE("nothing is taken after the last chunk") {
   CHECK(staging.ChunkWritten(Index{5}, 3) == Written::kAll);
 }
 
-TEST_CASE("a chunk larger than the window is taken when nothing else is under way") {
+TEST_CASE("a chunk larger than the window is accepted if no write is in progress") {
   SnapshotStaging staging(kWindowBytes);
   staging.Receive(Chunk(5, 0, std::string(kWindowBytes + 1, 'a')), Term{2});
   CHECK(Begin(&staging) == 1);
@@ -98,7 +96,7 @@ TEST_CASE("a leader that begins another snapshot is asked once to continue with 
   CHECK_FALSE(staging.TakeDiscard());
 }
 
-TEST_CASE("answers of writes of an abandoned snapshot do not count for the next one") {
+TEST_CASE("answers to writes of an abandoned snapshot do not count for the next snapshot") {
   SnapshotStaging staging(kWindowBytes);
   staging.Receive(Chunk(5, 0, "abc"), Term{2});
   staging.Receive(Chunk(5, 3, "de"), Term{2});
@@ -115,7 +113,7 @@ TEST_CASE("answers of writes of an abandoned snapshot do not count for the next 
   CHECK(staging.staged() == 2);
 }
 
-TEST_CASE("a write that fails abandons its snapshot, and the others that are under way") {
+TEST_CASE("a failed write abandons its snapshot and the other writes in progress") {
   SnapshotStaging staging(kWindowBytes);
   staging.Receive(Chunk(5, 0, "abc"), Term{2});
   staging.Receive(Chunk(5, 3, "de"), Term{2});
@@ -126,9 +124,9 @@ TEST_CASE("a write that fails abandons its snapshot, and the others that are und
   CHECK(staging.ChunkWritten(Index{5}, 5) == Written::kAbandoned);
 }
 
-TEST_CASE("a staging stalls when no chunk has come for some ticks") {
+TEST_CASE("a staging stalls when no chunk has arrived for some ticks") {
   SnapshotStaging staging(kWindowBytes);
-  CHECK_FALSE(staging.Tick(1));  // none is active
+  CHECK_FALSE(staging.Tick(1));  // no staging is active
   staging.Receive(Chunk(5, 0, "abc"), Term{2});
   CHECK_FALSE(staging.Tick(2));
   staging.Receive(Chunk(5, 3, "de"), Term{2});

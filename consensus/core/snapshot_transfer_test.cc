@@ -21,12 +21,12 @@ SnapshotMeta Meta(uint64_t index) {
   return meta;
 }
 
-// A receiver on a link that carries a number of chunks in a tick, with a disk that is as fast.
+// A receiver on a link that transfers a number of chunks in a tick, with a disk that is as fast.
 class Link {
  public:
   explicit Link(size_t chunks_per_tick) : chunks_per_tick_(chunks_per_tick) {}
 
-  // Returns how much is staged now.
+  // Runs a tick. Returns the staged bytes.
   uint64_t Tick(SnapshotTransfer* transfer) {
     transfer->Tick();
     transfer->Refill(1 << 30);
@@ -52,14 +52,14 @@ class Link {
 
   uint64_t staged = 0;
   size_t sent = 0;
-  size_t queued_max = 0;  // since the test set it
+  size_t queued_max = 0;  // the most since the test set it
 
  private:
   size_t chunks_per_tick_;
   std::deque<Chunk> queue_;
 };
 
-TEST_CASE("the window opens until the link is full, and not beyond a heartbeat's worth of it") {
+TEST_CASE("the window grows until the link is full, by at most a heartbeat interval's bytes") {
   for (const size_t chunks_per_tick : {1, 2, 3}) {
     SnapshotTransfer transfer(kLimits);
     Link link(chunks_per_tick);
@@ -69,11 +69,11 @@ TEST_CASE("the window opens until the link is full, and not beyond a heartbeat's
     for (int i = 0; i < 100; ++i) link.Tick(&transfer);
     CHECK(link.staged - before == 100 * chunks_per_tick * kChunkBytes);
     CHECK(link.queued_max <= chunks_per_tick * (kHeartbeatTicks + 2));
-    CHECK(link.sent * kChunkBytes <= link.staged + 16 * kChunkBytes);  // nothing twice
+    CHECK(link.sent * kChunkBytes <= link.staged + 16 * kChunkBytes);  // nothing is sent twice
   }
 }
 
-TEST_CASE("one chunk is on its way to a follower that takes no more") {
+TEST_CASE("only one chunk is in flight to a follower that accepts no more") {
   SnapshotTransfer transfer(kLimits);
   transfer.Refill(1000);
   for (const uint64_t offset : {0, 100, 200}) {
@@ -88,10 +88,10 @@ TEST_CASE("one chunk is on its way to a follower that takes no more") {
     REQUIRE(transfer.SendDue(/*pipelined=*/false));
     CHECK(transfer.TakeChunk().offset == offset);
   }
-  CHECK_FALSE(transfer.ReadDue());  // it was the last
+  CHECK_FALSE(transfer.ReadDue());  // that was the last chunk
 }
 
-TEST_CASE("what is not answered is sent again from where the follower is, ever less often") {
+TEST_CASE("unanswered chunks are sent again from the follower's offset, ever less often") {
   SnapshotTransfer transfer(kLimits);
   std::deque<int> sent_at;
   for (int tick = 0; tick < 300; ++tick) {
@@ -109,14 +109,14 @@ TEST_CASE("what is not answered is sent again from where the follower is, ever l
   CHECK(sent_at.size() < 10);
   CHECK(sent_at[1] - sent_at[0] == 2 * kHeartbeatTicks);
   CHECK(sent_at[2] - sent_at[1] == 4 * kHeartbeatTicks);
-  // An answer to the first transmission counts like one to the last.
+  // An answer to the first transmission counts like an answer to the last.
   CHECK(transfer.Acknowledged(200));
   CHECK(transfer.next_offset() >= 200);
   CHECK_FALSE(transfer.Acknowledged(100));
   CHECK(transfer.acked() == 200);
 }
 
-TEST_CASE("after a chunk beyond all shares the next one waits for a bounded time only") {
+TEST_CASE("after a chunk that exceeds its share the next one waits only for a bounded time") {
   SnapshotTransfer::Limits limits = kLimits;
   limits.silent_ticks_max = 10;
   SnapshotTransfer transfer(limits);
@@ -134,14 +134,14 @@ TEST_CASE("after a chunk beyond all shares the next one waits for a bounded time
     return ticks;
   };
   next(0, 500);
-  CHECK(next(500, 1'000'000) == 5);  // what was sent, at 100 a tick
+  CHECK(next(500, 1'000'000) == 5);  // the bytes sent, at 100 a tick
   const int ticks = next(1'000'500, 500);
   CHECK(ticks <= limits.silent_ticks_max + 1);
   CHECK(ticks > limits.silent_ticks_max / 2);
 }
 
 TEST_CASE(
-    "a staging that is lost starts again, which is no progress until it is further than before") {
+    "a lost staging starts again, and makes no progress until it exceeds the earlier offset") {
   SnapshotTransfer transfer(kLimits);
   Link link(2);
   for (int i = 0; i < 10; ++i) link.Tick(&transfer);
@@ -154,7 +154,7 @@ TEST_CASE(
   CHECK(transfer.Acknowledged(before + 1));
 }
 
-TEST_CASE("a follower that has the beginning of another checkpoint is sent the rest of it") {
+TEST_CASE("a follower that has the beginning of another checkpoint gets the rest of it") {
   SnapshotTransfer transfer(kLimits);
   transfer.Refill(1000);
   transfer.ReadRequested();
@@ -165,19 +165,19 @@ TEST_CASE("a follower that has the beginning of another checkpoint is sent the r
   REQUIRE(transfer.ReadDue());
   CHECK(transfer.next_offset() == 12345);
   transfer.ReadRequested();
-  SECTION("it is there") {
+  SECTION("the checkpoint exists") {
     transfer.Read(Meta(9), {12345, Slice("of another"), false});
     CHECK_FALSE(transfer.SendDue(true));
     transfer.Read(Meta(5), {12345, Slice("rest"), true});
     REQUIRE(transfer.SendDue(true));
     CHECK(transfer.TakeChunk().offset == 12345);
     CHECK(transfer.meta() == Meta(5));
-    // Not when the transfer is under way.
+    // Resume has no effect when the transfer is in progress.
     CHECK(transfer.Acknowledged(12349));
     transfer.Resume(Index{9}, 7);
     CHECK(transfer.index() == Index{5});
   }
-  SECTION("it is not") {
+  SECTION("the checkpoint does not exist") {
     transfer.ReadFailed();
     CHECK(transfer.phase() == SnapshotTransfer::Phase::kWait);
     for (int i = 0; i < kHeartbeatTicks; ++i) transfer.Tick();
@@ -187,7 +187,7 @@ TEST_CASE("a follower that has the beginning of another checkpoint is sent the r
   }
 }
 
-TEST_CASE("attempts at what a follower cannot keep come ever less often") {
+TEST_CASE("attempts to send a checkpoint that a follower cannot store become less frequent") {
   SnapshotTransfer transfer(kLimits);
   int last_wait = 0;
   for (int attempt = 0; attempt < 12; ++attempt) {

@@ -8,12 +8,12 @@
 namespace quorate::consensus {
 namespace {
 
-TEST_CASE("a term history answers as a list of the terms of all entries does") {
+TEST_CASE("a term history returns the same as a list of the terms of all entries") {
   TestRandom random(1);
   for (int run = 0; run < 100; ++run) {
     TermHistory history(Index{0}, Term{0}, {}, Index{0});
     std::vector<Term> terms;
-    size_t base = 0;  // what is before it is no longer known
+    size_t base = 0;  // terms before it are no longer known
     for (int step = 0; step < 60; ++step) {
       if (random.OneIn(6)) {
         terms.resize(base + random.Below(terms.size() - base + 1));
@@ -42,7 +42,7 @@ TEST_CASE("a term history answers as a list of the terms of all entries does") {
   }
 }
 
-TEST_CASE("a term history starts from runs") {
+TEST_CASE("a term history is constructed from runs") {
   const TermHistory history(Index{0}, Term{0}, {{Index{1}, Term{2}}, {Index{4}, Term{5}}},
                             Index{6});
   CHECK(history.TermAt(Index{3}) == Term{2});
