@@ -20,13 +20,13 @@ namespace {
 
 constexpr size_t kBlockBytes = size_t{256} << 10;
 constexpr size_t kKeyBytesMax = 64;
-// The low priority of the thread: clients, elections and everything else come first.
+// The low priority of the thread: clients, elections and all other work come first.
 constexpr int kThreadNice = 10;
-// How long a client that resumes waits for its broken stream to be noticed.
+// The time for which a client that resumes waits until this server detects that its stream broke.
 constexpr auto kResumeTimeout = std::chrono::seconds(2);
 constexpr auto kResumeRetry = std::chrono::milliseconds(50);
 
-// Returns a status with an ErrorDetail. Errors of a checkpoint have no code of their own:
+// Returns a status with an ErrorDetail. Errors of a checkpoint have no code of their own, and get
 // SYSTEM_ERROR.
 absl::Status WithDetail(const absl::Status& status) {
   if (v1::DetailOf(status).has_value()) return status;
@@ -42,7 +42,8 @@ class Refusal : public grpc::ServerWriteReactor<v1::BackupResponse> {
 
 }  // namespace
 
-// Non-const members are guarded by the sender's mutex or used by its thread only, as marked.
+// The members that are not const are either guarded by the sender's mutex or used only by its
+// thread, as marked.
 class BackupSender::Stream : public grpc::ServerWriteReactor<v1::BackupResponse> {
  public:
   Stream(BackupSender* owner, grpc::CallbackServerContext* call, const v1::BackupRequest& request,
@@ -81,7 +82,7 @@ class BackupSender::Stream : public grpc::ServerWriteReactor<v1::BackupResponse>
   bool finishing = false;  // Finish was called
   bool done = false;       // OnDone was called: gRPC no longer uses the stream
 
-  // Used by the sender's thread only.
+  // Used only by the sender's thread.
   Time write_began;
   Time allowed_at;
   Time resume_until;
@@ -105,7 +106,7 @@ class BackupSender::Stream : public grpc::ServerWriteReactor<v1::BackupResponse>
 BackupSender::BackupSender(Administration* administration, const Clock* clock, Options options)
     : administration_(administration), clock_(clock), options_(options) {}
 
-BackupSender::~BackupSender() { ASSERT(!thread_.joinable(), "it was stopped"); }
+BackupSender::~BackupSender() { ASSERT(!thread_.joinable(), "Stop was called"); }
 
 void BackupSender::Start() {
   thread_ = StartThread("backup", [this] { Run(); });
@@ -151,8 +152,8 @@ grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Open(
   }
   Wake();
   if (stream->resumes) return stream.get();
-  // After the barrier, everything acknowledged before the call is applied here; the requested
-  // checkpoint includes it.
+  // When the barrier is done, everything acknowledged before the call is applied here. Then the
+  // requested checkpoint includes it.
   administration_->Barrier([this, stream](tree::Zxid zxid) {
     administration_->RequestCheckpoint(zxid, [this, stream] { OnCheckpoint(stream.get()); });
   });
@@ -192,7 +193,7 @@ void BackupSender::Run() {
         if (step != Step::kNone) steps.emplace_back(stream, step);
       }
       if (steps.empty()) {
-        // Waits by the real clock, even if clock_ is another one.
+        // Waits by the real clock, even if clock_ is another clock.
         const bool waits_for_time = wake != Time::max();
         const auto deadline =
             waits_for_time ? std::chrono::steady_clock::now() + (wake - now) : Time::max();
@@ -230,7 +231,8 @@ BackupSender::Step BackupSender::NextStep(Stream* stream, Time now, Time* wake) 
     if (now < stalls_at) {
       *wake = std::min(*wake, stalls_at);
     } else if (!std::exchange(stream->stalled, true)) {
-      // TryCancel, as a status would wait for the message that the client does not read.
+      // Uses TryCancel, because a status would wait behind the message that the client does not
+      // read.
       stream->context->TryCancel();
     }
     return Step::kNone;
@@ -268,7 +270,7 @@ void BackupSender::Send(Stream* stream) {
     response.mutable_end()->set_records(stream->records);
     spdlog::info("the backup of zxid 0x{:x} was sent",
                  stream->checkpoint->records->metadata().zxid.value());
-    // StartWriteAndFinish also sends the status: no further step follows.
+    // StartWriteAndFinish sends the status too: no further step follows.
     {
       MutexLock lock(&mutex_);
       stream->finishing = true;
@@ -302,7 +304,7 @@ absl::StatusOr<bool> BackupSender::FindCheckpoint(Stream* stream) {
     }
   }
   if (!stream->checkpoint.has_value()) {
-    // The broken stream may not have been noticed yet.
+    // This server may not have detected yet that the stream broke.
     if (clock_->Now() < stream->resume_until) return false;
     return v1::ToStatus(
         v1::NO_BACKUP,

@@ -1,12 +1,12 @@
-// Sends backups: checkpoints of the tree, record by record, to clients, as fast as each reads, up
-// to a rate.
+// Sends backups to clients: checkpoints of the tree, record by record, as fast as each client
+// reads, up to a maximum rate.
 //
-// A thread of low priority reads the records from the store: the next block of a stream when the
-// previous one has left. A client that does not read holds one block in memory and no thread, and
-// is cut off after stall_timeout. The checkpoint of a broken stream is kept for some time, so that
-// its client can resume; a kept checkpoint holds files on the disk, not memory.
+// A thread of low priority reads the records from the store. It reads the next block of a stream
+// when the previous block was sent. A client that does not read takes the memory of one block but
+// no thread, and is cut off after stall_timeout. The checkpoint of a broken stream is kept for some
+// time, so that its client can resume. A kept checkpoint takes space on the disk, but no memory.
 //
-// Thread-safety: Start, Stop and the destructor from one thread; Open from any.
+// Thread-safety: one thread calls Start, Stop and the destructor; any thread may call Open.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -33,14 +33,14 @@ class BackupSender {
     uint64_t bytes_per_second = uint64_t{64} << 20;  // of all streams together
     size_t streams_max = 4;
     std::chrono::milliseconds stall_timeout{60'000};  // for a client that does not read
-    // For how long, and how many, checkpoints of broken streams are kept.
+    // The time for which checkpoints of broken streams are kept, and the maximum number of them.
     std::chrono::milliseconds keep_time{300'000};
     size_t kept_max = 2;
   };
 
-  // Both must outlive the object.
+  // `administration` and `clock` must outlive the object.
   BackupSender(Administration* administration, const Clock* clock, Options options);
-  // REQUIRES: Stop was called, or Start never was.
+  // REQUIRES: Stop was called, or Start was never called.
   ~BackupSender();
   BackupSender(const BackupSender&) = delete;
   BackupSender& operator=(const BackupSender&) = delete;
@@ -49,7 +49,7 @@ class BackupSender {
   // Ends the thread. REQUIRES: no stream is open, and none will be opened.
   void Stop();
 
-  // Returns a new stream, for the service's method to return.
+  // Returns a new stream, which the method of the service returns to gRPC.
   grpc::ServerWriteReactor<v1::BackupResponse>* Open(grpc::CallbackServerContext* context,
                                                      const v1::BackupRequest& request);
   // Returns a stream that ends at once with the status `why`.
@@ -65,12 +65,12 @@ class BackupSender {
   enum class Step : uint8_t { kNone, kSend, kFinish };
 
   void Run();
-  // Returns the next step for a stream. If it is kNone, lowers `*wake` to the time at which to
-  // check the stream again, if there is one.
+  // Returns the next step for a stream. If that is kNone, and the stream has to be checked again at
+  // some time, lowers `*wake` to that time.
   Step NextStep(Stream* stream, Time now, Time* wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveEnded(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Send(Stream* stream);
-  // Gives the stream its checkpoint. Returns true if it has one, false if the call is to be
+  // Gives the stream its checkpoint. Returns true if the stream has one, false if the call is to be
   // repeated later. An error ends the stream.
   absl::StatusOr<bool> FindCheckpoint(Stream* stream);
   std::optional<CheckpointView> TakeKept(tree::Zxid zxid);
@@ -90,7 +90,7 @@ class BackupSender {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::list<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);
 
-  // Used by the thread only.
+  // Used only by the thread.
   std::list<Kept> kept_;  // the newest first
   Time allowed_at_;       // when the rate allows the next block
 };

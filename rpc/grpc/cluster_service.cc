@@ -21,14 +21,14 @@ std::string Address(const std::string& host, uint16_t port) {
                                       : absl::StrCat(host, ":", port);
 }
 
-// A call that the node thread answers, or that nothing answers if the server ends first.
+// A call that the node thread answers. If the server ends first, the call gets no answer.
 class TransferCall : public grpc::ServerUnaryReactor {
  public:
-  // Outlives the call: an answer that comes after the call has ended is dropped.
+  // Access to the call. It outlives the call: an answer after the end of the call is dropped.
   class Handle {
    public:
     explicit Handle(TransferCall* call) : call_(call) {}
-    // Finishes the call, unless it is finished already.
+    // Finishes the call, unless it was finished already.
     void Finish(const grpc::Status& status) {
       TransferCall* call = nullptr;
       {
@@ -143,7 +143,7 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
       member->set_peer_address(Address(server.host, server.peer_port));
       member->set_client_address(Address(server.host, server.client_port));
     }
-    // A server knows its own client port, even if its server line does not have one.
+    // A server knows its own client port, even if its server line has none.
     if (known.id == view.self && member->client_address().empty()) {
       const bool is_named = config_.standalone() || !config_.ListensForClientsEverywhere();
       member->set_client_address(is_named ? config_.ClientEndpoint()

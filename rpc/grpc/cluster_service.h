@@ -1,7 +1,7 @@
 // The gRPC service quorate.v1.Cluster of one member; rpc/proto/quorate/v1/cluster.proto describes
 // its methods.
 //
-// Thread-safety: gRPC calls the methods from its threads; SetDiskUse from any thread.
+// Thread-safety: gRPC calls the methods from its threads; any thread may call SetDiskUse.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -19,7 +19,7 @@
 
 namespace quorate::rpc {
 
-// The disk use of the directories of a member, in bytes.
+// The disk use of a member's directories, in bytes.
 struct DiskUse {
   uint64_t used = 0;
   uint64_t free = 0;
@@ -27,7 +27,7 @@ struct DiskUse {
 
 class ClusterService : public v1::Cluster::CallbackService {
  public:
-  // All must outlive the object.
+  // The pointers must outlive the object.
   ClusterService(const Config& config, rpc::Service* service, Administration* administration,
                  BackupSender* backups, const Clock* clock);
 
@@ -35,7 +35,7 @@ class ClusterService : public v1::Cluster::CallbackService {
   void SetDiskUse(DiskUse use);
 
  private:
-  // The overloads that are not for the callback API.
+  // The base class's overloads that are not for the callback API.
   using v1::Cluster::CallbackService::Backup;
   using v1::Cluster::CallbackService::Members;
   using v1::Cluster::CallbackService::Status;

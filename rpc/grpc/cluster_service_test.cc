@@ -1,4 +1,4 @@
-// The services of a gRPC port, in front of a fake member.
+// Tests the services of a gRPC port in front of a fake member.
 #include "rpc/grpc/cluster_service.h"
 
 #include <grpcpp/generic/generic_stub.h>
@@ -56,7 +56,8 @@ class RecordsView : public tree::RecordStore::View {
   Records::const_iterator next_;
 };
 
-// A member that answers barriers and checkpoint requests at once, unless the test holds them back.
+// A member that answers barriers and checkpoint requests at once, unless the test delays the
+// answers.
 class FakeMember : public rpc::Service, public Administration {
  public:
   GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
@@ -112,7 +113,7 @@ class FakeMember : public rpc::Service, public Administration {
   GuardedTree tree_;
 };
 
-// Larger than gRPC's buffers for a client that does not read.
+// Returns more records than gRPC buffers for a client that does not read.
 Records ManyRecords() {
   Records records;
   for (int i = 0; i < 400; ++i) records["k" + std::to_string(1000 + i)] = std::string(50'000, 'v');
@@ -208,7 +209,7 @@ v1::BackupRequest Resume(const Reading& reading) {
   return request;
 }
 
-TEST_CASE("a backup is of a checkpoint that was made behind a barrier") {
+TEST_CASE("a backup has a checkpoint that was made after a barrier") {
   Fixture fixture;
   fixture.member.records = ManyRecords();
   Reading reading(&fixture);
@@ -224,8 +225,7 @@ TEST_CASE("a backup is of a checkpoint that was made behind a barrier") {
   CHECK(reading.end.records() == fixture.member.records.size());
 }
 
-TEST_CASE(
-    "a backup that broke goes on behind its last record, though there is a newer checkpoint") {
+TEST_CASE("a broken backup continues after its last record, even if there is a newer checkpoint") {
   Fixture fixture;
   fixture.member.records = ManyRecords();
   Reading first(&fixture);
@@ -240,13 +240,13 @@ TEST_CASE(
   CHECK(second.end.records() == second.records.size());
   second.records.merge(first.records);
   CHECK(second.records == fixture.member.records);
-  SECTION("and once it was sent, nothing of it is kept") {
+  SECTION("the checkpoint is not kept once the backup was sent") {
     Reading third(&fixture, Resume(first));
     CHECK(third.ReadAll().error_code() == grpc::StatusCode::NOT_FOUND);
   }
 }
 
-TEST_CASE("a checkpoint that is not there any more has to be begun again") {
+TEST_CASE("a backup whose checkpoint does not exist any more cannot be resumed") {
   Fixture fixture;
   v1::BackupRequest request;
   request.mutable_resume()->set_zxid(49);
@@ -255,7 +255,7 @@ TEST_CASE("a checkpoint that is not there any more has to be begun again") {
   CHECK(ErrorOf(Reading(&fixture, request).ReadAll()) == v1::BAD_ARGUMENTS);
 }
 
-TEST_CASE("a checkpoint that cannot be read is an error that says so") {
+TEST_CASE("a checkpoint that cannot be read ends the backup with the error") {
   Fixture fixture;
   fixture.member.is_damaged = true;
   const grpc::Status status = Reading(&fixture).ReadAll();
@@ -263,7 +263,7 @@ TEST_CASE("a checkpoint that cannot be read is an error that says so") {
   CHECK(status.error_message() == "damaged");
 }
 
-TEST_CASE("a client that does not read is cut off, and may come back") {
+TEST_CASE("a client that does not read is cut off, and can resume") {
   BackupSender::Options options;
   options.stall_timeout = std::chrono::milliseconds(50);
   options.streams_max = 1;
@@ -271,7 +271,7 @@ TEST_CASE("a client that does not read is cut off, and may come back") {
   fixture.member.records = ManyRecords();
   Reading stalled(&fixture);
   REQUIRE(stalled.Next());
-  // The stalled client has the only place until it is cut off.
+  // The stalled client has the only stream until it is cut off.
   while (Reading(&fixture).ReadAll().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
   }
   CHECK(stalled.ReadAll().error_code() == grpc::StatusCode::CANCELLED);
@@ -290,7 +290,7 @@ TEST_CASE("a client that does not read is cut off, and may come back") {
   CHECK(records == fixture.member.records);
 }
 
-TEST_CASE("so many at a time, and what waits for a barrier counts") {
+TEST_CASE("the number of backups is limited, including those that wait for a barrier") {
   BackupSender::Options options;
   options.streams_max = 2;
   Fixture fixture(options);
@@ -304,18 +304,18 @@ TEST_CASE("so many at a time, and what waits for a barrier counts") {
     CHECK(waits.Cancel().error_code() == grpc::StatusCode::CANCELLED);
     CHECK(waits_too.Cancel().error_code() == grpc::StatusCode::CANCELLED);
   }
-  // Their barriers were never answered, so their streams must not be destroyed.
+  // Their barriers were never answered. Therefore their streams must not be destroyed.
   CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::TOO_MANY_STREAMS);
 }
 
-TEST_CASE("without a leader there is no backup") {
+TEST_CASE("a backup without a leader is refused") {
   Fixture fixture;
   fixture.member.serving = false;
   CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::UNAVAILABLE);
   CHECK(fixture.member.barriers == 0);
 }
 
-TEST_CASE("a server that stops ends backups that are under way") {
+TEST_CASE("a server that stops ends the backups in progress") {
   grpc::Status status;
   {
     auto fixture = std::make_unique<Fixture>();
@@ -328,7 +328,7 @@ TEST_CASE("a server that stops ends backups that are under way") {
   CHECK_FALSE(status.ok());
 }
 
-TEST_CASE("status and members say what the member knows") {
+TEST_CASE("Status and Members return the member's knowledge of the cluster") {
   Fixture fixture;
   ClusterView& view = fixture.member.view;
   view.self = MemberId(1);
@@ -375,7 +375,7 @@ TEST_CASE("status and members say what the member knows") {
   CHECK(members.members(2).peer_address().empty());
 }
 
-TEST_CASE("a transfer of leadership is answered as the member answers") {
+TEST_CASE("TransferLeadership returns the answer of the member") {
   Fixture fixture;
   for (uint32_t target : {2, 3}) {
     grpc::ClientContext context;
@@ -392,7 +392,7 @@ TEST_CASE("a transfer of leadership is answered as the member answers") {
   }
 }
 
-// Calls a method of a service without generated code here.
+// Calls a method of a service that has no generated code here.
 grpc::Status CallRaw(Fixture* fixture, const std::string& method, const std::string& message,
                      std::string* response) {
   grpc::GenericStub stub(fixture->channel);
@@ -417,12 +417,12 @@ grpc::Status CallRaw(Fixture* fixture, const std::string& method, const std::str
   return status;
 }
 
-TEST_CASE("the health service says whether the member serves") {
+TEST_CASE("the health service returns whether the member serves") {
   Fixture fixture;
   for (const auto& [serving, wanted] :
        {std::pair(true, "\x08\x01"), std::pair(false, "\x08\x02")}) {
     fixture.server.SetServing(serving);
-    // The status of the whole server, and of one service.
+    // Checks the status of the whole server and of one service.
     const std::string name = v1::Cluster::service_full_name();
     for (const std::string& request :
          {std::string(), "\x0a" + std::string(1, static_cast<char>(name.size())) + name}) {
@@ -433,7 +433,7 @@ TEST_CASE("the health service says whether the member serves") {
   }
 }
 
-TEST_CASE("an address that is taken is an error that names it") {
+TEST_CASE("the error about an address in use names the address") {
   Fixture fixture;
   const std::string address = "127.0.0.1:" + std::to_string(fixture.server.port());
   GrpcServer second;

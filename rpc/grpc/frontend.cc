@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto kDiskUseInterval = std::chrono::seconds(5);
 
-// Returns the disk use of the directories. Files that disappear meanwhile are not counted.
+// Returns the disk use of the directories. Does not count files that disappear in the meantime.
 DiskUse LookAtDisk(const std::set<std::string>& directories) {
   namespace fs = std::filesystem;
   DiskUse use;
@@ -84,7 +84,7 @@ void GrpcFrontend::Close() {
 
 void GrpcFrontend::Watch() {
   std::set<std::string> directories = {config_.data_dir, config_.log_dir};
-  // A directory inside the other one is counted with that one.
+  // A directory inside another one is counted with the outer directory.
   std::erase_if(directories, [&](const std::string& directory) {
     return std::any_of(directories.begin(), directories.end(), [&](const std::string& other) {
       return absl::StartsWith(directory, other + "/");

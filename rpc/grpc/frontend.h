@@ -1,6 +1,6 @@
 // The gRPC front end of a member: all services on grpcPort.
 //
-// Thread-safety: all functions from one thread.
+// Thread-safety: one thread calls all functions.
 #pragma once
 
 #include <string>
@@ -23,28 +23,28 @@ namespace quorate::rpc {
 
 class GrpcFrontend {
  public:
-  // All must outlive the object.
+  // The pointers must outlive the object.
   GrpcFrontend(const Config& config, Service* service, Administration* administration,
                const Clock* clock);
   ~GrpcFrontend();
   GrpcFrontend(const GrpcFrontend&) = delete;
   GrpcFrontend& operator=(const GrpcFrontend&) = delete;
 
-  // Listens and serves. Also serves `services`, given with their full names, which must outlive
-  // Close. Returns Unavailable, with the address, if it cannot listen.
+  // Listens and serves. Serves `services`, which are given with their full names and must outlive
+  // Close, in addition to its own. Returns Unavailable, with the address, if it cannot listen.
   absl::Status Open(std::vector<std::pair<std::string, grpc::Service*>> services);
-  // Returns the port that it listens on, also if port 0 left the choice to the system.
+  // Returns the port on which it listens, also if port 0 let the system choose it.
   int port() const { return server_.port(); }
   // Ends all calls. REQUIRES: the node does not run any more, or still answers the calls that wait
   // for it.
   void Close();
 
-  // The service's status has changed, and with it possibly the health status. May be called from
-  // any thread.
+  // Called when the service's status, and with it possibly the health status, has changed. May be
+  // called from any thread.
   void OnStatusPublished();
 
  private:
-  // Updates the health service, and the disk use for Status, which they cannot look up themselves.
+  // Updates the status of the health service, and the disk use for the cluster service.
   void Watch();
 
   const Config& config_;

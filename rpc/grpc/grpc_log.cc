@@ -15,7 +15,7 @@ void LogLine(gpr_log_func_args* line) {
   std::string_view file = line->file;
   file.remove_prefix(file.rfind('/') + 1);  // npos + 1 is 0
   spdlog::log(level, "gRPC: {} ({}:{})", line->message, file, line->line);
-  // gRPC aborts the process next.
+  // After this message gRPC aborts the process.
   if (std::string_view(line->message).starts_with("assertion failed")) {
     spdlog::default_logger_raw()->flush();
   }

@@ -9,7 +9,7 @@
 namespace quorate::rpc {
 namespace {
 
-TEST_CASE("what gRPC logs is a line of the program's log") {
+TEST_CASE("a log line of gRPC is written to the program's log") {
   TakeGrpcLog();
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_INFO);
   const CapturedLog log;

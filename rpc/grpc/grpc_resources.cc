@@ -19,7 +19,7 @@
 namespace quorate::rpc {
 namespace {
 
-// gRPC 1.51 starts with 11 descriptors and 11 threads; the rest is for its first calls.
+// gRPC 1.51 starts with 11 descriptors and 11 threads. The rest is for its first calls.
 constexpr int kDescriptors = 16;
 constexpr int kThreads = 16;
 
@@ -57,7 +57,7 @@ class WaitingThreads {
   WaitingThreads(const WaitingThreads&) = delete;
   WaitingThreads& operator=(const WaitingThreads&) = delete;
 
-  // Throws std::system_error if no thread can be started.
+  // Starts a thread. Throws std::system_error if the system refuses it.
   void Add() {
     threads_.push_back(StartThread("grpc-probe", [this] {
       MutexLock lock(&mutex_);

@@ -1,5 +1,5 @@
-// Checks that the system gives this process the resources that gRPC takes at its start: gRPC itself
-// aborts the process when it does not get them.
+// Checks that the system gives this process the resources that gRPC takes at its start. If gRPC
+// does not get them, it aborts the process.
 //
 // Thread-safety: a function without state.
 #pragma once
@@ -9,7 +9,7 @@
 namespace quorate::rpc {
 
 // Takes as many file descriptors and threads as a gRPC server with few clients needs, and releases
-// them. Returns ResourceExhausted if it cannot get them, with the number needed and the limit to
+// them. If it cannot get them, returns ResourceExhausted, with the number needed and the limit to
 // raise.
 absl::Status CheckGrpcResources();
 

@@ -22,15 +22,17 @@
 namespace quorate::rpc {
 namespace {
 
-// The maximum size of a received message: a write of a large value, with its overhead.
+// The maximum size of a received message in bytes: a write of a large value, with its overhead.
 constexpr int kMessageBytesMax = 8 << 20;
-// The limit of gRPC's buffers for all connections; beyond it gRPC slows connections down and then
-// rejects them.
+// The limit for gRPC's buffers of all connections, in bytes. Beyond it, gRPC first slows
+// connections down and then rejects them.
 constexpr size_t kMemoryBytesMax = size_t{256} << 20;
-// Reflection does not use the callback API: each stream of it holds a thread.
+// The maximum number of gRPC's threads. Reflection needs them: it does not use the callback API,
+// and each of its streams holds a thread.
 constexpr int kThreadsMax = 8;
 constexpr int kStreamsPerConnectionMax = 1000;
-// A client that disappears without closing its connection is noticed within twice this time.
+// The keepalive interval. A client that disappears without closing its connection is detected
+// within twice this time.
 constexpr int kKeepaliveMs = 10'000;
 // The minimum interval of keepalive pings from clients.
 constexpr int kClientPingMs = 500;
@@ -52,8 +54,8 @@ constexpr char kAborted[] =
     "unit), of processes and threads (ulimit -u, TasksMax=, pids.max of the container) and of "
     "memory, or remove grpcPort from the configuration";
 
-// Returns those endpoints of `address` ("host:port") that this machine has; none, and the reason in
-// `*error`, if it has none.
+// Returns the endpoints of `address` ("host:port") that this machine has. If it has none, returns
+// an empty set and sets `*error`.
 std::set<tcp::endpoint> EndpointsOf(const std::string& address, error_code* error) {
   const size_t colon = address.rfind(':');
   ASSERT(colon != std::string::npos);
@@ -62,8 +64,8 @@ std::set<tcp::endpoint> EndpointsOf(const std::string& address, error_code* erro
   const auto port = static_cast<uint16_t>(std::stoi(address.substr(colon + 1)));
   const std::vector<tcp::endpoint> found = LookUpOwnName("grpcPortAddress", host, port, error);
   if (found.size() == 1) return {found.front()};
-  // This machine may lack some addresses of a name. gRPC would fail to start because of one of
-  // them.
+  // This machine may lack some addresses of a name. gRPC would fail to start because of one missing
+  // address.
   std::set<tcp::endpoint> own;
   boost::asio::io_context context;
   for (const tcp::endpoint& endpoint : found) {
@@ -84,8 +86,8 @@ std::string TextOf(const tcp::endpoint& endpoint) {
                                     : absl::StrCat(host, ":", endpoint.port());
 }
 
-// Returns why the process cannot listen on the endpoints. gRPC does not say it, so this function
-// tries to bind them itself.
+// Returns the reason for which the process cannot listen on the endpoints. gRPC does not tell the
+// reason, so this function tries to bind the endpoints itself.
 std::string WhyNotListening(const std::set<tcp::endpoint>& endpoints) {
   boost::asio::io_context context;
   for (const tcp::endpoint& endpoint : endpoints) {
@@ -104,7 +106,7 @@ absl::Status CannotListen(const std::string& address, const std::string& why) {
 
 }  // namespace
 
-GrpcServer::~GrpcServer() { ASSERT(server_ == nullptr, "it was stopped"); }
+GrpcServer::~GrpcServer() { ASSERT(server_ == nullptr, "Stop was called"); }
 
 absl::Status GrpcServer::Start(
     const std::string& address,

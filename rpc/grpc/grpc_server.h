@@ -1,7 +1,8 @@
 // The gRPC server of one member: its port, its limits, and the standard services (health and
-// reflection) beside the given ones.
+// reflection) in addition to the given ones.
 //
-// Thread-safety: Start and Stop from one thread; SetServing from any, between them.
+// Thread-safety: one thread calls Start and Stop; between these calls any thread may call
+// SetServing.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -18,19 +19,19 @@ namespace quorate::rpc {
 class GrpcServer {
  public:
   GrpcServer() = default;
-  // REQUIRES: Stop was called, or Start never was.
+  // REQUIRES: Stop was called, or Start was never called.
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // Listens on `address` ("host:port") without TLS, and serves `services`, given with their full
-  // names, all for the callback API; they must outlive Stop. Returns Unavailable, with the address,
-  // if it is in use or not of this machine; ResourceExhausted if there are too few threads or file
-  // descriptors. To be called by the program's main thread: if gRPC aborts the process meanwhile,
-  // that is reported as fatal.
+  // Listens on `address` ("host:port") without TLS, and serves `services`. They are given with
+  // their full names, use the callback API, and must outlive Stop. Returns Unavailable, with the
+  // address, if the address is in use or not one of this machine, and ResourceExhausted if there
+  // are too few threads or file descriptors. Must be called by the program's main thread: if gRPC
+  // aborts the process during the call, that is reported as fatal.
   absl::Status Start(const std::string& address,
                      const std::vector<std::pair<std::string, grpc::Service*>>& services);
-  // Returns the port that it listens on, also if port 0 left the choice to the system.
+  // Returns the port on which it listens, also if port 0 let the system choose it.
   int port() const { return port_; }
   // Cancels all calls and waits until they have ended.
   void Stop();

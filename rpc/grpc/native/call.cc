@@ -188,7 +188,8 @@ absl::Status Call::DoList() {
   }
   v1::ListResponse response;
   response.set_zxid(loop_->seen_zxid().value());
-  // The rest needs no tree. Unlocking is safe: no later event is sent before the response.
+  // The rest does not need the tree. It is safe to unlock the tree, because no later event is sent
+  // before the response.
   if (list_->is_long()) loop_->UnlockTree();
   list_->Finish(response.mutable_result());
   return SendRead(response);
@@ -301,7 +302,7 @@ absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {
 }
 
 absl::Status Call::OnTreeReplaced() {
-  // The pieces of a list that were read are of the old tree: start the list again.
+  // The pieces of the list that were read are from the old tree: starts the list again.
   if (std::exchange(list_, nullptr) != nullptr) wants_to_continue_ = true;
   if (state_ != State::kInFlight) return absl::OkStatus();
   return ToStatus(v1::UNAVAILABLE, kUnknownOutcome);

@@ -1,4 +1,4 @@
-// A unary call of the Tree service: one request, one response.
+// A unary call of the Tree service: one request and one response.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.
 #pragma once
@@ -20,7 +20,7 @@ namespace quorate::rpc::native {
 
 class Call final : public Stream {
  public:
-  // REQUIRES: `method` is one of Tree's unary ones.
+  // REQUIRES: `method` is one of Tree's unary methods.
   Call(StreamLoop* loop, uint32_t tag, std::string address, Method method);
 
   absl::Status OnMessage(std::string_view bytes) override;
@@ -37,10 +37,10 @@ class Call final : public Stream {
     kNew,
     kWaiting,   // waits for a barrier
     kInFlight,  // a write is submitted, not yet applied
-    kReady,     // a read can be done when min_zxid is applied
+    kReady,     // a read can be executed when min_zxid is applied
   };
 
-  // Decode a request and begin it.
+  // Decode a request and begin its execution.
   template <class Request>
   absl::Status BeginRead(std::string_view bytes);
   template <class Request>
@@ -52,25 +52,25 @@ class Call final : public Stream {
       const google::protobuf::RepeatedPtrField<v1::Credential>& credentials);
   template <class Response>
   absl::Status DoRead();
-  // Reads the next piece of a list; sends the list after the last piece.
+  // Reads the next piece of a list. Sends the list after the last piece.
   absl::Status DoList();
   absl::Status FailRead(v1::ErrorCode code) const;
-  // `detail` has the results, if there are any.
+  // Ends the call with an error. `detail` has the results, if there are any.
   absl::Status Fail(v1::ErrorCode code, v1::ErrorDetail detail) const;
   void Send(const google::protobuf::MessageLite& response);
-  // Sends the result of a read, or returns UNAVAILABLE if it is long and replies take too much
-  // memory.
+  // Sends the result of a read. If it is long and replies take too much memory, returns UNAVAILABLE
+  // instead.
   absl::Status SendRead(const google::protobuf::MessageLite& response);
 
   const Method method_;
   const std::chrono::steady_clock::time_point opened_;
   ClientIdentities identities_;
   State state_ = State::kNew;
-  std::string path_;  // of a read
+  std::string path_;  // path of a read
   v1::ReadOptions options_;
   std::vector<std::string> paths_;  // the paths of a write's operations
   std::vector<tree::OpKind> asked_;
-  std::unique_ptr<ListReader> list_;  // the list that is being read
+  std::unique_ptr<ListReader> list_;  // reader of the list in progress
 };
 
 }  // namespace quorate::rpc::native

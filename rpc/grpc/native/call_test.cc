@@ -10,7 +10,7 @@
 namespace quorate::rpc::native {
 namespace {
 
-TEST_CASE("unary calls do what they say") {
+TEST_CASE("each unary call returns its result") {
   Fixture f;
   v1::CreateRequest create;
   *create.mutable_create() = CreateOp("/a-", "data", v1::PERSISTENT_SEQUENTIAL).create();
@@ -91,7 +91,7 @@ TEST_CASE("a list that would exceed the limit of replies is refused") {
   CHECK(f.CallOne(tag, request).error() == v1::TOO_LARGE);
 }
 
-TEST_CASE("a long list is read in pieces, on a call and in a session, and is in order") {
+TEST_CASE("a long list is read in pieces by a call and by a session, and is sorted") {
   Fixture f;
   f.Change(CreateOp("/d"));
   constexpr int kMany = 10'000;
@@ -149,7 +149,7 @@ TEST_CASE("a long list is refused midway when replies take too much memory") {
   CHECK(memory.used(MemoryUse::kReads) == 0);
 }
 
-TEST_CASE("a long reply of a call is refused when replies take too much memory, a short one not") {
+TEST_CASE("when replies take too much memory, a call's long reply is refused, a short one is not") {
   Fixture f;
   f.Change(CreateOp("/long", std::string(100'000, 'x')));
   f.Change(CreateOp("/short", "x"));
@@ -166,7 +166,7 @@ TEST_CASE("a long reply of a call is refused when replies take too much memory, 
   CHECK(f.Unary(Method::kGet, get, &got).ok());
 }
 
-TEST_CASE("a long list whose tree is replaced by a snapshot is of the new tree alone") {
+TEST_CASE("a long list whose tree is replaced by a snapshot has only the new tree's children") {
   Fixture f;
   f.Change(CreateOp("/d"));
   const auto creates = [](const std::string& prefix, int begin, int end) {
@@ -199,7 +199,7 @@ TEST_CASE("a long list whose tree is replaced by a snapshot is of the new tree a
   CHECK(listed.result().stat().children() == kMany + 1000);
 }
 
-TEST_CASE("what fails has a canonical status, and says more in its details") {
+TEST_CASE("an error has a canonical status, and more information in its details") {
   Fixture f;
   v1::GetRequest get;
   get.set_path("/none");
@@ -242,7 +242,7 @@ TEST_CASE("what fails has a canonical status, and says more in its details") {
   }
 }
 
-TEST_CASE("a transaction with a check of another version is not made") {
+TEST_CASE("a transaction whose version check fails is not applied") {
   Fixture f;
   f.Change(CreateOp("/a"));
   f.Change(SetOp("/a", "one"));
@@ -261,7 +261,7 @@ TEST_CASE("a transaction with a check of another version is not made") {
   CHECK(f.Unary(Method::kTxn, txn, &done).ok());
 }
 
-TEST_CASE("a call that not all members know is refused, and names its path") {
+TEST_CASE("a write that not all members understand is refused, and the error names the path") {
   Fixture f;
   v1::TxnRequest txn;
   *txn.add_operations() = CheckCreatedOp("/", 0);
@@ -277,7 +277,7 @@ TEST_CASE("a call that not all members know is refused, and names its path") {
   CHECK(DetailOf(status).code() == v1::UNIMPLEMENTED);
 }
 
-TEST_CASE("an access control list is bounded as each member would have to keep it") {
+TEST_CASE("an access control list is limited in the form that each member stores") {
   Fixture f;
   v1::CreateRequest create;
   *create.mutable_create() = CreateOp("/n").create();
@@ -298,7 +298,7 @@ TEST_CASE("an access control list is bounded as each member would have to keep i
   CHECK(f.Unary(Method::kCreate, create, &response).ok());
 }
 
-TEST_CASE("credentials of a call are its identities") {
+TEST_CASE("the credentials of a call determine its identities") {
   Fixture f;
   v1::CreateRequest create;
   *create.mutable_create() = CreateOp("/mine", "secret").create();
@@ -318,7 +318,7 @@ TEST_CASE("credentials of a call are its identities") {
   CHECK(f.Unary(Method::kGet, get, &got).ok());
 }
 
-TEST_CASE("a call that has seen more than this member waits for it") {
+TEST_CASE("a call waits until this member has applied the zxid that the client has seen") {
   Fixture f;
   f.Change(CreateOp("/a"));
   v1::GetRequest get;
@@ -328,25 +328,25 @@ TEST_CASE("a call that has seen more than this member waits for it") {
   f.transport.Write(tag, get.SerializeAsString());
   f.Settle();
   CHECK_FALSE(f.transport.outcome(tag).has_value());
-  SECTION("it comes") {
+  SECTION("the zxid is applied") {
     f.Change(SetOp("/a", ""));
     f.Pass(50);
     CHECK(f.CodeOf(tag) == absl::StatusCode::kOk);
   }
-  SECTION("it does not") {
+  SECTION("the zxid is not applied") {
     f.Pass(2001);
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
   }
 }
 
-TEST_CASE("reads of a member that may know nothing go to another one, unless any state will do") {
+TEST_CASE("reads are refused at an outdated member, unless the client accepts any state") {
   Fixture f;
   std::string why;
-  SECTION("it has not caught up since its start") {
+  SECTION("the member has not caught up since its start") {
     f.service.current.caught_up = f.service.current.in_touch = false;
     why = "has not caught up";
   }
-  SECTION("it has been without a leader for long") {
+  SECTION("the member has been without a leader for a long time") {
     f.service.current.leader_contact_age_ms = f.config.StaleReadLimitMs() + 1;
     why = "has had no contact with a leader";
   }
@@ -363,7 +363,7 @@ TEST_CASE("reads of a member that may know nothing go to another one, unless any
   check(Method::kList, v1::ListRequest(), v1::ListResponse());
 }
 
-TEST_CASE("a member without a leader serves reads up to the limit, and at any age without one") {
+TEST_CASE("a member without a leader serves reads up to the age limit, or always without one") {
   Config config = TestConfig();
   config.stale_read_limit_ms = GENERATE(0, 7000, -1);
   Fixture f(config);
@@ -377,17 +377,17 @@ TEST_CASE("a member without a leader serves reads up to the limit, and at any ag
   CHECK(f.Unary(Method::kGet, request, &response).ok() == (config.stale_read_limit_ms == -1));
 }
 
-TEST_CASE("a member that cannot serve says whether a write may have been made") {
+TEST_CASE("the error of a member that cannot serve tells whether the write may have been made") {
   Fixture f;
   v1::CreateRequest create;
   *create.mutable_create() = CreateOp("/a").create();
   v1::CreateResponse created;
-  SECTION("it is out of touch") {
+  SECTION("the member is out of touch") {
     f.service.current.in_touch = false;
     CHECK(f.Unary(Method::kCreate, create, &created).code() == absl::StatusCode::kUnavailable);
     CHECK(f.service.batches.empty());
   }
-  SECTION("it has too much to do") {
+  SECTION("the member is congested") {
     f.service.is_congested = true;
     const absl::Status status = f.Unary(Method::kCreate, create, &created);
     CHECK(status.code() == absl::StatusCode::kUnavailable);
@@ -411,7 +411,7 @@ TEST_CASE("a member that cannot serve says whether a write may have been made") 
   f.service.is_refusing_data = false;
   f.service.version = tree::kVersionNumbered;
   f.transport.RunIterations();
-  SECTION("it loses touch") {
+  SECTION("the member loses touch") {
     f.service.current.leader_contact_age_ms = 6000;
     f.clock.Advance(50);
     f.loop.OnTimer();
@@ -420,13 +420,13 @@ TEST_CASE("a member that cannot serve says whether a write may have been made") 
     CHECK(std::string(f.transport.outcome(tag)->message()).find("may or may not") !=
           std::string::npos);
   }
-  SECTION("its tree is replaced") {
+  SECTION("the tree is replaced") {
     f.service.ReplaceTree(&f.frontend);
     f.frontend.OnBatchApplied();
     f.transport.RunIterations();
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
   }
-  SECTION("its client has gone") {
+  SECTION("the client has gone") {
     f.transport.Cancel(tag);
     f.Settle();
     CHECK(f.service.ReadTree()->FindStat("/a", std::make_unique<tree::Stat>().get()));

@@ -1,5 +1,5 @@
-// The cost of the most expensive request of each kind, on a large tree: prints a table, and checks
-// it against bounds. QUORATE_COST_NODES sets the number of znodes; a cost that grows with it
+// Measures the cost of the most expensive request of each kind on a large tree. Prints a table, and
+// checks it against bounds. QUORATE_COST_NODES sets the number of znodes: a cost that grows with it
 // exceeds its bound.
 #include <malloc.h>
 
@@ -203,7 +203,8 @@ TEST_CASE("the cost of one ZooKeeper request of any kind is bounded") {
     f.Settle();
     const size_t sent = f.sockets.received(tag).size();
     f.sockets.received(tag).clear();
-    // Memory of the request, and of the reply at the client, does not count as the server's.
+    // The memory of the request, and of the reply at the client, does not count as the server's
+    // memory.
     const int64_t counted =
         most_allocated - before - static_cast<int64_t>(sent) - static_cast<int64_t>(packet.size());
     const size_t bytes = static_cast<size_t>(std::max<int64_t>(counted, 0));

@@ -15,7 +15,7 @@ struct Event {
   std::string path;
   tree::Zxid zxid;
   Readers readers;
-  // Of a creation or deletion: the clients that may list the parent. A watch on the parent's
+  // For a creation or deletion, the clients that may list the parent. A watch on the parent's
   // children sends them the event even if they are not among `readers`.
   Readers parent_readers;
 

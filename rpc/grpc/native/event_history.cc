@@ -13,14 +13,15 @@ namespace {
 
 constexpr uint8_t kFormat = 2;
 constexpr uint8_t kFormatWithoutParents = 1;  // has no lists of parents
-// A chunk is dropped as a whole, so it is a small part of the history.
+// The maximum size of a chunk in bytes. A chunk is dropped as a whole, and so must be a small part
+// of the history.
 constexpr size_t kChunkBytesMax = 16u << 10;
 constexpr size_t kChunksMin = 16;
 constexpr size_t kVarintBytesMax = 10;
 // The maximum size of an encoded event, without its path.
 constexpr size_t kEventBytesMax = 6 * kVarintBytesMax;
-// The size of an encoded chunk without lists and events: format, base, number of events, number of
-// lists.
+// The size of an encoded chunk without its lists and events: format, base, number of events, and
+// number of lists.
 constexpr size_t kHeadBytes = sizeof(uint8_t) + 2 * sizeof(uint64_t) + sizeof(uint32_t);
 constexpr uint32_t kEverybody = 0;  // the list number of an event that everyone may read
 
@@ -31,8 +32,8 @@ void PutVarint(uint64_t value, std::string* to) {
   to->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(end - bytes));
 }
 
-// Decodes an event of Encoder. `*event` is the previous event and becomes the next one, except for
-// its readers. Returns false if there is none, or `*in` is damaged.
+// Decodes an event that Encoder wrote. `*event` is the previous event and becomes the next one,
+// except for its readers. Returns false if there is no event, or `*in` is damaged.
 bool TakeEvent(uint8_t format, google::protobuf::io::CodedInputStream* in, Event* event,
                uint32_t* list, uint32_t* parent_list) {
   uint64_t grown = 0;
@@ -176,12 +177,13 @@ void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid z
                        const Readers& readers, const Readers& parent_readers) {
   ++next_number_;
   if (zxid == oldest_) {
-    // The rest of a transaction that is too large to be kept: its first events were dropped.
+    // This is the rest of a transaction that is too large to be kept: its first events were
+    // dropped.
     ASSERT(chunks_.empty());
     first_number_ = next_number_;
     return;
   }
-  ASSERT(chunks_.empty() ? zxid > oldest_ : zxid >= chunks_.back()->last, "zxids do not go back");
+  ASSERT(chunks_.empty() ? zxid > oldest_ : zxid >= chunks_.back()->last, "zxids do not decrease");
   if (chunks_.empty() ||
       chunks_.back()->list_bytes + chunks_.back()->bytes.size() + path.size() + kEventBytesMax >
           chunk_bytes_) {
@@ -211,7 +213,7 @@ uint32_t EventHistory::ListOf(const Readers& readers) {
       last_lists_.try_emplace(*readers, static_cast<uint32_t>(last.lists.size()) + 1);
   if (is_new) {
     last.lists.push_back(readers);
-    last.list_bytes += 2 * native::BytesOf(*readers);  // also a key, until the chunk is full
+    last.list_bytes += 2 * native::BytesOf(*readers);  // it is also a key, until the chunk is full
   }
   return list->second;
 }
@@ -240,8 +242,8 @@ void EventHistory::DropFirst() {
 }
 
 void EventHistory::Clear(tree::Zxid zxid) {
-  // The numbers continue, with one number left out for the events that were skipped: a reader that
-  // waits for that number finds it lost.
+  // The numbers continue, but one number is left out for the skipped events: a reader that waits
+  // for that number finds that it is lost.
   first_number_ = ++next_number_;
   chunks_.clear();
   last_lists_.clear();
@@ -249,7 +251,7 @@ void EventHistory::Clear(tree::Zxid zxid) {
   oldest_ = zxid;
 }
 
-// --- Beside a checkpoint -------------------------------------------------------------------------
+// --- With a checkpoint ---------------------------------------------------------------------------
 
 class EventHistory::Taken : public RecentEvents {
  public:
@@ -262,7 +264,7 @@ class EventHistory::Taken : public RecentEvents {
       nothing.base = history.oldest_;
       chunks_.push_back(std::make_shared<const Chunk>(std::move(nothing)));
     } else {
-      // Copy the last chunk, as events are still added to it.
+      // Copies the last chunk, because events are still added to it.
       chunks_.back() = std::make_shared<const Chunk>(*chunks_.back());
     }
   }

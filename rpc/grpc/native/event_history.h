@@ -1,14 +1,14 @@
-// The recent events, so that a watch can continue where its broken stream ended. Bounded in bytes:
-// the events of the oldest transactions are dropped for new ones. Events are kept encoded, not as
-// objects: an event costs a few bytes, the part of its path that differs from the previous event's
-// path, and its access control list if not everyone may read it.
+// The recent events, so that a watch can continue where its broken stream ended. The history is
+// bounded in bytes: the events of the oldest transactions are dropped for new ones. Events are
+// stored encoded, not as objects: an event takes a few bytes, the part of its path that differs
+// from the path of the previous event, and its access control list if not everyone may read it.
 //
-// The events are stored with a checkpoint (Take, Restore), since a starting server applies only the
-// entries after the checkpoint again.
+// The events are stored with a checkpoint (Take, Restore), because a server that starts applies
+// only the entries after the checkpoint again.
 //
-// Thread-safety: protected by the tree's lock. The apply thread calls the non-const functions while
-// it holds the write lock; const functions and Readers may run concurrently under the read lock.
-// The result of Take is immutable, and may be used by any thread.
+// Thread-safety: protected by the tree's lock. The apply thread calls the functions that are not
+// const while it holds the write lock. Const functions and Readers may run concurrently under the
+// read lock. The result of Take is immutable, and any thread may use it.
 #pragma once
 
 #include <google/protobuf/io/coded_stream.h>
@@ -33,7 +33,7 @@
 namespace quorate::rpc::native {
 
 class EventHistory {
-  // Consecutive events. Dropped as a whole. Immutable once another chunk follows.
+  // Consecutive events. A chunk is dropped as a whole. It is immutable once another chunk follows.
   struct Chunk {
     uint64_t first_number = 0;
     uint64_t events = 0;
@@ -48,11 +48,11 @@ class EventHistory {
   // Reads consecutive events while the tree stays locked.
   class Reader {
    public:
-    // Starts at the event of `number`. REQUIRES: !history.IsLost(number), number <=
+    // Starts with the event that has this number. REQUIRES: !history.IsLost(number), number <=
     // history.next_number().
     Reader(const EventHistory& history, uint64_t number);
 
-    // The number of the next event; history.next_number() if there is none.
+    // Returns the number of the next event; history.next_number() if there is none.
     uint64_t number() const { return number_; }
     bool at_end() const { return number_ == history_.next_number(); }
     // Returns the next event, which is valid until the next call. REQUIRES: !at_end().
@@ -69,22 +69,24 @@ class EventHistory {
     Event event_;
   };
 
-  // Keeps events of about `bytes_max` bytes, including the overhead in memory. The new history
-  // covers everything after `zxid`.
+  // Creates a history that keeps events of about `bytes_max` bytes, including the overhead in
+  // memory. It has all events after `zxid`.
   explicit EventHistory(size_t bytes_max, tree::Zxid zxid = tree::Zxid(0));
   EventHistory(const EventHistory&) = delete;
   EventHistory& operator=(const EventHistory&) = delete;
 
-  // Adds an event. `parent_readers` is for a creation or deletion. REQUIRES: zxids do not decrease.
+  // Adds an event. `parent_readers` is only for a creation or deletion. REQUIRES: zxids do not
+  // decrease.
   void Add(tree::EventType type, std::string_view path, tree::Zxid zxid, const Readers& readers,
            const Readers& parent_readers = nullptr);
-  // Drops all events: those up to `zxid` are lost.
+  // Drops all events, so that those up to `zxid` are lost.
   void Clear(tree::Zxid zxid);
 
-  // Every event after this zxid is kept; those of this zxid and before must not be asked for.
+  // Returns the zxid after which every event is kept. Events of this zxid and before must not be
+  // requested.
   tree::Zxid oldest() const { return oldest_; }
 
-  // The number of the next event to be added. Events have consecutive numbers.
+  // Returns the number of the next event to be added. Events have consecutive numbers.
   uint64_t next_number() const { return next_number_; }
   // Returns the number of the first event after `zxid`. REQUIRES: zxid >= oldest().
   uint64_t NumberAfter(tree::Zxid zxid) const;
@@ -95,9 +97,10 @@ class EventHistory {
 
   // Returns a copy of all events. O(bytes() / 16 KiB).
   std::shared_ptr<const RecentEvents> Take() const;
-  // Restores the result of Take, each part encoded, of a history that had all events up to `zxid`.
-  // Returns DataLoss if the parts cannot be such a result; all events up to `zxid` are then lost.
-  // REQUIRES: the history was made, or cleared, with `zxid`, and nothing was added since.
+  // Restores the result of Take of a history that had all events up to `zxid`. Each part is
+  // encoded. Returns DataLoss if the parts cannot be such a result; then all events up to `zxid`
+  // are lost. REQUIRES: the history was created, or cleared, with `zxid`, and no event was added
+  // since.
   absl::Status Restore(std::span<const std::string> parts, tree::Zxid zxid);
 
  private:
@@ -118,13 +121,13 @@ class EventHistory {
     std::string path_;
   };
   static size_t BytesOf(const Chunk& chunk);
-  // Returns the index of an event's readers in the last chunk's lists, plus one; 0: everyone may
-  // read the event.
+  // Returns the index of an event's readers in the last chunk's lists, plus one. Returns 0 if
+  // everyone may read the event.
   uint32_t ListOf(const Readers& readers);
   void BeginChunk();
   void DropFirst();
-  // Adds the events of a part, all up to `zxid`. They must follow on the event of `*last`, which is
-  // set to the zxid of the part's last event.
+  // Adds the events of a part, all up to `zxid`. They must follow the event of `*last`, which is
+  // set to the zxid of the last event of the part.
   absl::Status RestorePart(std::string_view bytes, tree::Zxid zxid,
                            std::optional<tree::Zxid>* last);
 
@@ -134,7 +137,7 @@ class EventHistory {
   uint64_t first_number_ = 0;
   uint64_t next_number_ = 0;
   Chunks chunks_;  // none is empty
-  // Of the last chunk.
+  // The encoder and the lists of the last chunk.
   Encoder encoder_;
   std::map<std::vector<tree::Acl>, uint32_t> last_lists_;
   size_t bytes_ = 0;

@@ -32,7 +32,7 @@ std::vector<int64_t> ZxidsAfter(const EventHistory& history, int64_t zxid) {
   return zxids;
 }
 
-TEST_CASE("events are found behind the zxid that was seen") {
+TEST_CASE("the events after a given zxid are found") {
   EventHistory history(1 << 20, tree::Zxid(4));
   for (int64_t zxid : {5, 7, 7, 9}) history.Add(kChanged, "/a", tree::Zxid(zxid), kEverybody);
   CHECK(history.oldest() == tree::Zxid(4));
@@ -44,7 +44,7 @@ TEST_CASE("events are found behind the zxid that was seen") {
   CHECK(ZxidsAfter(history, 12).empty());
 }
 
-TEST_CASE("the oldest transactions make room, each with all of its events") {
+TEST_CASE("the oldest transactions are dropped first, each with all its events") {
   EventHistory history(1000);
   for (int64_t zxid = 1; zxid <= 100; ++zxid) {
     for (int i = 0; i < 3; ++i) {
@@ -60,7 +60,7 @@ TEST_CASE("the oldest transactions make room, each with all of its events") {
   CHECK_FALSE(history.IsLost(history.next_number()));
 }
 
-TEST_CASE("a history of no bytes knows nothing but the present") {
+TEST_CASE("a history of 0 bytes keeps no event") {
   EventHistory history(0);
   history.Add(kChanged, "/a", tree::Zxid(3), kEverybody);
   CHECK(history.oldest() == tree::Zxid(3));
@@ -68,7 +68,7 @@ TEST_CASE("a history of no bytes knows nothing but the present") {
   CHECK(history.bytes() == 0);
 }
 
-TEST_CASE("a transaction that is too large to be kept is told of and lost as a whole") {
+TEST_CASE("the events of a transaction that is too large get numbers, but none is kept") {
   EventHistory history(1000);
   history.Add(kChanged, "/before", tree::Zxid(2), kEverybody);
   const uint64_t first = history.next_number();
@@ -85,7 +85,7 @@ TEST_CASE("a transaction that is too large to be kept is told of and lost as a w
   CHECK(ZxidsAfter(history, 3) == std::vector<int64_t>{4});
 }
 
-TEST_CASE("nothing is known of what was before another tree") {
+TEST_CASE("the events before a replacement of the tree are lost") {
   EventHistory history(1 << 20);
   history.Add(kChanged, "/a", tree::Zxid(1), kSomebody);
   const uint64_t next = history.next_number();
@@ -97,7 +97,7 @@ TEST_CASE("nothing is known of what was before another tree") {
   CHECK(ZxidsAfter(history, 50) == std::vector<int64_t>{51});
 }
 
-TEST_CASE("an event is read as it was added, whatever its chunk holds") {
+TEST_CASE("an event is read as it was added, whatever else is in its chunk") {
   EventHistory history(1 << 20);
   const Readers others = std::make_shared<const std::vector<tree::Acl>>(
       std::vector<tree::Acl>{{tree::permission::kWrite, {"ip", "10.0.0.1"}}});
@@ -129,7 +129,7 @@ TEST_CASE("an event is read as it was added, whatever its chunk holds") {
   }
 }
 
-TEST_CASE("a creation or deletion has the readers of the parent, also after a restart") {
+TEST_CASE("a creation or deletion keeps the readers of the parent, also after a restart") {
   EventHistory history(1 << 20);
   history.Add(tree::EventType::kNodeCreated, "/a/b", tree::Zxid(3), kSomebody, kEverybody);
   history.Add(tree::EventType::kNodeDeleted, "/a/b", tree::Zxid(4), kEverybody, kSomebody);
@@ -148,7 +148,7 @@ TEST_CASE("a creation or deletion has the readers of the parent, also after a re
   }
 }
 
-TEST_CASE("events of before there were readers of parents are for the readers of the znode") {
+TEST_CASE("events in the old format are for the readers of the znode, not of the parent") {
   std::string part;
   LittleEndianWriter writer(&part);
   writer.Int<uint8_t>(1);
@@ -173,7 +173,7 @@ TEST_CASE("events of before there were readers of parents are for the readers of
   CHECK(events[1].readers == nullptr);
 }
 
-TEST_CASE("a list is kept once for many events") {
+TEST_CASE("an access control list is stored once for many events") {
   EventHistory history(1 << 20);
   history.Add(kChanged, "/a", tree::Zxid(1), kSomebody);
   const size_t bytes = history.bytes();
@@ -186,7 +186,7 @@ TEST_CASE("a list is kept once for many events") {
   CHECK(events.front().readers == events.back().readers);
 }
 
-TEST_CASE("long lists and long paths count, and do not push out everything at once") {
+TEST_CASE("long lists and paths count, and do not displace all events at once") {
   EventHistory history(1 << 20);
   const auto long_list = [](int64_t i) {
     std::vector<tree::Acl> acl(100);
@@ -201,7 +201,7 @@ TEST_CASE("long lists and long paths count, and do not push out everything at on
   CHECK(history.oldest() < tree::Zxid(980));
 }
 
-TEST_CASE("an event costs its path and a few bytes") {
+TEST_CASE("an event takes its path and a few bytes") {
   EventHistory history(1 << 20);
   const std::string directory = "/services/storage/region-west/instances/";
   int64_t zxid = 0;
@@ -234,7 +234,7 @@ void CheckSame(const std::vector<Event>& some, const std::vector<Event>& others)
   }
 }
 
-// Adds three events of each zxid; chunks may begin within a zxid.
+// Adds three events of each zxid. A chunk may begin between events of one zxid.
 void AddMany(EventHistory* history, int64_t first, int64_t last) {
   for (int64_t zxid = first; zxid <= last; ++zxid) {
     for (int i = 0; i < 3; ++i) {
@@ -245,7 +245,7 @@ void AddMany(EventHistory* history, int64_t first, int64_t last) {
   }
 }
 
-TEST_CASE("what is beside a checkpoint is known again") {
+TEST_CASE("events stored with a checkpoint are restored") {
   for (int64_t events : {1, 2, 50, 1000}) {
     CAPTURE(events);
     EventHistory history(8 << 10, tree::Zxid(4));
@@ -264,7 +264,7 @@ TEST_CASE("what is beside a checkpoint is known again") {
   }
 }
 
-TEST_CASE("what was taken stays as it was, and its parts are what later ones have") {
+TEST_CASE("the result of Take does not change, and later results have the same parts") {
   EventHistory history(16 << 10);
   AddMany(&history, 1, 300);
   const auto events = history.Take();
@@ -292,7 +292,7 @@ TEST_CASE("what was taken stays as it was, and its parts are what later ones hav
   CheckSame(EventsAfter(restored, restored.oldest().value()), wanted);
 }
 
-TEST_CASE("a smaller history takes the newest of what is beside a checkpoint") {
+TEST_CASE("a smaller history restores the newest events of a checkpoint") {
   EventHistory history(1 << 20);
   const std::string name(50, 'n');
   for (int64_t zxid = 1; zxid <= 50; ++zxid) {
@@ -312,7 +312,7 @@ TEST_CASE("a smaller history takes the newest of what is beside a checkpoint") {
   }
 }
 
-TEST_CASE("that nothing happened is known too") {
+TEST_CASE("a checkpoint without events restores that there were none") {
   EventHistory history(1 << 20, tree::Zxid(9));
   const std::vector<std::string> parts = Encoded(history);
   EventHistory restored(1 << 20, tree::Zxid(12));
@@ -330,7 +330,7 @@ TEST_CASE("that nothing happened is known too") {
   CHECK(before[0].bytes == parts[0].size());
 }
 
-TEST_CASE("what no history has encoded is refused, and nothing is made of it") {
+TEST_CASE("parts that no history has encoded are refused, and no event is restored") {
   EventHistory history(1 << 20);
   history.Add(kChanged, "/a", tree::Zxid(3), kSomebody);
   history.Add(kChanged, "/b", tree::Zxid(5), kEverybody);
@@ -354,13 +354,13 @@ TEST_CASE("what no history has encoded is refused, and nothing is made of it") {
     CHECK_FALSE(restore({part.substr(0, size)}));
   }
   CHECK_FALSE(restore({part + "x"}));
-  CHECK_FALSE(restore({part, part}));  // the second one does not follow on the first
+  CHECK_FALSE(restore({part, part}));  // the second part does not follow the first
   std::string other_path = part;
   other_path[other_path.size() - 2] = 'b';
   CHECK_FALSE(restore({other_path}));
 }
 
-TEST_CASE("a part that is missing between others is noticed") {
+TEST_CASE("a missing part between others is detected") {
   EventHistory history(8 << 10);
   AddMany(&history, 1, 200);
   std::vector<std::string> parts = Encoded(history);

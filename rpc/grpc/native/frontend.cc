@@ -14,7 +14,7 @@ template class quorate::rpc::ClientFrontend<quorate::rpc::native::StreamLoop>;
 namespace quorate::rpc::native {
 namespace {
 
-// The approximate bytes that a watch takes here and in its stream, besides its path.
+// The approximate memory of a watch here and in its stream, in bytes, without its path.
 constexpr size_t kWatchBytes = 250;
 
 }  // namespace
@@ -110,7 +110,7 @@ void NativeFrontend::AddWatch(uint32_t tag, std::string_view path, Scope scope) 
 void NativeFrontend::RemoveWatch(uint32_t tag, std::string_view path, Scope scope) {
   MutexLock lock(&watches_mutex_);
   watches_.Remove(tag, path, scope);
-  ASSERT(watch_totals_.count > 0, "each is removed once");
+  ASSERT(watch_totals_.count > 0, "a watch is removed once");
   --watch_totals_.count;
   watch_totals_.bytes -= kWatchBytes + path.size();
 }

@@ -1,10 +1,10 @@
-// The native front end: the state that all its streams share, and the delivery of events to them;
-// for the rest see rpc/frontend/client_frontend.h. It has no threads and does not depend on gRPC:
-// those are in stream_thread.h and services.h, or in a test. A client of it is a stream: a session,
-// a unary call or a watch.
+// The native front end: the state that all its streams share, and the delivery of events to them.
+// rpc/frontend/client_frontend.h describes the rest. The front end has no threads and does not
+// depend on gRPC: those are in stream_thread.h and services.h, or in a test. A client of it is a
+// stream: a session, a unary call or a watch.
 //
-// Thread-safety: as rpc/frontend/client_frontend.h says; history() and the watches under the tree's
-// lock.
+// Thread-safety: as described in rpc/frontend/client_frontend.h; history() and the watches are
+// protected by the tree's lock.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class StreamLoop;
 
 class NativeFrontend : public ClientFrontend<StreamLoop> {
  public:
-  // All must outlive the front end. `random` makes session ids.
+  // The pointers must outlive the front end. `random` is used for session ids.
   NativeFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
 
   bool AllowsInlineApply() const override;
@@ -42,10 +42,10 @@ class NativeFrontend : public ClientFrontend<StreamLoop> {
   void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
   // --- For the loops -----------------------------------------------------------------------------
-  // Counts a new stream of `address`. Returns TOO_MANY_STREAMS if it exceeds maxCnxns or
-  // maxClientCnxns; otherwise Release must follow when the stream ends.
+  // Counts a new stream from `address`. Returns TOO_MANY_STREAMS if it would exceed maxCnxns or
+  // maxClientCnxns. Otherwise Release must follow when the stream ends.
   absl::Status AdmitStream(const std::string& address);
-  // REQUIRES, for the next three: the caller holds the read or write lock of the tree.
+  // REQUIRES, for the next three functions: the caller holds the read or write lock of the tree.
   const EventHistory& history() const { return history_; }
   void AddWatch(uint32_t tag, std::string_view path, Scope scope);
   void RemoveWatch(uint32_t tag, std::string_view path, Scope scope);
@@ -56,10 +56,10 @@ class NativeFrontend : public ClientFrontend<StreamLoop> {
   mutable Mutex watches_mutex_;
   ScopedWatches watches_ ABSL_GUARDED_BY(watches_mutex_);  // of streams, by tag
   WatchTotals watch_totals_ ABSL_GUARDED_BY(watches_mutex_);
-  std::vector<uint64_t> watchers_;  // the tags of one event; used only by OnNodeEvent
+  std::vector<uint64_t> watchers_;  // the watchers of one event, by tag; used only by OnNodeEvent
 };
 
 }  // namespace quorate::rpc::native
 
-// frontend.cc has the one copy of it.
+// frontend.cc instantiates it.
 extern template class quorate::rpc::ClientFrontend<quorate::rpc::native::StreamLoop>;

@@ -17,14 +17,14 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// A message of at most this size cannot have kPartsMax messages within it.
+// A message of at most this size in bytes cannot have kPartsMax messages within it.
 constexpr size_t kSurelyFewBytes = 2 * kPartsMax;
-// The memory of an operation with its kind, and of an entry of an access control list.
+// The memory, in bytes, of an operation with its kind, and of an entry of an access control list.
 constexpr size_t kOperationBytes = 192;
 constexpr size_t kAclBytes = 96;
 
-// Adds to `*parts` the number of messages in the rest of `in` up to its limit; stops at more than
-// `max`. The recursion is bounded, as no type contains itself.
+// Adds to `*parts` the number of messages in the rest of `in`, up to its limit. Stops when there
+// are more than `max`. The recursion is bounded, because no type contains itself.
 void AddParts(const Descriptor& type, CodedInputStream* in, size_t max, size_t* parts) {
   while (const uint32_t tag = in->ReadTag()) {
     const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));

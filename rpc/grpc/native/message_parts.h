@@ -1,6 +1,7 @@
-// The memory that a client's message takes when it is decoded. A message within a message, such as
-// an operation or an entry of an access control list, takes two bytes on the wire and some fifty or
-// more in memory, so a message with very many of them is refused before it is decoded.
+// Estimates the memory that a client's message takes when it is decoded. A message within a
+// message, such as an operation or an entry of an access control list, takes two bytes on the wire,
+// but some fifty or more in memory. Therefore a message with very many of them is refused before it
+// is decoded.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -13,23 +14,23 @@
 
 namespace quorate::rpc::native {
 
-// The maximum number of messages within one message, at any depth. It is more than the largest
-// write that MakeRequest accepts has: see kIdentityChecksMax.
+// The maximum number of messages within one message, at any depth. It is more than the number in
+// the largest write that MakeRequest accepts: see kIdentityChecksMax.
 inline constexpr size_t kPartsMax = 1'000'000;
 
 // Returns how often the field with this number occurs in an encoded message. Counting ends at the
 // first part that cannot be decoded.
 size_t CountField(std::string_view bytes, int number);
 
-// Returns how many messages an encoded message of this type contains at any depth, but at most
-// `max` + 1. Parts that cannot be decoded are not counted.
+// Returns the number of messages that an encoded message of this type contains at any depth, but at
+// most `max` + 1. Parts that cannot be decoded are not counted.
 size_t CountParts(const google::protobuf::Descriptor& type, std::string_view bytes, size_t max);
 
 // Returns TOO_LARGE, with the reason for the client, if an encoded message of this type has more
 // than kPartsMax messages within it.
 absl::Status CheckParts(const google::protobuf::Descriptor& type, std::string_view bytes);
 
-// Returns about how many bytes of memory a request takes.
+// Returns the approximate memory of a request in bytes.
 size_t DecodedBytes(const v1::Request& request);
 
 }  // namespace quorate::rpc::native

@@ -9,7 +9,8 @@
 namespace quorate::rpc::native {
 namespace {
 
-// Two operations with their kinds, two entries of access control lists, a credential.
+// Returns a transaction with two operations, each with its kind, two entries of access control
+// lists, and a credential.
 v1::TxnRequest Transaction() {
   v1::TxnRequest txn;
   v1::Operation::Create* create = txn.add_operations()->mutable_create();
@@ -33,20 +34,20 @@ TEST_CASE("messages within a message are counted at every depth") {
   CHECK(CountField(bytes, v1::TxnRequest::kOperationsFieldNumber) == 2);
 }
 
-TEST_CASE("what cannot be decoded is counted up to there") {
+TEST_CASE("messages are counted up to the first part that cannot be decoded") {
   std::string bytes = Transaction().SerializeAsString();
   for (size_t size = 0; size < bytes.size(); ++size) {
     CHECK(CountParts(*v1::TxnRequest::descriptor(), bytes.substr(0, size), 100) <= 7);
   }
-  // An operation whose length is beyond the end, and one of the wrong wire type.
+  // The length of one operation is beyond the end, the other one has the wrong wire type.
   CHECK(CountParts(*v1::TxnRequest::descriptor(), "\x0a\xff\xff\xff\x7f", 100) <= 1);
   CHECK(CountParts(*v1::TxnRequest::descriptor(), "\x08\x01", 100) == 0);
 }
 
-TEST_CASE("a message with too many messages in it is refused, one with as many as allowed is not") {
+TEST_CASE("a message with too many messages in it is refused, one with the maximum is accepted") {
   v1::TxnRequest txn;
   for (size_t i = 0; i < kPartsMax; ++i) txn.add_operations();
-  // Long enough that CheckParts counts.
+  // Makes the message so long that CheckParts counts.
   txn.add_credentials()->set_secret(std::string(100, 'x'));
   txn.mutable_operations()->RemoveLast();
   CHECK(CheckParts(*v1::TxnRequest::descriptor(), txn.SerializeAsString()).ok());
@@ -56,7 +57,7 @@ TEST_CASE("a message with too many messages in it is refused, one with as many a
   CHECK(v1::DetailOf(status)->code() == v1::TOO_LARGE);
 }
 
-TEST_CASE("an operation that is short on the wire counts as what it takes in memory") {
+TEST_CASE("an operation that is short on the wire counts with its size in memory") {
   v1::Request request;
   for (int i = 0; i < 1000; ++i) request.mutable_write()->add_operations();
   CHECK(DecodedBytes(request) > request.SpaceUsedLong());

@@ -12,7 +12,7 @@
 namespace quorate::rpc::native {
 namespace {
 
-// A list of at most this size is finished even if replies take too much memory.
+// A list of at most this size in bytes is finished even if replies take too much memory.
 constexpr size_t kSmallListBytes = 1u << 20;
 
 bool IsPath(const std::string& path) { return tree::IsValidPath(path, /*sequential=*/false); }

@@ -1,6 +1,6 @@
-// Reads from the tree, with results of the published interface.
+// Reads of the tree that return results of the published interface.
 //
-// Thread-safety: functions without state. REQUIRES, of all functions: the tree is locked for
+// Thread-safety: functions without state. REQUIRES, for all functions: the tree is locked for
 // reading.
 #pragma once
 
@@ -17,7 +17,8 @@
 
 namespace quorate::rpc::native {
 
-// Each returns OK, or the error of the read. `members_text` is the content of /zookeeper/config.
+// Each of these returns OK, or the error of the read. `members_text` is the content of
+// /zookeeper/config.
 v1::ErrorCode Read(const tree::Tree& tree, const std::string& path,
                    const ClientIdentities& identities, const std::string& members_text,
                    v1::GetResult* result);
@@ -32,7 +33,7 @@ v1::ErrorCode Read(const tree::Tree& tree, const std::string& path,
 class ListReader {
  public:
   // `listings` and `memory` must outlive the reader. A list whose names take more than `bytes_max`
-  // fails with TOO_LARGE; a long one fails with UNAVAILABLE while replies take more memory than
+  // fails with TOO_LARGE. A long list fails with UNAVAILABLE while replies take more memory than
   // they may.
   ListReader(Listings* listings, MemoryBudget* memory, std::string path, size_t bytes_max);
 
@@ -41,15 +42,15 @@ class ListReader {
   v1::ErrorCode Read(const tree::Tree& tree, const ClientIdentities& identities,
                      const std::string& members_text);
   bool done() const { return done_; }
-  // Whether the list took more than one piece: then Finish may take long, and the tree should be
-  // unlocked first.
+  // Returns whether the list took more than one piece. Then Finish may take long, and the tree
+  // should be unlocked first.
   bool is_long() const { return listing_ != nullptr; }
-  // The bytes that the reader keeps.
+  // Returns the bytes that the reader keeps.
   size_t bytes() const { return counted_.bytes(); }
-  // The cost of the last piece, in znodes.
+  // Returns the cost of the last piece, in znodes.
   size_t spent() const { return spent_; }
-  // Sets `*result` to the list, in its state at the last piece. To be called once; the tree need
-  // not be locked. REQUIRES: done().
+  // Sets `*result` to the list, in its state at the last piece. Call it once; the tree need not be
+  // locked. REQUIRES: done().
   void Finish(v1::ListResult* result);
 
  private:
@@ -57,7 +58,7 @@ class ListReader {
   MemoryBudget* const memory_;
   const std::string path_;
   const size_t bytes_max_;
-  Listing::Names names_;              // of the first piece
+  Listing::Names names_;              // names in the first piece
   std::unique_ptr<Listing> listing_;  // for the further pieces
   tree::Stat stat_;
   CountedBytes counted_;

@@ -1,5 +1,5 @@
-// A table of watchers by path and scope. A watcher is a number: of a stream, or of a watch within a
-// stream.
+// A table of watchers by path and scope. A watcher is a number: the tag of a stream, or the id of a
+// watch within a stream.
 //
 // Thread-safety: none.
 #pragma once
@@ -18,9 +18,10 @@ namespace quorate::rpc::native {
 
 class ScopedWatches {
  public:
-  // Adds a watcher. It may be added any number of times, also to the same path and scope.
+  // Adds a watcher. The same watcher may be added any number of times, also with the same path and
+  // scope.
   void Add(uint64_t number, std::string_view path, Scope scope);
-  // Undoes one Add. REQUIRES: there was one.
+  // Undoes one Add. REQUIRES: there was one with the same arguments.
   void Remove(uint64_t number, std::string_view path, Scope scope);
   // Appends each watcher that covers `path` to `*numbers`, once, in ascending order. O(watchers
   // found), plus O(depth of the path) if there are subtree watches.
@@ -31,7 +32,7 @@ class ScopedWatches {
   bool empty() const { return paths_.empty(); }
 
  private:
-  // The watchers, and how often each was added.
+  // The watchers, with the number of times that each was added.
   using Numbers = absl::btree_map<uint64_t, uint32_t>;
   using Scopes = std::array<Numbers, kScopes>;
 

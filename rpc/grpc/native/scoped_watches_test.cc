@@ -16,7 +16,7 @@ std::vector<uint64_t> Find(const ScopedWatches& watches, std::string_view path) 
   return numbers;
 }
 
-TEST_CASE("a scope says how far below a path events are seen") {
+TEST_CASE("the scope of a watch determines how far below its path events are found") {
   ScopedWatches watches;
   watches.Add(1, "/a", Scope::kNode);
   watches.Add(2, "/a", Scope::kChildren);
@@ -30,7 +30,7 @@ TEST_CASE("a scope says how far below a path events are seen") {
   CHECK(Find(watches, "/") == std::vector<uint64_t>{4, 5});
 }
 
-TEST_CASE("a number that was added twice stays until it was removed twice") {
+TEST_CASE("a watcher that was added twice stays until it was removed twice") {
   ScopedWatches watches;
   watches.Add(7, "/a", Scope::kSubtree);
   watches.Add(7, "/a", Scope::kSubtree);
@@ -42,7 +42,7 @@ TEST_CASE("a number that was added twice stays until it was removed twice") {
   CHECK(watches.empty());
 }
 
-TEST_CASE("what is found is what each watch sees by itself") {
+TEST_CASE("Find returns exactly the watches that cover the path") {
   const std::vector<std::string> paths = {"/", "/a", "/b", "/a/a", "/a/b", "/a/a/a", "/aa"};
   std::mt19937 random(7);
   const auto below = [&](size_t limit) { return random() % limit; };

@@ -31,8 +31,9 @@ std::string ToString(const grpc::ByteBuffer& buffer) {
   return bytes;
 }
 
-// gRPC owns each reactor until OnDone. A cancellation is reported to the stream's loop, which
-// answers it with Finish, as it ends every stream.
+// Connects a stream of gRPC with a session's stream. gRPC owns each reactor until OnDone. A
+// cancellation is reported to the stream's loop, which ends the stream with Finish, like every
+// stream.
 
 class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                              public Channel {
@@ -141,7 +142,7 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
   grpc::ByteBuffer* const response_;
 };
 
-// The generated service classes with every method as one that takes and gives bytes.
+// The generated service classes, with every method in a form that takes and returns bytes.
 using RawSessions = v1::Sessions::WithRawCallbackMethod_Session<v1::Sessions::Service>;
 using RawTree = v1::Tree::WithRawCallbackMethod_Get<
     v1::Tree::WithRawCallbackMethod_Exists<v1::Tree::WithRawCallbackMethod_List<

@@ -1,11 +1,12 @@
 // The gRPC services of the native front end, Sessions and Tree, to be registered with a server.
-// They only move bytes between gRPC and the streams (stream_thread.h).
+// They only transfer bytes between gRPC and the streams (stream_thread.h).
 //
-// Order of start: the services are made and registered, the threads started, the server started.
-// Order of end: the server is shut down until it has no calls, the threads are stopped, the
-// services are destroyed.
+// Order at the start: the services are created and registered, the threads are started, the server
+// is started. Order at the end: the server is shut down until it has no calls, the threads are
+// stopped, the services are destroyed.
 //
-// Thread-safety: services() and the constructor from one thread; gRPC calls the rest from its own.
+// Thread-safety: one thread calls services() and the constructor; gRPC calls the rest from its
+// threads.
 #pragma once
 
 #include <grpcpp/impl/codegen/service_type.h>
@@ -27,8 +28,8 @@ class NativeServices {
   NativeServices(const NativeServices&) = delete;
   NativeServices& operator=(const NativeServices&) = delete;
 
-  // Returns the services with their full names, for grpc::ServerBuilder::RegisterService. They live
-  // as long as the object.
+  // Returns the services with their full names, for grpc::ServerBuilder::RegisterService. The
+  // services live as long as the object.
   std::vector<std::pair<std::string, grpc::Service*>> services();
 
  private:

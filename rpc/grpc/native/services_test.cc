@@ -1,4 +1,5 @@
-// The services over real gRPC, in one process, in front of a tree that applies on its own thread.
+// Tests the services over real gRPC in one process, in front of a tree that applies on its own
+// thread.
 #include "rpc/grpc/native/services.h"
 
 #include <grpcpp/grpcpp.h>
@@ -27,7 +28,7 @@
 namespace quorate::rpc::native {
 namespace {
 
-// Applies submitted batches, on its own thread.
+// Applies submitted batches on its own thread.
 class ApplyingService final : public Service {
  public:
   ~ApplyingService() override { Stop(); }
@@ -182,7 +183,7 @@ class Session {
   std::unique_ptr<grpc::ClientReaderWriter<v1::SessionRequest, v1::SessionResponse>> stream;
 };
 
-TEST_CASE("addresses are taken out of what gRPC calls a peer") {
+TEST_CASE("AddressOf extracts the address from gRPC's name of a peer") {
   CHECK(AddressOf("ipv4:10.0.0.1:7000") == "10.0.0.1");
   CHECK(AddressOf("ipv6:[::1]:7000") == "::1");
   CHECK(AddressOf("ipv6:%5B::1%5D:7000") == "::1");
@@ -190,7 +191,7 @@ TEST_CASE("addresses are taken out of what gRPC calls a peer") {
   CHECK(AddressOf("unix:/tmp/socket") == "/tmp/socket");
 }
 
-TEST_CASE("unary calls over gRPC, and their errors in the details of the status") {
+TEST_CASE("unary calls work over gRPC, with their errors in the details of the status") {
   Front front;
   v1::CreateResponse created;
   REQUIRE(Create(front, "/a", &created).ok());
@@ -215,7 +216,7 @@ TEST_CASE("unary calls over gRPC, and their errors in the details of the status"
   CHECK(got.zxid() == created.zxid() + 1);
 }
 
-TEST_CASE("sessions over gRPC") {
+TEST_CASE("sessions work over gRPC") {
   Front front;
   Session session(front);
   const v1::SessionOpened opened = session.Open();
@@ -239,7 +240,7 @@ TEST_CASE("sessions over gRPC") {
     REQUIRE(items[i].response().error() == v1::OK);
   }
 
-  // The session moves to another stream; the old one ends with an error.
+  // The session moves to another stream. The old stream ends with an error.
   Session other(front);
   CHECK(other.Open(opened.session_id()).last_sequence() == kWrites);
   v1::SessionResponse response;
@@ -254,7 +255,7 @@ TEST_CASE("sessions over gRPC") {
   CHECK(other.stream->Finish().ok());
 }
 
-TEST_CASE("a watch over gRPC ends with its caller") {
+TEST_CASE("a watch over gRPC ends when its client cancels it") {
   Front front;
   grpc::ClientContext context;
   v1::WatchRequest request;
@@ -276,7 +277,7 @@ TEST_CASE("a watch over gRPC ends with its caller") {
   CHECK(stream->Finish().error_code() == grpc::StatusCode::CANCELLED);
 }
 
-TEST_CASE("a server that stops ends what is open") {
+TEST_CASE("a server that stops ends all open streams") {
   Front front;
   Session session(front);
   session.Open();
@@ -295,7 +296,7 @@ TEST_CASE("a server that stops ends what is open") {
   CHECK_FALSE(watch->Finish().ok());
 }
 
-TEST_CASE("clients that come and go at any time do no harm") {
+TEST_CASE("clients may connect and disconnect at any time") {
   Front front;
   std::atomic<int> opened{0};
   std::vector<std::thread> clients;

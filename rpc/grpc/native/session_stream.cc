@@ -18,12 +18,12 @@ namespace {
 
 using Kind = v1::Request;
 
-// The maximum number of requests answered in one hold of the tree's lock.
+// The maximum number of requests that are answered while the tree is locked once.
 constexpr int kAnsweredAtOnceMax = 1000;
-// The approximate memory of a request in the pipeline, besides its message.
+// The approximate memory of a request in the pipeline, in bytes, without its message.
 constexpr size_t kPendingBytes = 256;
 
-// Returns whether a request reads the tree or the watches in their state at its turn.
+// Returns whether a request reads the tree or the watches as they are when the request is executed.
 bool IsRead(Kind::KindCase kind) {
   switch (kind) {
     case Kind::kWrite:
@@ -70,7 +70,7 @@ bool SessionStream::TakeTouched() {
   return std::exchange(touched_, false) && (state_ == State::kAttached || state_ == State::kUp);
 }
 
-// --- What comes in -------------------------------------------------------------------------------
+// --- Messages ------------------------------------------------------------------------------------
 
 absl::Status SessionStream::OnMessage(std::string_view bytes) {
   touched_ = true;
@@ -143,7 +143,7 @@ absl::Status SessionStream::BeginSession() {
       std::clamp(open_.timeout_ms(), config.min_session_timeout_ms, config.max_session_timeout_ms);
   const bool is_new = open_.session_id() == 0;
   if (!is_new) {
-    // A refusal happens here, without an entry of the log.
+    // Refuses an unknown session or a wrong password here, without an entry in the log.
     const tree::SessionId id(open_.session_id());
     tree::SessionInfo info;
     const bool known = loop_->tree().FindSession(id, &info);
@@ -192,7 +192,7 @@ void SessionStream::SendOpened() {
 }
 
 absl::Status SessionStream::OnSessionClosed() {
-  if (closing_) return absl::OkStatus();  // its own Close will be answered
+  if (closing_) return absl::OkStatus();  // the client's own Close will be answered
   return ToStatus(v1::SESSION_EXPIRED, "the session has expired or was closed elsewhere");
 }
 
@@ -214,7 +214,7 @@ absl::Status SessionStream::CheckTime(std::chrono::steady_clock::time_point now,
     return ToStatus(v1::NO_REQUEST, "the session was not opened");
   }
   if (state_ == State::kCatchingUp) wants_to_continue_ = true;
-  // The client has to notice in time that its session may end elsewhere.
+  // The client has to learn in time that its session may end elsewhere.
   const int64_t limit_ms =
       std::max<int64_t>(timeout_ms_ / 2, 3 * loop_->frontend().config().election_timeout_ms);
   return leader_contact_age_ms > limit_ms ? OutOfTouch() : absl::OkStatus();
@@ -299,7 +299,7 @@ void SessionStream::BeginWrite(Pending* pending) {
   MakeRefused(pending->refused, version, &request);
   tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
   const bool added = loop_->AddedCommand(offset);
-  ASSERT(added, "identities alone are bounded");
+  ASSERT(added, "a request with only identities is bounded");
 }
 
 void SessionStream::AddCredential(Pending* pending) {
@@ -326,16 +326,16 @@ std::unique_ptr<v1::Request> SessionStream::Release(Pending* pending) {
   return std::move(pending->request);
 }
 
-// --- What comes back -----------------------------------------------------------------------------
+// --- Results and events --------------------------------------------------------------------------
 
 absl::Status SessionStream::OnResult(tree::ApplyResult result) {
   const tree::CommandKind kind = result.header.kind;
   wants_to_continue_ = true;
   if (kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) {
     if (result.error != tree::ErrorCode::kOk) {
-      // The id of the new session is in use, as ids are random: try another one.
+      // The id of the new session is in use, because ids are random: tries another one.
       if (open_.session_id() == 0) {
-        state_ = State::kCatchingUp;  // Continue draws another
+        state_ = State::kCatchingUp;  // Continue chooses another id
         return absl::OkStatus();
       }
       return ToStatus(v1::SESSION_EXPIRED, {});
@@ -357,8 +357,8 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
   response.set_zxid(result.zxid.value());
   response.set_error(ToProto(result.error));
   if (pending->kind == Kind::kWrite && result.error == tree::ErrorCode::kOk) {
-    // A write that is refused now may have been applied when it was sent before: then it has the
-    // same answer as before.
+    // A write that is refused now may have been applied when it was sent before. Then it has the
+    // same response as before.
     if (pending->refused != v1::OK && IsRefusalWithoutReason(result.ops)) {
       response.set_error(pending->refused);
     } else {
@@ -425,7 +425,7 @@ absl::Status SessionStream::Continue() {
   if (state_ == State::kAttached) SendOpened();
   if (state_ != State::kUp) return absl::OkStatus();
   paused_ = false;
-  // Events are sent before any answer that could show the change.
+  // Events are sent before any response that could show their change.
   absl::Status caught_up = feed_.CatchUp(
       loop_->frontend().history(),
       [this] { return !HasMuchToSend() && !loop_->has_spent_enough(); },
@@ -492,7 +492,7 @@ void SessionStream::DoRead(Pending* pending) {
     case Kind::kSync:
       break;
     default:
-      response.set_error(v1::BAD_ARGUMENTS);  // a kind of a later version, or none
+      response.set_error(v1::BAD_ARGUMENTS);  // a kind of a later version, or no kind
   }
   AnswerRead(std::move(response), pending);
 }
@@ -514,7 +514,8 @@ void SessionStream::DoList(Pending* pending) {
     return;
   }
   response.set_error(error);
-  // The rest needs no tree. Unlocking is safe: no later event is sent before the response.
+  // The rest does not need the tree. It is safe to unlock the tree, because no later event is sent
+  // before the response.
   if (list_->is_long()) {
     loop_->UnlockTree();
     wants_to_continue_ = true;

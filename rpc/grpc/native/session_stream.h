@@ -1,9 +1,10 @@
-// A session's stream: its opening and its pipeline of requests.
+// The stream of a session: its opening and its pipeline of requests.
 //
-// Pipeline: requests are begun and answered in the order in which they came. Writes are submitted
-// to the log as they come, any number at once, and barriers (of Sync and of linearizable reads)
-// begin at the same time. A read is executed when all requests before it are answered; a later
-// request that would change what the read sees (a write, a credential) begins after the read.
+// Pipeline: requests are begun and answered in the order in which they arrive. Writes are submitted
+// to the log as they arrive, any number of them at the same time, and barriers (of Sync and of
+// linearizable reads) begin at the same time. A read is executed when all requests before it are
+// answered. A later request that would change what the read returns (a write or a credential)
+// begins after the read.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.
 #pragma once
@@ -28,23 +29,23 @@
 
 namespace quorate::rpc::native {
 
-// The watch requests at the front of a pipeline, some of which resume from a zxid. They are taken,
-// the history is read once for all of them, and they are answered; in parts, over several
-// iterations, so that the tree is not locked for long.
+// The watch requests at the front of a pipeline, if some of them resume from a zxid. First they are
+// taken, then the history is read once for all of them, and then they are answered. This is done in
+// parts, over several iterations, so that the tree is not locked for long.
 struct WatchResumption {
-  // The zxid of a watch that begins with its answer.
+  // The zxid of a watch that begins with its response.
   static constexpr tree::Zxid kFromNow{INT64_MAX};
 
   size_t requests = 0;  // requests taken, from the front of the pipeline
   bool taken = false;   // all requests were taken
   // The zxid after which each watch that is not answered yet gets events, by watch id.
   absl::btree_map<uint64_t, tree::Zxid> after;
-  // The number of the next event of the history to read; no value: no watch resumes from a zxid.
+  // The number of the next event of the history to read; nullopt if no watch resumes from a zxid.
   std::optional<uint64_t> next;
-  bool history_sent = false;  // the history was read: from now on events are sent as they come
+  bool history_sent = false;  // the history was read: from now on events are sent as they arrive
   size_t answered = 0;        // requests that were answered after that
-  // State of EndLostWatches: watches that resume before this zxid are given up; the number of
-  // requests checked; the first event for the other watches.
+  // The state of EndLostWatches. Watches that resume before this zxid are answered EVENTS_LOST; the
+  // number of requests checked; the first event for the other watches.
   std::optional<tree::Zxid> lost_before;
   size_t checked = 0;
   uint64_t next_kept = 0;
@@ -52,8 +53,9 @@ struct WatchResumption {
 
 class SessionStream final : public Stream {
  public:
-  // Limits of one stream: requests in its pipeline, and bytes of those that were not begun, before
-  // nothing more is read from it; requests in one message; watches, and bytes of their paths.
+  // Limits of one stream. If its pipeline has this many requests, or this many bytes of requests
+  // that were not begun, no more messages are read from it. The others limit the requests in one
+  // message, the watches, and the bytes of their paths.
   static constexpr size_t kPipelineRequestsMax = 4096;
   static constexpr size_t kHeldBytesMax = 8u << 20;
   static constexpr size_t kMessageRequestsMax = 16384;
@@ -91,29 +93,29 @@ class SessionStream final : public Stream {
 
  private:
   enum class State {
-    kNew,         // no message came
+    kNew,         // no message has arrived
     kCatchingUp,  // the client has seen a newer zxid than this member has applied
     kConfirming,  // the session is unknown here; waits for a barrier
     kOpening,     // the command of the session is submitted, not yet applied
-    kAttached,    // it is applied; `opened` is not sent yet
+    kAttached,    // the command is applied; `opened` is not sent yet
     kUp,
   };
   enum class Stage : uint8_t {
     kHeld,      // not begun
     kInFlight,  // a submitted command, or a barrier
-    kReady,     // to be executed when it is the first of the pipeline
-    kDone,      // the answer is to be sent when it is the first
+    kReady,     // is executed when it is the first in the pipeline
+    kDone,      // its response is sent when it is the first in the pipeline
   };
   struct Pending {
     Stage stage = Stage::kHeld;
     v1::Request::KindCase kind = v1::Request::KIND_NOT_SET;
     uint64_t id = 0;
     uint64_t barrier = 0;                  // in flight: the number of the barrier; 0: a command
-    std::unique_ptr<v1::Request> request;  // kept until it is begun; of a read until it is done
-    size_t bytes = 0;                      // of the request
-    std::vector<tree::OpKind> asked;       // of a write in flight
-    v1::ErrorCode refused = v1::OK;        // of a write in flight that was refused: its error
-    std::string answer;                    // done: an encoded SessionResponse with the answer
+    std::unique_ptr<v1::Request> request;  // kept until it is begun; a read until it is done
+    size_t bytes = 0;                      // size of the request
+    std::vector<tree::OpKind> asked;       // kinds of the operations of a write in flight
+    v1::ErrorCode refused = v1::OK;        // error of a write in flight that was refused
+    std::string answer;                    // if done: an encoded SessionResponse
   };
   struct WatchPlace {
     std::string path;
@@ -130,8 +132,8 @@ class SessionStream final : public Stream {
   void BeginOne(Pending* pending);
   void BeginWrite(Pending* pending);
   void AddCredential(Pending* pending);
-  // Executes the first request of the pipeline, or sends its answer, as far as possible. Returns
-  // whether an answer was sent and more may follow.
+  // Executes the first request of the pipeline, or sends its response, as far as that is possible.
+  // Returns whether a response was sent and more may follow.
   bool AnswerFirst();
   void DoRead(Pending* pending);
   template <class Result>
@@ -140,33 +142,33 @@ class SessionStream final : public Stream {
   void DoList(Pending* pending);
   void AnswerRead(v1::Response response, Pending* pending);
   void DoWatches();
-  // These do a part of their work per iteration, and return whether all of it is done.
+  // Each of these does a part of its work per iteration, and returns whether all of it is done.
   bool TakeWatches();
   bool SendHistory();
   bool EndLostWatches();
   bool AnswerWatches();
-  // Returns whether the tree was locked for long enough in this iteration; if so, schedules another
-  // one.
+  // Returns whether the tree was locked for long enough in this iteration. If so, schedules another
+  // iteration.
   bool HasSpentEnough();
   void TakeRequest(Pending* pending);
   v1::ErrorCode TakeWatch(const v1::Request::Watch& watch, v1::Response* response);
-  // Returns whether an event that comes now is sent for this watch.
+  // Returns whether an event that arrives now is sent for this watch.
   bool IsLive(uint64_t watch_id) const;
   void DropWatch(uint64_t watch_id);
   void DoUnwatch(uint64_t watch_id);
   void DoWhoAmI(v1::Response* response);
   void Answer(v1::Response response, Pending* pending);
-  // Returns the request, and stops counting it among the held bytes.
+  // Takes the request out, and no longer counts it among the held bytes.
   std::unique_ptr<v1::Request> Release(Pending* pending);
-  // Sends the event for those of the watches for which the client may see it. Removes the others
-  // from `*watch_ids`.
+  // Sends the event for those of the watches for which the client may receive it. Removes the
+  // others from `*watch_ids`.
   void SendEvent(const Event& event, std::vector<uint64_t>* watch_ids);
   void SendIfSeen(const Event& event);
   bool HasMuchToSend();
   tree::CommandHeader Header(tree::CommandKind kind) const;
 
   State state_ = State::kNew;
-  std::unique_ptr<ListReader> list_;  // the list that the first request reads
+  std::unique_ptr<ListReader> list_;  // reader of the list of the first request
   v1::OpenSession open_;
   std::chrono::steady_clock::time_point opened_;
   uint64_t confirm_barrier_ = 0;  // the barrier of kConfirming; 0: none yet
@@ -175,17 +177,17 @@ class SessionStream final : public Stream {
   int32_t timeout_ms_ = 0;
   bool touched_ = false;
   bool half_closed_ = false;
-  bool closing_ = false;  // its Close is in flight
+  bool closing_ = false;  // the client's Close is in flight
   ClientIdentities identities_;
   uint64_t acknowledged_ = 0;
 
   std::deque<Pending> pipeline_;
-  size_t begun_ = 0;        // requests begun, from the front
-  size_t reads_begun_ = 0;  // reads that are begun and not done
-  size_t held_bytes_ = 0;   // of requests in the pipeline
-  bool paused_ = false;     // too much is unsent
+  size_t begun_ = 0;        // number of requests begun, from the front
+  size_t reads_begun_ = 0;  // number of reads that are begun and not done
+  size_t held_bytes_ = 0;   // bytes of the requests that are not begun
+  bool paused_ = false;     // too many bytes are unsent
 
-  ScopedWatches watches_;  // by id
+  ScopedWatches watches_;  // by watch id
   absl::btree_map<uint64_t, WatchPlace> watch_places_;
   std::optional<WatchResumption> resumption_;
   size_t watch_bytes_ = 0;

@@ -38,7 +38,7 @@ TEST_CASE("a new session is opened, with a timeout within the limits") {
   CHECK(f.service.ReadTree()->session_count() == 1);
 }
 
-TEST_CASE("requests are answered in their order, reads after the writes before them") {
+TEST_CASE("requests are answered in order, and reads see the writes before them") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Send(tag,
@@ -46,7 +46,7 @@ TEST_CASE("requests are answered in their order, reads after the writes before t
                     WriteRequest(3, 2, {SetOp("/a", "2")}), WriteRequest(4, 3, {SetOp("/a", "3")}),
                     GetRequestOf(5, "/a"), GetRequestOf(6, "/none")}));
   f.transport.RunIterations();
-  // The writes after the read wait for it.
+  // The writes after the read wait for the read.
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 1);
   f.service.Apply(&f.frontend);
@@ -64,7 +64,7 @@ TEST_CASE("requests are answered in their order, reads after the writes before t
   CHECK(response.zxid() == f.zxid());
 }
 
-TEST_CASE("everything that is ready leaves in one message") {
+TEST_CASE("all responses that are ready are sent in one message") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   std::vector<v1::Request> requests;
@@ -75,7 +75,7 @@ TEST_CASE("everything that is ready leaves in one message") {
   CHECK(f.Received(tag).items_size() == 100);
 }
 
-TEST_CASE("a linearizable read and a sync wait for a barrier, one for all of an iteration") {
+TEST_CASE("linearizable reads and syncs wait for a barrier, which an iteration shares") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Change(CreateOp("/a", "old"));
@@ -96,7 +96,7 @@ TEST_CASE("a linearizable read and a sync wait for a barrier, one for all of an 
   CHECK(response.items(4).response().get().data() == "mine");
 }
 
-TEST_CASE("a write that is sent again is answered as it was, and not made again") {
+TEST_CASE("a write that is sent again gets the first response, and is not applied again") {
   Fixture f;
   v1::SessionOpened opened;
   const uint32_t first = f.OpenSession(&opened);
@@ -104,7 +104,7 @@ TEST_CASE("a write that is sent again is answered as it was, and not made again"
       WriteRequest(1, 1, {CreateOp("/n-", "", v1::PERSISTENT_SEQUENTIAL), CreateOp("/b")});
   const v1::Response answer = f.CallOne(first, write);
   REQUIRE(answer.error() == v1::OK);
-  // The write is sent, and the stream breaks before the answer comes.
+  // The write is sent, and the stream breaks before its response arrives.
   f.Send(first, MessageOf({WriteRequest(2, 2, {SetOp("/b", "x")})}));
   f.transport.RunIterations();
   f.transport.Cancel(first);
@@ -116,10 +116,10 @@ TEST_CASE("a write that is sent again is answered as it was, and not made again"
   CHECK(again.items(1).response().error() == v1::OK);
   CHECK(again.items(1).response().write().results(0).stat().version() == 1);
   CHECK(f.CallOne(second, WriteRequest(3, 4, {SetOp("/b", "")})).error() == v1::OUT_OF_SEQUENCE);
-  CHECK(f.service.ReadTree()->node_count() == 6);  // two, besides the four that always exist
+  CHECK(f.service.ReadTree()->node_count() == 6);  // two, in addition to the four that always exist
 }
 
-TEST_CASE("answers that were acknowledged are forgotten") {
+TEST_CASE("acknowledged responses are dropped") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/a")}));
@@ -131,7 +131,7 @@ TEST_CASE("answers that were acknowledged are forgotten") {
   CHECK(f.CallOne(tag, WriteRequest(3, 1, {CreateOp("/a")})).error() == v1::ALREADY_ACKNOWLEDGED);
 }
 
-TEST_CASE("a write that cannot be made uses up its number") {
+TEST_CASE("a write that is refused uses up its number") {
   Config config = TestConfig();
   config.jute_max_buffer_bytes = 1000;
   Fixture f(config);
@@ -156,7 +156,7 @@ TEST_CASE("a write that cannot be made uses up its number") {
   }
 }
 
-TEST_CASE("a transaction that fails says which of its operations did") {
+TEST_CASE("a failed transaction tells which of its operations failed") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   const v1::Response response =
@@ -169,7 +169,7 @@ TEST_CASE("a transaction that fails says which of its operations did") {
   CHECK(f.CallOne(tag, GetRequestOf(2, "/a")).error() == v1::NO_NODE);
 }
 
-TEST_CASE("what not all members know is refused, and uses up its number") {
+TEST_CASE("a write that not all members understand is refused, and uses up its number") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   const v1::Response created = f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/a")}));
@@ -185,7 +185,7 @@ TEST_CASE("what not all members know is refused, and uses up its number") {
   CHECK(f.CallOne(tag, GetRequestOf(5, "/a")).get().data() == "old");
 }
 
-TEST_CASE("why a write was refused is answered again, whatever holds then") {
+TEST_CASE("a repeated refused write gets the same reason, whatever has changed") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/a")}));
@@ -201,7 +201,7 @@ TEST_CASE("why a write was refused is answered again, whatever holds then") {
   CHECK(f.CallOne(tag, GetRequestOf(4, "/a")).get().data() == "next");
 }
 
-TEST_CASE("a check of the creation") {
+TEST_CASE("a check of the creation fails for a recreated znode") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   const auto make = [](uint64_t sequence) {
@@ -222,7 +222,7 @@ TEST_CASE("a check of the creation") {
   CHECK(f.CallOne(tag, WriteRequest(6, 6, {CheckCreatedOp("/none", 1)})).error() == v1::NO_NODE);
 }
 
-TEST_CASE("a check of the version") {
+TEST_CASE("a check of the version fails for another version") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/a")}));
@@ -243,7 +243,7 @@ TEST_CASE("a check of the version") {
   CHECK(f.CallOne(tag, GetRequestOf(7, "/a")).get().data() == "two");
 }
 
-TEST_CASE("conditions and recursive deletes") {
+TEST_CASE("transactions with conditions and recursive deletes") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   v1::Operation absent;
@@ -258,7 +258,7 @@ TEST_CASE("conditions and recursive deletes") {
   CHECK(removed.write().results(0).removed() == 2);
 }
 
-// --- The session's life --------------------------------------------------------------------------
+// --- Opening and ending --------------------------------------------------------------------------
 
 TEST_CASE("a session that moves to another stream ends the first one") {
   Fixture f;
@@ -300,7 +300,7 @@ TEST_CASE("a session moves between the front ends") {
   CHECK(f.service.ReadTree()->ephemeral_count() == 1);
 }
 
-TEST_CASE("who has no session learns that in time") {
+TEST_CASE("a client whose session ends learns that in time") {
   Fixture f;
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
@@ -315,7 +315,7 @@ TEST_CASE("who has no session learns that in time") {
     CHECK_FALSE(f.transport.outcome(tag).has_value());
     CHECK(f.zxid() == zxid);  // it was rejected before the log
   }
-  SECTION("there is none") {
+  SECTION("the session does not exist") {
     const uint32_t other = f.transport.Open(Method::kSession);
     const int64_t zxid = f.zxid();
     f.Send(other, OpenMessage(opened.session_id() + 1));
@@ -323,7 +323,7 @@ TEST_CASE("who has no session learns that in time") {
     CHECK(f.CodeOf(other) == absl::StatusCode::kUnauthenticated);
     CHECK(f.zxid() == zxid);
   }
-  SECTION("it expires") {
+  SECTION("the session expires") {
     CommandBatch batch;
     tree::CommandHeader header;
     header.kind = tree::CommandKind::kExpireSession;
@@ -338,7 +338,7 @@ TEST_CASE("who has no session learns that in time") {
     f.Settle();
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnauthenticated);
   }
-  SECTION("no leader was heard from") {
+  SECTION("the member has not heard from a leader") {
     f.service.current.leader_contact_age_ms = 60'000;
     f.Pass(50);
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
@@ -366,7 +366,7 @@ TEST_CASE("a close ends the session, its ephemerals and, after the answer, the s
   CHECK(f.loop.client_count() == 0);
 }
 
-TEST_CASE("a client that sends no more gets its answers, and keeps its session") {
+TEST_CASE("a client that half-closes gets its responses, and keeps its session") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Send(tag, MessageOf({WriteRequest(1, 1, {CreateOp("/a")}), GetRequestOf(2, "/a")}));
@@ -377,7 +377,7 @@ TEST_CASE("a client that sends no more gets its answers, and keeps its session")
   CHECK(f.service.ReadTree()->session_count() == 1);
 }
 
-TEST_CASE("a client that has seen more than this member waits, and then goes elsewhere") {
+TEST_CASE("opening waits for the zxid that the client has seen, and then fails") {
   Fixture f;
   f.Change(CreateOp("/a"));
   const uint32_t tag = f.transport.Open(Method::kSession);
@@ -391,13 +391,13 @@ TEST_CASE("a client that has seen more than this member waits, and then goes els
     f.Pass(50);
     CHECK(f.Received(tag).opened().session_id() != 0);
   }
-  SECTION("it does not") {
+  SECTION("the member does not catch up") {
     f.Pass(2001);
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
   }
 }
 
-TEST_CASE("sessions that say anything are reported to the leader") {
+TEST_CASE("sessions that send messages are reported to the leader") {
   Fixture f;
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
@@ -410,7 +410,7 @@ TEST_CASE("sessions that say anything are reported to the leader") {
   f.Settle();
   f.Pass(1000);
   CHECK(f.service.touches.size() == 2);
-  // The touch is sent too if the stream breaks before the next touch period.
+  // The touch is sent even if the stream breaks before the next touch period.
   f.Send(tag, {});
   f.Settle();
   f.transport.Cancel(tag);
@@ -419,11 +419,11 @@ TEST_CASE("sessions that say anything are reported to the leader") {
   CHECK(f.service.touches[2] == std::vector<int64_t>{opened.session_id()});
 }
 
-TEST_CASE("what makes no sense, or cannot go on, ends the stream with the reason") {
+TEST_CASE("an invalid message, or a timeout, ends the stream with the reason") {
   Fixture f;
   const uint32_t fresh = f.transport.Open(Method::kSession);
   const uint32_t up = f.OpenSession();
-  // The status and its detail agree.
+  // The status and its detail have the same error.
   const auto error_of = [&](uint32_t tag) {
     const v1::ErrorCode error = DetailOf(*f.transport.outcome(tag)).code();
     CHECK(f.CodeOf(tag) == v1::CodeOf(error));
@@ -444,12 +444,12 @@ TEST_CASE("what makes no sense, or cannot go on, ends the stream with the reason
     f.Settle();
     CHECK(error_of(up) == v1::BAD_ARGUMENTS);
   }
-  SECTION("nothing") {
+  SECTION("no message") {
     f.transport.HalfClose(fresh);
     f.Settle();
     CHECK(error_of(fresh) == v1::BAD_ARGUMENTS);
   }
-  SECTION("nothing for long") {
+  SECTION("no message for a long time") {
     f.Pass(30'001);
     CHECK(error_of(fresh) == v1::NO_REQUEST);
     CHECK(f.CodeOf(fresh) == absl::StatusCode::kDeadlineExceeded);
@@ -475,7 +475,7 @@ TEST_CASE("what makes no sense, or cannot go on, ends the stream with the reason
     f.Settle();
     CHECK(error_of(up) == v1::UNAVAILABLE);
   }
-  SECTION("a request of no kind is answered") {
+  SECTION("a request without a kind gets an error response") {
     v1::Request request;
     request.set_id(4);
     CHECK(f.CallOne(up, request).error() == v1::BAD_ARGUMENTS);
@@ -484,7 +484,7 @@ TEST_CASE("what makes no sense, or cannot go on, ends the stream with the reason
 
 // --- Identities ----------------------------------------------------------------------------------
 
-TEST_CASE("a credential counts for what comes after it") {
+TEST_CASE("a credential is in effect for the requests after it") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   v1::Operation create = CreateOp("/mine", "secret");
@@ -527,7 +527,7 @@ TEST_CASE("streams are limited by address") {
   Fixture f(config);
   f.transport.Open(Method::kSession, "10.0.0.1");
   const uint32_t second = f.transport.Open(Method::kSession, "10.0.0.1");
-  // Calls count too.
+  // Calls and watches count too.
   for (const Method method : {Method::kSession, Method::kWatch, Method::kGet}) {
     const uint32_t refused = f.transport.Open(method, "10.0.0.1");
     CHECK(f.CodeOf(refused) == absl::StatusCode::kResourceExhausted);
@@ -538,7 +538,7 @@ TEST_CASE("streams are limited by address") {
   CHECK_FALSE(f.transport.outcome(f.transport.Open(Method::kSession, "10.0.0.1")).has_value());
 }
 
-TEST_CASE("streams are limited together") {
+TEST_CASE("the number of all streams is limited") {
   Config config = TestConfig();
   config.max_connections = 1;
   Fixture f(config);
@@ -548,7 +548,7 @@ TEST_CASE("streams are limited together") {
   CHECK(DetailOf(*f.transport.outcome(refused)).code() == v1::TOO_MANY_STREAMS);
 }
 
-TEST_CASE("a congested server reads no more from those who wait for it") {
+TEST_CASE("a congested server stops reading from clients that wait for writes") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.service.is_congested = true;
@@ -560,7 +560,7 @@ TEST_CASE("a congested server reads no more from those who wait for it") {
   CHECK(f.transport.receiving(tag));
 }
 
-TEST_CASE("a client that a congested server does not read from is not silent") {
+TEST_CASE("a session that a congested server does not read from does not count as silent") {
   Fixture f;
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
@@ -579,7 +579,7 @@ TEST_CASE("a client that a congested server does not read from is not silent") {
   }
 }
 
-TEST_CASE("the watches of a session's stream that ends are dropped in pieces") {
+TEST_CASE("the watches of a session's stream are dropped in pieces when it ends") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   constexpr uint64_t kWatches = 20'000;
@@ -600,8 +600,7 @@ TEST_CASE("the watches of a session's stream that ends are dropped in pieces") {
   CHECK(f.frontend.watch_totals().bytes == 0);
 }
 
-TEST_CASE(
-    "requests that a session holds count as what they take in memory, until they are answered") {
+TEST_CASE("requests held by a session count with their size in memory until they are answered") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   MemoryBudget& memory = f.service.memory();
@@ -631,7 +630,7 @@ TEST_CASE(
   CHECK(memory.used(MemoryUse::kRequests) == 0);
 }
 
-TEST_CASE("events that come while the watches of a stream are dropped do no harm") {
+TEST_CASE("events may arrive while the watches of a stream are being dropped") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   std::vector<v1::Request> requests;
@@ -653,7 +652,7 @@ TEST_CASE("events that come while the watches of a stream are dropped do no harm
   CHECK(f.service.memory().used(MemoryUse::kUnsent) == 0);
 }
 
-TEST_CASE("sessions of a loop of streams that is held up are named as long as that lasts") {
+TEST_CASE("sessions whose loop is delayed are reported while the delay lasts") {
   Fixture f;
   v1::SessionOpened opened;
   f.OpenSession(&opened);
@@ -665,7 +664,7 @@ TEST_CASE("sessions of a loop of streams that is held up are named as long as th
   CHECK(f.frontend.HeldUpSessions().empty());
 }
 
-TEST_CASE("a read of a session that meets a snapshot is not answered from it") {
+TEST_CASE("a pending read of a session is not answered from a snapshot that replaces the tree") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Change(CreateOp("/a"));

@@ -14,7 +14,7 @@
 namespace quorate::rpc::native {
 namespace {
 
-// The cost of adding or removing a watch, in znodes looked at.
+// The cost of adding or removing a watch, in znodes.
 constexpr size_t kNodesPerWatch = 4;
 // The number of watches of an event that cost as much as one znode.
 constexpr size_t kWatchesPerNode = 8;
@@ -96,8 +96,8 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
   return v1::OK;
 }
 
-// While the history is being read, a resuming watch gets all its events from there. When it was
-// read, in an iteration that saw its end, the next event is one that comes.
+// While the history is being read, a watch that resumes gets all its events from the history. Once
+// an iteration has read the history to its end, the next event of the watch is one that arrives.
 bool SessionStream::IsLive(uint64_t watch_id) const {
   if (!resumption_.has_value()) return true;
   const auto waiting = resumption_->after.find(watch_id);
@@ -134,7 +134,7 @@ bool SessionStream::SendHistory() {
 }
 
 // Answers EVENTS_LOST for the watches whose next events the history dropped before they were read.
-// If it drops more meanwhile, this is done again for those.
+// If the history drops more events in the meantime, this is done again for their watches.
 bool SessionStream::EndLostWatches() {
   WatchResumption& resumption = *resumption_;
   if (!resumption.lost_before.has_value()) {
@@ -190,7 +190,7 @@ void SessionStream::DropWatch(uint64_t watch_id) {
 }
 
 void SessionStream::DoUnwatch(uint64_t watch_id) {
-  // Nothing to do if there is no such watch.
+  // There may be no such watch.
   if (watch_places_.contains(watch_id)) DropWatch(watch_id);
 }
 

@@ -11,7 +11,7 @@ NativeStack::NativeStack(const Config& config, Service* service, const Clock* cl
     : frontend_(config, service, clock, random),
       threads_(&frontend_, static_cast<size_t>(std::max(config.io_threads, 1))),
       services_(&threads_) {
-  // A message that does not decode is reported to its client. protobuf would also log each one to
+  // A message that cannot be decoded is reported to its client. protobuf would also log each one to
   // standard error, at a rate that clients control.
   google::protobuf::SetLogHandler(nullptr);
 }

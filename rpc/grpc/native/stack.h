@@ -1,6 +1,6 @@
 // The native front end of a server, with its threads and services.
 //
-// Thread-safety: all functions from one thread.
+// Thread-safety: one thread calls all functions.
 #pragma once
 
 #include <grpcpp/impl/codegen/service_type.h>
@@ -19,12 +19,14 @@ namespace quorate::rpc::native {
 
 class NativeStack {
  public:
-  // All must outlive the object.
+  // The pointers must outlive the object.
   NativeStack(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
 
-  // The front end that receives the results and events of applied entries, from the first entry on.
+  // Returns the front end that receives the results and events of applied entries, from the first
+  // entry on.
   Frontend* frontend() { return &frontend_; }
-  // The services for a gRPC server, which must start after Start and must have ended before Stop.
+  // Returns the services for a gRPC server, which must start after Start and must have ended before
+  // Stop.
   std::vector<std::pair<std::string, grpc::Service*>> services() { return services_.services(); }
   void Start() { threads_.Start(); }
   void Stop() { threads_.Stop(); }

@@ -8,8 +8,8 @@
 namespace quorate::rpc::native {
 namespace {
 
-// From this number of bytes on, no part is added to a message: with one more answer of usual size
-// it stays below the 4 MB that gRPC clients accept by default.
+// From this number of bytes on, no part is added to a message. With one more response of usual
+// size, the message stays below the 4 MB that gRPC clients accept by default.
 constexpr size_t kMessageBytes = 1u << 20;
 
 }  // namespace

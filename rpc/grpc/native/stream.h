@@ -1,4 +1,4 @@
-// One stream of a client of the native front end: a session, a unary call or a watch. Works on
+// One stream of a client of the native front end: a session, a unary call or a watch. It works on
 // encoded messages and does not depend on gRPC.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.
@@ -23,7 +23,7 @@ class StreamLoop;
 // The method that a client calls.
 enum class Method : uint8_t {
   kSession,  // Sessions.Session
-  kGet,      // the rest are Tree's
+  kGet,      // the rest are methods of Tree
   kExists,
   kList,
   kCreate,
@@ -33,47 +33,47 @@ enum class Method : uint8_t {
   kWatch,
 };
 
-// The messages to be sent. Each holds all parts that were ready, up to a size that a gRPC client
-// with default limits accepts.
+// The messages to be sent. Each message has all parts that were ready, up to a size that a gRPC
+// client with default limits accepts.
 class Outbox {
  public:
   // Returns the string to which the next part of a message is to be appended. Consecutive parts
-  // make one message.
+  // form one message.
   std::string* Open();
   // Counts the bytes that were appended since Open.
   void Close();
   size_t bytes() const { return bytes_; }
   bool empty() const { return messages_.empty(); }
   size_t count() const { return messages_.size(); }
-  // The next message to be sent. REQUIRES (also for Pop): not empty().
+  // Returns the next message to be sent. REQUIRES (also for Pop): not empty().
   std::string& front() { return messages_.front().bytes; }
   void Pop();
 
  private:
   struct Message {
     std::string bytes;
-    size_t counted = 0;  // how many of `bytes` are counted in bytes_
+    size_t counted = 0;  // number of `bytes` that are counted in bytes_
   };
   std::deque<Message> messages_;
   size_t bytes_ = 0;
 };
 
-// The events for a client that may read more slowly than they happen: events that do not fit into
-// the outbox stay in the history, and are fetched from there when there is room.
+// The events for a client that may read more slowly than events happen. Events that do not fit into
+// the outbox stay in the history, and are read from there when the outbox has space.
 class EventFeed {
  public:
   // From this number of unsent bytes of a stream on, its events stay in the history.
   static constexpr size_t kUnsentBytesMax = 4u << 20;
 
-  // Returns whether the event of this number is to be sent now. If not, CatchUp sends it later.
+  // Returns whether the event with this number is to be sent now. If not, CatchUp sends it later.
   bool Takes(uint64_t number, size_t unsent_bytes);
-  // Makes the event of this number the next one that CatchUp sends.
+  // Makes the event with this number the next one that CatchUp sends.
   void GoBackTo(uint64_t number);
   bool lagging() const { return lagging_; }
 
-  // Calls `send(event)` for the events that were not sent yet, while `may_go_on()`. Returns
-  // TOO_SLOW if some of them are no longer in the history. REQUIRES: the tree is locked, and the
-  // inbox is empty.
+  // Calls `send(event)` for the events that were not sent yet, while `may_go_on()` returns true.
+  // Returns TOO_SLOW if some of the events are not in the history any more. REQUIRES: the tree is
+  // locked, and the inbox is empty.
   template <class MayGoOn, class Send>
   absl::Status CatchUp(const EventHistory& history, MayGoOn may_go_on, Send send) {
     if (!lagging_) return absl::OkStatus();
@@ -94,7 +94,7 @@ class EventFeed {
 
 class Stream {
  public:
-  // `loop` must outlive the stream. `address` is the client's, without the port.
+  // `loop` must outlive the stream. `address` is the address of the client, without the port.
   Stream(StreamLoop* loop, uint32_t tag, std::string address);
   virtual ~Stream() = default;
   Stream(const Stream&) = delete;
@@ -102,9 +102,10 @@ class Stream {
 
   // An error returned by any of the following functions ends the stream with that status.
 
-  // A message came. Only commands and barriers may be begun here, as the tree is not locked.
+  // Called when a message has arrived. Only commands and barriers may be begun here, because the
+  // tree is not locked.
   virtual absl::Status OnMessage(std::string_view bytes) = 0;
-  // The client sends no more.
+  // Called when the client will send no more messages.
   virtual absl::Status OnHalfClosed() { return absl::OkStatus(); }
 
   // --- From the inbox. The tree is locked --------------------------------------------------------
@@ -112,55 +113,57 @@ class Stream {
   virtual void OnEvent(uint64_t number, const Event& event);
   virtual void OnBarrierDone(uint64_t barrier) = 0;
   virtual absl::Status OnSessionClosed() { return absl::OkStatus(); }
-  // The session was attached by the command with `attach_zxid`.
+  // Called when the session was attached by the command with `attach_zxid`.
   virtual absl::Status OnSessionAttached(tree::Zxid attach_zxid);
-  // The tree was replaced by a snapshot: the results of everything in flight are unknown.
+  // Called when the tree was replaced by a snapshot: the results of everything in flight are
+  // unknown.
   virtual absl::Status OnTreeReplaced() = 0;
 
   // Continues all work that can continue. REQUIRES: the tree is locked and the inbox is empty, so
-  // that every event is in the outbox before any answer that could show its change.
+  // that every event is in the outbox before any response that could show its change.
   virtual absl::Status Continue() = 0;
-  // Whether Continue has work to do.
+  // Returns whether Continue has work to do.
   bool wants_to_continue() const { return wants_to_continue_; }
-  // Messages were sent, so there may be room in the outbox.
+  // Called when messages were sent, so that the outbox may have space.
   virtual void OnRoom() {}
 
   // Called periodically. Returns an error, with the reason, if the stream has to end.
   virtual absl::Status CheckTime(std::chrono::steady_clock::time_point now,
                                  int64_t leader_contact_age_ms) = 0;
 
-  // Called just before the last ready message is sent: appends fields that describe the current
+  // Called just before the last ready message is sent. Appends fields that describe the current
   // moment, such as the zxid up to which all events were sent. REQUIRES: the inbox was empty when
   // the tree was last locked, and the stream has received all of it: !finished().
   virtual void Complete(std::string* message) { static_cast<void>(message); }
 
-  // Whether the stream has watches; DropWatches must drop them before the stream is destroyed.
+  // Returns whether the stream has watches. DropWatches must drop them before the stream is
+  // destroyed.
   virtual bool has_watches() const { return false; }
-  // Drops at most `max` of its watches; after that only further calls of DropWatches may follow.
-  // REQUIRES: the tree is locked.
+  // Drops at most `max` of the stream's watches. After that only further calls of DropWatches may
+  // follow. REQUIRES: the tree is locked.
   virtual void DropWatches(size_t max) { static_cast<void>(max); }
 
   uint32_t tag() const { return tag_; }
   const std::string& address() const { return address_; }
   Outbox& outbox() { return outbox_; }
   const Outbox& outbox() const { return outbox_; }
-  // Whether the stream ends, with its status, as soon as the outbox is sent.
+  // Returns whether the stream ends, with its outcome, as soon as the outbox is sent.
   bool finished() const { return finished_; }
   const absl::Status& outcome() const { return outcome_; }
   // Ends the stream with `outcome` after the outbox is sent.
   void Finish(absl::Status outcome);
 
-  // The session of the stream, or kNoSession.
+  // Returns the session of the stream, or kNoSession.
   virtual tree::SessionId session() const { return tree::kNoSession; }
   // Returns whether the session was touched since the last call.
   virtual bool TakeTouched() { return false; }
-  // Whether nothing more should be received from the client for now.
+  // Returns whether nothing more should be received from the client for now.
   virtual bool IsFull() const { return false; }
-  // The bytes of requests that wait for requests before them.
+  // Returns the bytes of the requests that wait for earlier requests.
   virtual size_t held_bytes() const { return 0; }
-  // The bytes that the stream keeps besides those and the outbox.
+  // Returns the bytes that the stream keeps in addition to those requests and the outbox.
   virtual size_t kept_bytes() const { return 0; }
-  // Whether a request of the stream waits for the log.
+  // Returns whether a request of the stream waits for the log.
   virtual bool waits_for_log() const { return false; }
 
  protected:

@@ -14,9 +14,9 @@
 namespace quorate::rpc::native {
 namespace {
 
-// How many timers a finished stream has to send its last messages.
+// The number of timer periods in which a finished stream may send its last messages.
 constexpr int kTimersToSendTheRest = 40;
-// Watches that are dropped in one hold of the tree's lock.
+// The number of watches that are dropped while the tree is locked once.
 constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
 
 std::unique_ptr<Stream> MakeStream(StreamLoop* loop, uint32_t tag, Method method,
@@ -128,7 +128,7 @@ void StreamLoop::Flush(Client& client) {
     std::string& message = outbox.front();
     const size_t size = message.size();
     // The fields of Complete are true only for the last message. A finished stream did not receive
-    // all items.
+    // all items of the inbox.
     if (outbox.count() == 1 && !stream.finished()) stream.Complete(&message);
     if (transport_->Send(stream.tag(), &message)) {
       outbox.Pop();
@@ -166,7 +166,7 @@ void StreamLoop::MaybeReceive(Client& client) {
       client.stream->IsFull()) {
     return;
   }
-  // Congestion comes from writes: clients that wait for no writes are still read from.
+  // Congestion comes from writes. Therefore clients that wait for no write are still read from.
   if (client.stream->waits_for_log() && frontend_->service().congested()) return;
   client.receiving = true;
   transport_->Receive(client.tag());
@@ -185,7 +185,7 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
   }
   transport_->Finish(client.tag(), outcome, at_once);
   Remove(client);
-  // The timer does not run without streams.
+  // The timer does not run without streams, so that touches are sent now.
   if (in_order_.empty() && has_kept_touches()) SendTouchesNow();
 }
 
@@ -246,7 +246,7 @@ void StreamLoop::HandleItem(Item& item) {
   } else if (auto* closed = std::get_if<SessionClosed>(&item)) {
     DeliverTo(closed->tag, [](Client& client) { return client.stream->OnSessionClosed(); });
   } else if (auto* done = std::get_if<BarrierDoneItem>(&item)) {
-    // A barrier that is done implies that all earlier ones are done.
+    // The end of a barrier implies that all earlier barriers are done.
     while (!barriers_.empty() && barriers_.begin()->first <= done->barrier) {
       const auto [barrier, tags] = *barriers_.begin();
       barriers_.erase(barriers_.begin());
@@ -264,7 +264,7 @@ void StreamLoop::HandleItem(Item& item) {
   }
 }
 
-// --- From time to time ---------------------------------------------------------------------------
+// --- Periodic work -------------------------------------------------------------------------------
 
 void StreamLoop::OnTimer() {
   BeginIteration();
@@ -278,14 +278,14 @@ void StreamLoop::OnTimer() {
     } else if (client->open && ++client->timers_finished > kTimersToSendTheRest) {
       Close(*client, stream.outcome(), /*at_once=*/true);
     }
-    MaybeReceive(*client);  // in case it was paused
+    MaybeReceive(*client);  // receiving may have been paused
   }
   EndHeaviest();
   SendTouches();
 }
 
-// The client's messages wait in gRPC, which does not tell how many bytes wait. A client that does
-// not read delays its own messages and does not count as held up.
+// Messages of the client wait in gRPC, which does not tell how many bytes wait. A client that does
+// not read delays its own messages, and therefore does not count as held up.
 bool StreamLoop::IsHeldUp(const Client& client) {
   return client.session() != tree::kNoSession && !client.receiving && !client.half_closed &&
          !client.blocked && !client.finished();

@@ -1,16 +1,17 @@
 // The streams of one thread of the native front end, without the thread and without gRPC: their
 // inbox, their loop iterations, the batch of their writes and their periodic work. The loop handles
-// messages and tags. StreamThread drives it from gRPC; a test or a simulation drives it by hand.
+// messages and tags. StreamThread drives it from gRPC; a test or a simulation drives it step by
+// step.
 //
 // An iteration begins with an input (Open, OnMessage, OnWritable, OnWake, ...) and ends with
-// EndIteration, after all inputs that were ready together. Then the writes of all streams go to the
-// log as one batch, the tree is locked once, results and events of everything applied are delivered
-// to the streams, the streams that can continue do so, and each stream sends all its ready parts as
-// one message.
+// EndIteration, after all inputs that were ready together. EndIteration submits the writes of all
+// streams to the log as one batch, and locks the tree once. It delivers the results and events of
+// everything applied to the streams, and lets the streams continue that can. Then each stream sends
+// all its ready parts as one message.
 //
-// Thread-safety: Push and Wake may be called from any thread. Everything else runs on one thread,
-// including the calls of Transport, except for Transport::Wake. Apart from locks, nothing here
-// waits for another thread.
+// Thread-safety: any thread may call Push and Wake. Everything else runs on one thread, including
+// the calls of Transport except for Transport::Wake. Apart from locks, nothing here waits for
+// another thread.
 #pragma once
 
 #include <chrono>
@@ -30,33 +31,33 @@
 
 namespace quorate::rpc::native {
 
-// The loop's access to its clients. These functions must not call back into the loop. All except
-// Wake are called only from within the loop's functions.
+// The loop's access to its clients. These functions must not call back into the loop. Only the
+// loop's functions call them, except for Wake.
 class Transport {
  public:
   virtual ~Transport() = default;
 
   // Schedules a call of OnWake on the loop's thread. May be called from any thread.
   virtual void Wake() = 0;
-  // Schedules one call of EndIteration, after everything that is ready now was handed in.
+  // Schedules one call of EndIteration, after all inputs that are ready now.
   virtual void EndIterationSoon() = 0;
 
-  // The stream takes a message: the next message is to be given to OnMessage, once, or the end of
-  // the client's messages to OnHalfClosed.
+  // Lets the stream receive one message. OnMessage is called once with the next message, or
+  // OnHalfClosed at the end of the client's messages.
   virtual void Receive(uint32_t tag) = 0;
   // Takes `*message` and sends it. Returns false if the previous message is not sent yet: then
-  // OnWritable is to be called when it is.
+  // OnWritable is called when it is.
   virtual bool Send(uint32_t tag, std::string* message) = 0;
-  // Returns the bytes of the message that Send took last; 0 if it is sent.
+  // Returns the bytes of the message that Send took last; 0 if that message is sent.
   virtual size_t SendingBytes(uint32_t tag) const = 0;
-  // Ends the stream with this status, after the messages sent before have left. `at_once`: discards
+  // Ends the stream with this status, after the earlier messages were sent. If `at_once`, discards
   // a message that the client does not take; the client may then not receive the status. The loop
-  // has removed the stream: no call for this tag may follow. Called exactly once for each stream,
-  // also after OnClosed, but not from the loop's destructor.
+  // has removed the stream, so that no call for this tag may follow. Called exactly once for each
+  // stream, also after OnClosed, but not from the loop's destructor.
   virtual void Finish(uint32_t tag, const absl::Status& outcome, bool at_once) = 0;
 };
 
-// Items for one stream or the loop: an event that a stream watches, and the end of a barrier.
+// The items for a stream or for the loop: an event that a stream watches, and the end of a barrier.
 struct EventItem {
   uint32_t tag;
   uint64_t number;
@@ -66,7 +67,7 @@ struct BarrierDoneItem {
   uint64_t barrier;
 };
 
-struct LoopStream;  // a stream and what its loop keeps about it
+struct LoopStream;  // a stream, with the state that its loop keeps for it
 
 class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, LoopStream, EventItem,
                                      BarrierDoneItem> {
@@ -74,22 +75,22 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   // The interval at which OnTimer is to be called while there are streams.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(50);
 
-  // Both must outlive the loop, and the front end must not be called any more when the loop is
-  // destroyed. All loops of a front end are made before the first stream.
+  // `frontend` and `transport` must outlive the loop. When the loop is destroyed, the front end
+  // must not be called any more. All loops of a front end are created before the first stream.
   StreamLoop(NativeFrontend* frontend, Transport* transport);
   ~StreamLoop();
 
   // --- From the transport ------------------------------------------------------------------------
-  // A client at `address` calls `method`. Returns the tag of the new stream, which takes a message
-  // as after Transport::Receive, or an error if the stream is refused.
+  // Called when a client at `address` calls `method`. Returns the tag of the new stream, which
+  // receives a message as after Transport::Receive, or an error if the stream is refused.
   absl::StatusOr<uint32_t> Open(Method method, std::string address);
-  // A message came. Called once after each Receive.
+  // Called when a message has arrived, once after each Receive.
   void OnMessage(uint32_t tag, std::string_view bytes);
-  // The client sends no more messages. Called once, instead of OnMessage.
+  // Called instead of OnMessage, once, when the client will send no more messages.
   void OnHalfClosed(uint32_t tag);
-  // The previous message was sent, after a Send that returned false.
+  // Called when the previous message was sent, after a Send that returned false.
   void OnWritable(uint32_t tag);
-  // The client has disconnected, or has cancelled the stream.
+  // Called when the client has disconnected or has cancelled the stream.
   void OnClosed(uint32_t tag);
   // Called after each Transport::Wake.
   void OnWake();
@@ -102,10 +103,10 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   size_t unsent_bytes() const;
 
   // --- For streams -------------------------------------------------------------------------------
-  // Returns the number of a barrier. Stream::OnBarrierDone is called with it when everything that
-  // was committed anywhere before this iteration is applied here.
+  // Returns the number of a barrier. Stream::OnBarrierDone is called with that number when
+  // everything that was committed on any member before this iteration is applied here.
   uint64_t AddBarrier(uint32_t tag);
-  // The server's status, at most kTimerPeriod old.
+  // Returns the server's status, which is at most kTimerPeriod old.
   const ServerStatus& status();
 
  private:
@@ -114,7 +115,7 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
 
   void SubmitBatch();
   void HandleItem(Item& item);
-  // Ends the stream with `why` once everything is sent.
+  // Ends the stream with `why` once all its messages are sent.
   void Finish(Client& client, const absl::Status& why);
   void Continue(Client& client);
   void Flush(Client& client);
@@ -122,18 +123,18 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   void MaybeReceive(Client& client);
   // Closes the stream and drops its watches, in pieces. REQUIRES: the tree is not locked.
   void Close(Client& client, const absl::Status& outcome, bool at_once);
-  // Returns whether a session's stream is not read from for a reason that lies with this server.
+  // Returns whether a session's stream is not read from for a reason on the side of this server.
   static bool IsHeldUp(const Client& client);
   void AddTouched(std::vector<int64_t>* sessions);
 
   bool inbox_may_have_items_ = false;
-  ServerStatus status_;  // of status_at_
+  ServerStatus status_;  // status at the time status_at_
   std::optional<std::chrono::steady_clock::time_point> status_at_;
 
-  // One barrier serves all streams that ask for one in an iteration.
+  // One barrier serves all streams that request one in the same iteration.
   uint64_t next_barrier_ = 1;
   std::map<uint64_t, std::vector<uint32_t>> barriers_;  // the tags that wait for each barrier
-  bool barrier_wanted_ = false;                         // this iteration begins next_barrier_
+  bool barrier_wanted_ = false;  // this iteration begins the barrier next_barrier_
 };
 
 }  // namespace quorate::rpc::native

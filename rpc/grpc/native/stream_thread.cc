@@ -16,8 +16,8 @@
 namespace quorate::rpc::native {
 namespace {
 
-// How long a client may take to accept a message before it counts as stalled: kStalledAfter, plus 1
-// ms per kBytesPerMs of the message.
+// The time that a client may take to accept a message before it counts as stalled: kStalledAfter,
+// plus 1 ms for each kBytesPerMs of the message.
 constexpr auto kStalledAfter = std::chrono::seconds(1);
 constexpr size_t kBytesPerMs = 8u << 10;
 // Clients with fewer unsent bytes than this are not cut off.
@@ -67,7 +67,7 @@ class StreamThread final : public Transport {
       Writing& writing = found->second;
       ending = std::move(writing.ending);
       Count(-static_cast<int64_t>(writing.bytes));
-      // The loop needs OnWritable only if a Send waited for it.
+      // The loop needs OnWritable only if a call of Send waited for it.
       if (writing.waited_for && ending.channel == nullptr) {
         news_.push_back({What::kWritten, id});
         if (std::exchange(sleeps_, false)) filled_.NotifyOne();
@@ -133,25 +133,25 @@ class StreamThread final : public Transport {
     uint64_t id = 0;
   };
   struct Ending {
-    Channel* channel = nullptr;  // null: the stream does not end
+    Channel* channel = nullptr;  // nullptr if the stream does not end
     absl::Status outcome;
   };
   // A message that a stream is sending.
   struct Writing {
-    Channel* channel = nullptr;  // which lives as long as this
+    Channel* channel = nullptr;  // must live as long as this object
     size_t bytes = 0;            // counted in the memory budget
     Clock::time_point begun;
-    bool waited_for = false;  // a Send was refused: the loop has more messages
+    bool waited_for = false;  // Send returned false: the loop has more messages
     bool cancelled = false;
-    Ending ending;  // to be executed when the message is sent
+    Ending ending;  // is executed when the message is sent
   };
 
   void Count(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     writing_bytes_ += bytes;
     memory_->Add(MemoryUse::kUnsent, bytes);
   }
-  // Safe while mutex_ is held: gRPC calls a reactor only from its own threads, so OnWritten waits
-  // for the lock instead of deadlocking.
+  // Cancels a message. This is safe while mutex_ is held: gRPC calls a reactor only from its own
+  // threads, so that OnWritten waits for the lock and there is no deadlock.
   static void Cancel(Writing* writing) {
     if (!std::exchange(writing->cancelled, true)) writing->channel->Cancel();
   }
@@ -175,8 +175,8 @@ class StreamThread final : public Transport {
       memory_->CountClosed();
     }
   }
-  // Returns whether the timer has to run. It may have to run without streams, as calls whose reply
-  // is being sent are not among streams_.
+  // Returns whether the timer has to run. It may have to run without streams, because calls whose
+  // reply is being sent are not in streams_.
   bool NeedsTimer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !streams_.empty() || writing_bytes_ >= static_cast<int64_t>(kStalledBytesMin);
   }
@@ -227,7 +227,7 @@ class StreamThread final : public Transport {
       return;
     }
     const auto tag = tags_.find(news.id);
-    if (tag == tags_.end()) return;  // it has ended
+    if (tag == tags_.end()) return;  // the stream has ended
     switch (news.what) {
       case What::kMessage:
         loop_.OnMessage(tag->second, news.bytes);
@@ -249,7 +249,7 @@ class StreamThread final : public Transport {
   MemoryBudget* const memory_;
   StreamLoop loop_;
   std::thread thread_;
-  // Used by the loop's thread only.
+  // Used only by the loop's thread.
   absl::flat_hash_map<uint32_t, Served> streams_;  // by tag
   absl::flat_hash_map<uint64_t, uint32_t> tags_;   // by the id of the handle
   bool iteration_end_ = false;
@@ -258,7 +258,7 @@ class StreamThread final : public Transport {
   ConditionVariable filled_;
   std::vector<News> news_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Writing> writing_ ABSL_GUARDED_BY(mutex_);
-  int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all of writing_
+  int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // sum of the bytes in writing_
   bool wake_ ABSL_GUARDED_BY(mutex_) = false;
   bool sleeps_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,4 +1,4 @@
-// Threads that drive stream loops, with fake channels instead of gRPC's.
+// Tests threads that drive stream loops, with fake channels instead of gRPC's.
 #include "rpc/grpc/native/stream_thread.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kDataBytes = 600'000;
 
-// A clock that the test advances, and the loop's thread reads.
+// A clock that the test advances and the loop's thread reads.
 class TestClock final : public Clock {
  public:
   std::chrono::steady_clock::time_point Now() const override {
@@ -35,7 +35,7 @@ class TestClock final : public Clock {
   std::atomic<int64_t> ms_{kStartMs};
 };
 
-// A channel that counts its calls; threads can wait for them.
+// A channel that counts the calls to it. Threads can wait for them.
 class FakeChannel final : public Channel {
  public:
   explicit FakeChannel(bool is_call) : is_call_(is_call) {}
@@ -86,7 +86,7 @@ class FakeChannel final : public Channel {
   int cancelled_ = 0;
 };
 
-// One stream thread, in front of a tree with /long.
+// A stream thread in front of a tree that has the znode /long.
 class Front {
  public:
   Front() {
@@ -137,7 +137,7 @@ TEST_CASE("the reply of a call counts as unsent until it is sent") {
   CHECK(f.unsent() == 0);
 }
 
-TEST_CASE("calls whose clients do not take the reply are cut off when replies exceed their share") {
+TEST_CASE("calls whose clients do not read the reply are cut off when replies exceed their share") {
   Front f;
   FakeChannel first(/*is_call=*/true);
   FakeChannel second(/*is_call=*/true);
@@ -146,7 +146,7 @@ TEST_CASE("calls whose clients do not take the reply are cut off when replies ex
   const StreamHandle second_handle = f.Get(&second);
   second.AwaitFinish();
   f.clock.Advance(1500);
-  // Cutting off one of them frees enough, and is done in one pass.
+  // Cutting off one of the calls frees enough memory, and is done in one pass.
   while (f.service.memory().closed() == 0) std::this_thread::yield();
   CHECK(first.cancelled() != second.cancelled());
   first_handle.OnWritten();
@@ -154,7 +154,7 @@ TEST_CASE("calls whose clients do not take the reply are cut off when replies ex
   CHECK(f.unsent() == 0);
 }
 
-TEST_CASE("a message of a stream counts as unsent until it is written, also when the stream ends") {
+TEST_CASE("a stream's message counts as unsent until it is written, even if the stream ends") {
   Front f;
   FakeChannel channel(/*is_call=*/false);
   const StreamHandle handle = f.threads.NewHandle();

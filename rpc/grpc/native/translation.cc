@@ -15,7 +15,7 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedOutputStream;
 
-// The maximum size of a field's tag and length.
+// The maximum size of a field's tag and length, in bytes.
 constexpr size_t kHeadBytesMax = 16;
 
 std::string ShownText(std::string_view text) {
@@ -158,7 +158,7 @@ void ToProto(const Event& event, v1::Event* to) {
       to->set_type(v1::NODE_DATA_CHANGED);
       break;
     case tree::EventType::kNodeChildrenChanged:
-      ASSERT(false, "the tree has no such event of its own");
+      ASSERT(false, "the tree reports no such event");
   }
   to->set_path(event.path);
   to->set_zxid(event.zxid.value());

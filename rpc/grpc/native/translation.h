@@ -21,15 +21,17 @@ namespace quorate::rpc::native {
 v1::ErrorCode ToProto(tree::ErrorCode error);
 void ToProto(const tree::Stat& stat, v1::Stat* to);
 void ToProto(const Event& event, v1::Event* to);
-// Text that is not UTF-8, which a message cannot carry, is shown with question marks.
+// Translates an ACL entry. Text that is not UTF-8, which a message cannot have, is shown with
+// question marks.
 void ToProto(const tree::Acl& acl, v1::Acl* to);
 
-// Sets the scheme and the id; the id of a digest without its hash.
+// Sets the scheme and the id. The id of a digest is set without its hash.
 void ToProto(const tree::Identity& identity, std::string* scheme, std::string* id);
 // Translates the result of an operation of kind `asked`.
 void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResult* to);
-// Translates all results of a write. Returns the error of the operation that failed, OK if none
-// did. `asked` may be shorter than `results`, if a client sent a write again with other operations.
+// Translates all results of a write. Returns the error of the operation that failed, or OK if none
+// failed. `asked` may be shorter than `results`, if a client sent a write again with other
+// operations.
 template <class Repeated>
 v1::ErrorCode ToProto(std::span<const tree::OpResult> results, std::span<const tree::OpKind> asked,
                       Repeated* to) {
@@ -42,18 +44,18 @@ v1::ErrorCode ToProto(std::span<const tree::OpResult> results, std::span<const t
   return failed;
 }
 
-// Translates an operation. `*op` has views into `operation`, which must outlive it. Returns false
-// if the tree has no such operation: no kind, or an unknown mode.
+// Translates an operation. `*op` gets views into `operation`, which must outlive it. Returns false
+// if the tree has no such operation: it has no kind, or an unknown mode.
 bool FromProto(const v1::Operation& operation, tree::Op* op);
-// Returns false for an unknown scope.
+// Translates a scope. Returns false if the scope is unknown.
 bool FromProto(v1::WatchScope scope, Scope* to);
 
 // Returns the bytes of data in an operation.
 size_t DataBytesOf(const v1::Operation& operation);
 
-// Appends `message` to the bytes of another one, as an element of its field `number`.
+// Appends `message` to the bytes of another message, as an element of its field `number`.
 void AppendField(int number, const google::protobuf::MessageLite& message, std::string* to);
-// Appends a number, as the field `number`.
+// Appends a number to the bytes of a message, as the field `number`.
 void AppendField(int number, int64_t value, std::string* to);
 
 }  // namespace quorate::rpc::native

@@ -13,7 +13,7 @@
 namespace quorate::rpc::native {
 namespace {
 
-// The interval at which a client without events is sent the current zxid.
+// The interval at which a client without events gets the current zxid.
 constexpr auto kProgressPeriod = std::chrono::seconds(5);
 
 }  // namespace
@@ -45,7 +45,9 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
   return CheckContact(loop_->status(), loop_->frontend().config().ContactLimitMs());
 }
 
-absl::Status WatchStream::OnResult(tree::ApplyResult) { ASSERT(false, "a watch makes no command"); }
+absl::Status WatchStream::OnResult(tree::ApplyResult) {
+  ASSERT(false, "a watch submits no command");
+}
 
 absl::Status WatchStream::Start() {
   const tree::Zxid after(request_.after_zxid());
@@ -122,8 +124,8 @@ absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now,
   if (state_ == State::kStarting) wants_to_continue_ = true;
   if (state_ == State::kUp && now - sent_ >= kProgressPeriod) wants_to_continue_ = true;
   if (state_ == State::kNew) return absl::OkStatus();
-  // Without contact with a leader, this member may miss changes: the client is to watch at another
-  // member.
+  // Without contact with a leader, this member may miss changes. Therefore the client should watch
+  // at another member.
   return CheckContact(loop_->status(), loop_->frontend().config().ContactLimitMs());
 }
 

@@ -41,7 +41,7 @@ class WatchStream final : public Stream {
   };
 
   absl::Status Start();
-  // Adds a message to the outbox, empty except for the zxid that Complete adds.
+  // Adds a message to the outbox. It is empty except for the zxid that Complete adds.
   void AddMessage();
   void Send(const Event& event);
 
@@ -51,7 +51,7 @@ class WatchStream final : public Stream {
   v1::WatchRequest request_;
   Scope scope_{};
   EventFeed feed_;
-  tree::Zxid sent_zxid_;  // the last zxid that the client was sent
+  tree::Zxid sent_zxid_;  // the last zxid that was sent to the client
   std::chrono::steady_clock::time_point sent_;
 };
 

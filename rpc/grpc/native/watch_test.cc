@@ -1,4 +1,4 @@
-// Watches: of sessions, and of the unary service.
+// Tests watches of sessions and of the unary service.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -14,7 +14,7 @@
 namespace quorate::rpc::native {
 namespace {
 
-// "created /a 5 [1,2]" for each event, "answer 7" for each response.
+// Returns "created /a 5 [1,2]" for each event, and "answer 7" for each response.
 std::vector<std::string> StoryOf(const v1::SessionResponse& response) {
   std::vector<std::string> story;
   for (const v1::SessionItem& item : response.items()) {
@@ -35,7 +35,7 @@ std::vector<std::string> StoryOf(const v1::SessionResponse& response) {
 
 using Story = std::vector<std::string>;
 
-TEST_CASE("watches see what their scope says, each event once for all of them") {
+TEST_CASE("watches get the events in their scope, each event once for all of them") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::NODE), WatchRequestOf(2, 2, "/a", v1::CHILDREN),
@@ -53,7 +53,7 @@ TEST_CASE("watches see what their scope says, each event once for all of them") 
   unwatch.set_id(4);
   unwatch.mutable_unwatch()->set_watch_id(3);
   CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
-  // The same if the watch no longer exists or never did.
+  // The answer is the same if the watch does not exist any more or never did.
   CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
   unwatch.mutable_unwatch()->set_watch_id(77);
   CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
@@ -61,17 +61,17 @@ TEST_CASE("watches see what their scope says, each event once for all of them") 
   CHECK(StoryOf(f.Received(tag)) == Story{"created /a 1 2"});
 }
 
-TEST_CASE("an event comes before any answer that could show its change") {
+TEST_CASE("an event is sent before any response that could show its change") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
-  // The read comes before the loop receives the events.
+  // The read arrives before the loop receives the events.
   f.Send(tag, MessageOf({WriteRequest(2, 1, {CreateOp("/mine")}), GetRequestOf(3, "/mine")}));
   f.transport.RunIterations();
   CHECK(StoryOf(f.Call(tag, {})) == Story{"created /mine 1", "answer 2", "answer 3"});
 }
 
-TEST_CASE("a watch goes on from what was seen, without a gap and without a double") {
+TEST_CASE("a watch resumes after the last zxid seen, without gaps or duplicates") {
   Fixture f;
   f.Change(CreateOp("/a"));
   const int64_t seen = f.zxid();
@@ -86,7 +86,7 @@ TEST_CASE("a watch goes on from what was seen, without a gap and without a doubl
         Story{"created /a/1 1", "created /a/2 1", "answer 1", "created /a/3 1"});
 }
 
-TEST_CASE("watches that go on together are told the past once, each from where it was") {
+TEST_CASE("watches that resume together read the history once, each from its zxid") {
   Fixture f;
   f.Change(CreateOp("/a"));
   const int64_t seen = f.zxid();
@@ -110,7 +110,7 @@ TEST_CASE("watches that go on together are told the past once, each from where i
                                           "created /a/4 1 3 4", "changed /a/3 1 3 4 5"});
 }
 
-TEST_CASE("a long past is told in several iterations, between which others are served") {
+TEST_CASE("a long history is sent in several iterations, and other clients are served in between") {
   Config config = TestConfig();
   config.event_history_bytes = 64 << 20;
   Fixture f(config);
@@ -141,7 +141,7 @@ TEST_CASE("a long past is told in several iterations, between which others are s
         Story{"changed /a 2", "changed /a 2", "answer 1", "answer 2", "answer 3"});
 }
 
-// Sets watches on /n1, /n2, ... that resume from `after`, without waiting for the answers.
+// Sets watches on /n1, /n2, ... that resume from `after`, without waiting for the responses.
 void SendWatches(Fixture& f, uint32_t tag, uint64_t count, int64_t after) {
   for (uint64_t begin = 0; begin < count; begin += 1000) {
     std::vector<v1::Request> requests;
@@ -152,7 +152,7 @@ void SendWatches(Fixture& f, uint32_t tag, uint64_t count, int64_t after) {
   }
 }
 
-TEST_CASE("very many watches go on in several iterations, without a gap and without a double") {
+TEST_CASE("very many watches resume in several iterations, without gaps or duplicates") {
   Config config = TestConfig();
   config.event_history_bytes = 64 << 20;
   Fixture f(config);
@@ -177,7 +177,7 @@ TEST_CASE("very many watches go on in several iterations, without a gap and with
   for (bool is_busy = true; is_busy;) {
     is_busy = f.transport.RunIteration();
     if (answers < kWatches) {
-      // There is a change after each iteration, so in all phases.
+      // There is a change after each iteration, and therefore in all phases.
       f.Send(changing, MessageOf({WriteRequest(1, ++sequence, {SetOp(path(sequence), "")})}));
     }
     is_busy |= !f.service.batches.empty();
@@ -208,7 +208,7 @@ TEST_CASE("very many watches go on in several iterations, without a gap and with
   CHECK(f.loop.longest_hold() <= kNodesPerHold + 100);
 }
 
-TEST_CASE("very many watches whose events are lost are given up in several iterations") {
+TEST_CASE("very many watches whose events are lost end in several iterations") {
   Config config = TestConfig();
   config.event_history_bytes = 96 << 10;
   Fixture f(config);
@@ -242,7 +242,7 @@ TEST_CASE("very many watches whose events are lost are given up in several itera
   CHECK(f.CallOne(tag, WatchRequestOf(1, 1, "/n1", v1::NODE)).error() == v1::OK);
 }
 
-TEST_CASE("a stream may have so many watches with one path and scope") {
+TEST_CASE("the number of watches of a stream with one path and scope is limited") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   constexpr size_t kMax = SessionStream::kWatchesOfPathMax;
@@ -258,7 +258,7 @@ TEST_CASE("a stream may have so many watches with one path and scope") {
   CHECK(f.CallOne(tag, WatchRequestOf(1, kMax + 2, "/b", v1::NODE)).error() == v1::OK);
 }
 
-TEST_CASE("what is lost while the past is told is said") {
+TEST_CASE("a watch whose events are lost while the history is sent gets an error") {
   Config config = TestConfig();
   config.event_history_bytes = 96 << 10;  // large enough for the first 8000 changes
   Fixture f(config);
@@ -291,11 +291,11 @@ TEST_CASE("what is lost while the past is told is said") {
   CHECK(answers[1].error() ==
         (answers[0].watch().oldest_zxid() > seen_later ? v1::EVENTS_LOST : v1::OK));
   CHECK(events >= 4000);
-  // The watch id is free again.
+  // The watch id can be used again.
   CHECK(f.CallOne(tag, WatchRequestOf(3, 1, "/b", v1::NODE)).error() == v1::OK);
 }
 
-TEST_CASE("a watch that cannot be set says why") {
+TEST_CASE("a watch that cannot be set gets the reason") {
   Config config = TestConfig();
   config.event_history_bytes = 300;
   Fixture f(config);
@@ -317,7 +317,7 @@ TEST_CASE("a watch that cannot be set says why") {
         v1::UNAVAILABLE);
 }
 
-TEST_CASE("events of what a client may not read are not for it") {
+TEST_CASE("a client gets no events of znodes that it may not read") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
@@ -334,7 +334,7 @@ TEST_CASE("events of what a client may not read are not for it") {
         Story{"created /open 2", "answer 2"});
 }
 
-TEST_CASE("a watch on children tells what the client may list") {
+TEST_CASE("a watch on children sends the events of children that the client may list") {
   Fixture f;
   const auto create = [](const std::string& path, int32_t permissions, const std::string& address) {
     v1::Operation operation = CreateOp(path);
@@ -346,7 +346,8 @@ TEST_CASE("a watch on children tells what the client may list") {
   };
   constexpr int32_t kAll = 31;
   f.Change(CreateOp("/open"));
-  v1::Operation closed = create("/closed", kAll, "10.9.9.9");  // others may create and delete
+  v1::Operation closed =
+      create("/closed", kAll, "10.9.9.9");  // other clients may create and delete
   v1::Acl* others = closed.mutable_create()->add_acl();
   others->set_permissions(4 | 8);
   others->set_scheme("world");
@@ -383,14 +384,14 @@ TEST_CASE("a watch on children tells what the client may list") {
     told += response.events_size();
   }
   CHECK(told == 2);
-  // The same, with events from the history.
+  // The same events are sent from the history.
   const uint32_t again = f.OpenSession();
   Story told_again = StoryOf(f.Call(again, watches));
   told_again.resize(story.size());
   CHECK(told_again == story);
 }
 
-TEST_CASE("a watch on a member that is cut off ends with a reason") {
+TEST_CASE("a watch on a member that is cut off ends with the reason") {
   Fixture f;
   const uint32_t tag = f.transport.Open(Method::kWatch);
   v1::WatchRequest watch;
@@ -416,14 +417,14 @@ TEST_CASE("a watch on a member that is cut off ends with a reason") {
   CHECK(f.CodeOf(late) == absl::StatusCode::kUnavailable);
 }
 
-TEST_CASE("a stream that ends does not say that it told what it was not handed any more") {
+TEST_CASE("a stream that ends does not claim the zxids of events that it did not receive") {
   Fixture f;
   f.Change(CreateOp("/a"));
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
   f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::SUBTREE)});
-  // All of this is applied before the loop's next iteration: a change, the end of the stream, a
-  // change.
+  // All of this is applied before the loop's next iteration: a change, the end of the stream, and
+  // another change.
   const auto change = [&f](const std::string& path) {
     v1::TxnRequest request;
     *request.add_operations() = CreateOp(path);
@@ -453,7 +454,7 @@ TEST_CASE("a stream that ends does not say that it told what it was not handed a
   CHECK(received.zxid() <= received.items(0).event().event().zxid());
 }
 
-TEST_CASE("after a start watches go on from before the checkpoint, if that has the events") {
+TEST_CASE("after a restart watches resume from before the checkpoint if it has the events") {
   Fixture f;
   f.Change(CreateOp("/a"));
   const int64_t seen = f.zxid();
@@ -472,7 +473,7 @@ TEST_CASE("after a start watches go on from before the checkpoint, if that has t
         (is_whole ? v1::OK : v1::EVENTS_LOST));
 }
 
-TEST_CASE("watches go with their stream") {
+TEST_CASE("the watches of a stream are dropped when it ends") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE), WatchRequestOf(2, 2, "/", v1::SUBTREE)});
@@ -483,7 +484,7 @@ TEST_CASE("watches go with their stream") {
 
 // --- Slow readers --------------------------------------------------------------------------------
 
-TEST_CASE("a client that does not read costs bounded memory, and misses nothing") {
+TEST_CASE("a client that does not read takes bounded memory, and misses no event") {
   Config config = TestConfig();
   config.event_history_bytes = 64 << 20;
   Fixture f(config);
@@ -499,7 +500,7 @@ TEST_CASE("a client that does not read costs bounded memory, and misses nothing"
     if (i == 0) first = f.zxid();
     REQUIRE(f.loop.unsent_bytes() < (5u << 20));
   }
-  // The answer waits for the events before it.
+  // The response waits for the events before it.
   f.Send(tag, MessageOf({GetRequestOf(2, "/")}));
   f.Settle();
   std::vector<int64_t> zxids;
@@ -513,7 +514,7 @@ TEST_CASE("a client that does not read costs bounded memory, and misses nothing"
       if (item.has_event()) zxids.push_back(item.event().event().zxid());
       answered = item.has_response();
     }
-    // A response claims no zxid whose events the client has not received.
+    // A response claims no zxid of which the client has not received the events.
     told = std::max(told, response.zxid());
     REQUIRE(told <= (answered ? f.zxid() : zxids.empty() ? told : zxids.back()));
   } while (f.transport.ReadOne(tag));
@@ -522,7 +523,7 @@ TEST_CASE("a client that does not read costs bounded memory, and misses nothing"
   for (int i = 0; i < kChanges; ++i) REQUIRE(zxids[static_cast<size_t>(i)] == first + i);
 }
 
-TEST_CASE("a client that does not read for so long that events are lost is told so") {
+TEST_CASE("a client that does not read until events are lost gets an error") {
   Config config = TestConfig();
   config.event_history_bytes = 16 << 10;
   Fixture f(config);
@@ -537,7 +538,7 @@ TEST_CASE("a client that does not read for so long that events are lost is told 
   CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::TOO_SLOW);
 }
 
-TEST_CASE("a client that does not read is not read from for ever") {
+TEST_CASE("a client that does not read its responses is eventually not read from") {
   Fixture f;
   f.Change(CreateOp("/big", std::string(50'000, 'x')));
   const uint32_t tag = f.OpenSession();
@@ -579,7 +580,7 @@ uint32_t Watch(Fixture& f, const std::string& path, v1::WatchScope scope, int64_
   return tag;
 }
 
-TEST_CASE("a watch without a session tells at once from where on, and then what happens") {
+TEST_CASE("a watch without a session first sends its start zxid, then events") {
   Fixture f;
   f.Change(CreateOp("/a"));
   const uint32_t tag = Watch(f, "/a", v1::SUBTREE);
@@ -590,7 +591,7 @@ TEST_CASE("a watch without a session tells at once from where on, and then what 
   REQUIRE(told.events_size() == 1);
   CHECK(told.events(0).path() == "/a/b");
   CHECK(told.zxid() >= told.events(0).zxid());
-  // The zxid is also sent if the watch has no events.
+  // The zxid is sent even if the watch has no events.
   for (int i = 0; i < 200; ++i) f.Pass(50);
   CHECK(Told(f, tag).zxid() == f.zxid());
   f.Pass(60'000);
@@ -598,7 +599,7 @@ TEST_CASE("a watch without a session tells at once from where on, and then what 
   CHECK_FALSE(f.transport.outcome(tag).has_value());
 }
 
-TEST_CASE("a watch without a session goes on from what was seen") {
+TEST_CASE("a watch without a session resumes after the last zxid seen") {
   Config config = TestConfig();
   config.event_history_bytes = 1000;
   Fixture f(config);

@@ -23,7 +23,7 @@ tree::ErrorCode RefusalOf(v1::ErrorCode why) {
     default:
       break;
   }
-  ASSERT(false, "MakeRequest has no other reasons");
+  ASSERT(false, "MakeRequest returns no other error");
 }
 
 }  // namespace
@@ -62,7 +62,8 @@ absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied) {
 
 v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
                           const Config& config, const Service& service, tree::Request* request) {
-  // Checked before anything is allocated per operation: a short message can have very many.
+  // This is checked before memory is allocated for each operation: a short message can have very
+  // many.
   if (!ChecksFit(static_cast<size_t>(operations.size()), request->identities.size())) {
     return v1::TOO_LARGE;
   }

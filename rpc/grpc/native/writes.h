@@ -1,4 +1,5 @@
-// Shared by sessions and calls: their time limits, and the translation of operations into writes.
+// Functions that sessions and calls share: their time limits, and the translation of operations
+// into writes.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -17,11 +18,13 @@
 
 namespace quorate::rpc::native {
 
-// The first message of a stream has to come within this time.
+// The time within which the first message of a stream has to arrive.
 inline constexpr auto kOpenTimeout = std::chrono::seconds(30);
-// How long the request of a client that has seen a newer zxid waits for this member to apply it.
+// The time for which the request of a client that has seen a newer zxid waits for this member to
+// apply that zxid.
 inline constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
-// Calls that wait for a leader fail after so long without contact with one.
+// Calls that wait for a leader fail when this member has had no contact with one for this many
+// milliseconds.
 inline constexpr int64_t kLeaderlessCallMs = 5000;
 
 // Returns UNAVAILABLE if this member cannot take writes now, according to its status.
@@ -35,14 +38,14 @@ absl::Status CheckCaughtUp(const ServerStatus& status);
 absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms);
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied);
 
-// Puts the operations of a write into `*request`, with views into `operations`. If it does not
-// return OK, the write must not be executed (see MakeRefused). REQUIRES: the request has the
-// identities of the caller.
+// Sets `*request` to the operations of a write, with views into `operations`. If the result is not
+// OK, the write must not be executed (see MakeRefused). REQUIRES: the request has the identities of
+// the caller.
 v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
                           const Config& config, const Service& service, tree::Request* request);
-// Turns `*request` into a request that changes nothing and fails on every tree: with `why` if all
-// members know such requests (`version` is the cluster version), and with BAD_ARGUMENTS otherwise.
-// REQUIRES: `why` is an error that MakeRequest returned.
+// Turns `*request` into a request that changes nothing and fails on every tree. It fails with `why`
+// if all members understand such requests (`version` is the cluster version), otherwise with
+// BAD_ARGUMENTS. REQUIRES: `why` is an error that MakeRequest returned.
 void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request);
 // Returns whether these can be the results of a MakeRefused request that failed with BAD_ARGUMENTS.
 bool IsRefusalWithoutReason(std::span<const tree::OpResult> results);

@@ -1,5 +1,5 @@
-// One loop of the native front end with its clients, driven by hand, in front of a tree that
-// applies commands when the test says so.
+// One loop of the native front end with its clients, controlled by the test, in front of a tree
+// that applies commands when the test says so.
 //
 // Thread-safety: none.
 #pragma once
@@ -113,7 +113,7 @@ class Fixture {
     transport.SetLoop(&loop);
   }
 
-  // Runs iterations, and applies their batches, until nothing is left.
+  // Runs iterations, and applies their batches, until there is nothing left to do.
   void Settle() {
     transport.RunIterations();
     while (!service.batches.empty() || !service.syncs.empty()) {
@@ -135,7 +135,7 @@ class Fixture {
     }
     return all;
   }
-  // Sends requests, and returns the messages that came, merged into one.
+  // Sends requests, and returns the messages that arrive in response, merged into one.
   v1::SessionResponse Call(uint32_t tag, const std::vector<v1::Request>& requests) {
     Send(tag, MessageOf(requests));
     Settle();
@@ -163,7 +163,7 @@ class Fixture {
     v1::SessionOpened ignored;
     return OpenSession(&ignored);
   }
-  // Makes a unary call and runs it to its end. Returns its status.
+  // Makes a unary call, runs it to its end, and returns its status.
   template <class Request, class Response>
   absl::Status Unary(Method method, const Request& request, Response* response) {
     const uint32_t tag = transport.Open(method);
@@ -182,7 +182,7 @@ class Fixture {
     REQUIRE(transport.outcome(tag).has_value());
     return transport.outcome(tag)->code();
   }
-  // Makes the change by another client, so that the session under test gets only its events.
+  // Makes the change as another client, so that the session under test gets only its events.
   void Change(const v1::Operation& operation) {
     v1::TxnRequest request;
     *request.add_operations() = operation;

@@ -1,5 +1,5 @@
-// The clients of a StreamLoop, which a test drives by hand: the messages that either side sends
-// wait until the other side takes them.
+// The clients of a StreamLoop, controlled by a test: the messages that either side sends wait until
+// the other side takes them.
 //
 // Thread-safety: none.
 #pragma once
@@ -27,7 +27,7 @@ struct ManualStream : ManualClient {
   bool half_closed = false;
   bool reads = true;
   bool busy = false;
-  size_t busy_bytes = 0;  // of the message that is being sent
+  size_t busy_bytes = 0;  // bytes of the message that is being sent
   bool waited_for = false;
   std::optional<absl::Status> outcome;
 };
@@ -47,22 +47,23 @@ class ManualTransport final
     clients_[kRefused].open = false;
     return kRefused;
   }
-  // The server gets the message as soon as it receives.
+  // Sends a message, which the server gets as soon as it receives.
   void Write(uint32_t tag, std::string message) {
     clients_.at(tag).to_server.push_back(std::move(message));
   }
   void HalfClose(uint32_t tag) { clients_.at(tag).half_closed = true; }
   void Cancel(uint32_t tag) { loop_->OnClosed(tag); }
-  // The messages that the server has sent; the test removes them.
+  // Returns the messages that the server has sent. The test removes them.
   std::vector<std::string>& received(uint32_t tag) { return clients_.at(tag).to_client; }
-  // The status with which the stream ended, if it did.
+  // Returns the status with which the stream ended; nullopt if it has not ended.
   const std::optional<absl::Status>& outcome(uint32_t tag) { return clients_.at(tag).outcome; }
   // Removes a stream that has ended.
   void Forget(uint32_t tag) {
     ASSERT(!clients_.at(tag).open);
     clients_.erase(tag);
   }
-  // A client that does not read accepts one message; the next ones wait.
+  // Sets whether the client reads. A client that does not read accepts one message; the next
+  // messages wait.
   void SetReads(uint32_t tag, bool reads) { clients_.at(tag).reads = reads; }
   // Accepts one more message for a client that does not read. Returns false if none waits.
   bool ReadOne(uint32_t tag) {
@@ -74,15 +75,15 @@ class ManualTransport final
     return true;
   }
 
-  // Whether RunIteration has work to do.
+  // Returns whether RunIteration has work to do.
   bool HasWork() const {
     return wake_ || iteration_end_ ||
            std::any_of(clients_.begin(), clients_.end(),
                        [](const auto& each) { return HasInput(each.second); });
   }
 
-  // Hands the next message of this client, or the end of its messages, to the loop, outside of
-  // RunIteration. Returns false if there is none, or the loop does not receive.
+  // Passes the next message of this client, or the end of its messages, to the loop, outside of
+  // RunIteration. Returns false if there is none, or if the loop does not receive.
   bool HandIn(uint32_t tag) {
     ManualStream& stream = clients_.at(tag);
     if (!HasInput(stream)) return false;
@@ -102,7 +103,7 @@ class ManualTransport final
   bool Send(uint32_t tag, std::string* message) override {
     ManualStream& stream = clients_.at(tag);
     ASSERT(stream.open);
-    ASSERT(!stream.waited_for, "it has to wait for OnWritable");
+    ASSERT(!stream.waited_for, "the loop waits for OnWritable");
     if (stream.busy) {
       stream.waited_for = true;
       return false;
