@@ -26,21 +26,22 @@ namespace {
 
 constexpr char kProviderPrefix[] = "authProvider.";
 
-// Returns whether this server implements the authentication of that ZooKeeper class.
+// Returns whether this server implements the authentication provider with that ZooKeeper class
+// name.
 bool IsBuiltInProvider(absl::string_view java_class) {
   constexpr absl::string_view kPackage = "org.apache.zookeeper.server.auth.";
   return absl::ConsumePrefix(&java_class, kPackage) &&
          (java_class == "DigestAuthenticationProvider" || java_class == "IPAuthenticationProvider");
 }
 
-// The limit of a configuration file, or one that it names: a larger one is given by mistake (a
-// device, a log).
+// The maximum size in bytes of a configuration file, or of a file that it names. A larger file is
+// named by mistake (a device, a log).
 constexpr size_t kFileBytesMax = 4 << 20;
-// The bytes of a reply besides the data of a znode.
+// The bytes of a reply in addition to the data of a znode.
 constexpr int kReplyOverheadBytes = 1024;
 
-// Removes from `*text` the next line in the sense of Java's Properties, together with its
-// continuation lines, and returns it without surrounding space. Adds the number of lines taken to
+// Removes the next line, as Java's Properties define it, from `*text`, together with its
+// continuation lines. Returns it without surrounding space, and adds the number of removed lines to
 // `*count`.
 std::string NextLine(absl::string_view* text, int* count) {
   std::string whole;
@@ -59,7 +60,7 @@ std::string NextLine(absl::string_view* text, int* count) {
   return whole;
 }
 
-// Returns the character that a backslash and `c` stand for.
+// Returns the character for which a backslash followed by `c` stands.
 char Unescaped(char c) {
   switch (c) {
     case 't':
@@ -75,8 +76,9 @@ char Unescaped(char c) {
   }
 }
 
-// Appends `text` to `*to` with its backslash escapes resolved: a character after a backslash stands
-// for itself, except for a few letters. Returns false if there is an escape that is not supported.
+// Appends `text` to `*to` with its backslash escapes resolved: except for a few letters, a
+// character after a backslash stands for itself. Returns false if there is an escape that is not
+// supported.
 bool Unescape(absl::string_view text, std::string* to) {
   for (size_t i = 0; i < text.size(); ++i) {
     const bool is_escaped = text[i] == '\\' && i + 1 < text.size();
@@ -103,7 +105,7 @@ class Parser {
  public:
   Parser(const std::string& file, ReadFile read_file) : read_file_(read_file), file_(file) {
     config_.file = file;
-    config_.heartbeat_ms = 0;  // not given
+    config_.heartbeat_ms = 0;  // 0 while it is not given
   }
 
   absl::StatusOr<Config> Parse(std::string_view text) {
@@ -131,8 +133,8 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // Reads the file of dynamicConfigFile. ZooKeeper since 3.5 moves the server lines there when
-  // members are changed at run time.
+  // Reads the file that dynamicConfigFile names. ZooKeeper since 3.5 moves the server lines there
+  // when members are changed at run time.
   absl::Status ReadMembers() {
     if (config_.members_file.empty()) return absl::OkStatus();
     if (!config_.servers.empty()) {
@@ -179,7 +181,7 @@ class Parser {
       return ParseQuorum(key, value);
     }
     if (file_ != config_.file) {
-      if (key == "version") return absl::OkStatus();  // of a configuration; ours has none
+      if (key == "version") return absl::OkStatus();  // ZooKeeper writes it; not used here
       return Error(key, absl::StrCat("it does not belong here, but in ", config_.file));
     }
     return ParseSetting(key, value);
@@ -228,7 +230,7 @@ class Parser {
       WarnUnknown(key);
       return absl::OkStatus();
     }
-    // The value is checked, because the key may have an effect in a later version.
+    // Checks the value, because the key may have an effect in a later version.
     if (ignored->name == key) {
       if (absl::Status s = Set(key, ignored->value, value); !s.ok()) return s;
     }
@@ -261,7 +263,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // Splits "host:port" or "[v6]:port" into the host and the rest after the colon.
+  // Splits "host:port" or "[v6]:port" into the host and the text after the colon.
   static bool SplitHost(absl::string_view text, std::string* host, absl::string_view* rest) {
     size_t end;
     if (absl::StartsWith(text, "[")) {
@@ -344,10 +346,10 @@ class Parser {
   absl::Status Finish() {
     if (config_.data_dir.empty()) return Error("dataDir", "it is missing");
     if (config_.log_dir.empty()) config_.log_dir = config_.data_dir;
-    // As ZooKeeper: a negative maxClientCnxns means no limit, and 2 is the least snapCount.
+    // As in ZooKeeper, a negative maxClientCnxns means no limit, and the least snapCount is 2.
     config_.max_client_connections = std::max(config_.max_client_connections, 0);
     if (config_.snap_count == 1) config_.snap_count = 2;
-    // As in ZooKeeper: a single participant is a standalone server.
+    // As in ZooKeeper, a single participant is a standalone server.
     if (config_.servers.size() == 1 && !config_.servers.begin()->second.observer) {
       const auto [id, own] = *config_.servers.begin();
       config_.servers.clear();
@@ -442,8 +444,8 @@ class Parser {
                    absl::StrCat(config_.heartbeat_ms, " is not allowed; at most half of ",
                                 "electionTimeoutMs, ", config_.election_timeout_ms));
     }
-    // A reply must be able to hold the data of any znode, which came in one request, with a header
-    // and a stat.
+    // A reply must be able to hold the data of any znode, which arrived in one request, with a
+    // header and a stat.
     const int reply_bytes_min = config_.jute_max_buffer_bytes + kReplyOverheadBytes;
     if (config_.max_reply_bytes < reply_bytes_min) {
       return Error("maxReplyBytes",
@@ -469,7 +471,7 @@ std::string InBrackets(const std::string& host) {
   return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]") : host;
 }
 
-// Returns the text of the errno `error`, for example "permission denied (running as user quorate)".
+// Returns a text for the errno `error`, for example "permission denied (running as user quorate)".
 std::string DescribeReadError(int error) {
   std::string text = std::strerror(error);
   if (error != EACCES && error != EPERM) return text;
@@ -517,7 +519,7 @@ std::string Config::MembersText() const {
     }
     text += '\n';
   }
-  // The members are those of the configuration file, which have no zxid.
+  // The members are those of the configuration file. They have no zxid.
   return text + "version=0";
 }
 
@@ -542,7 +544,7 @@ absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view tex
 absl::StatusOr<Config> LoadConfig(const std::string& file) {
   absl::StatusOr<std::string> text = ReadRealFile(file);
   if (!text.ok()) {
-    // Other errors are not about the path.
+    // Other errors are not caused by the path.
     const bool is_no_file = absl::IsNotFound(text.status()) ||
                             absl::StrContains(text.status().message(), std::strerror(EISDIR));
     return absl::Status(

@@ -18,7 +18,8 @@ namespace quorate::rpc {
 // The section of docs/reference/configuration.md to which a key belongs.
 enum class Section { kCluster, kData, kTimes, kLimits, kAccess };
 
-// The name in the table of the server.N lines, which the parser reads without the table.
+// The name under which the table lists the server.N lines, which the parser reads without the
+// table.
 inline constexpr std::string_view kServerKey = "server.N";
 
 // A key that has an effect. `default_text`, `range` and `meaning` are Markdown.
@@ -28,9 +29,9 @@ struct ConfigKey {
   Section section;
   bool is_property = false;            // accepted with the prefix "zookeeper." too
   bool is_required = false;            // a standalone server cannot start without it
-  std::string_view default_text = {};  // empty: what the field of Config is without the key
-  std::string_view range = {};         // empty: what the type says
-  std::string_view example = {};       // a valid value; empty: what the field is without the key
+  std::string_view default_text = {};  // empty: the value of the field of Config without the key
+  std::string_view range = {};         // empty: the range of the type
+  std::string_view example = {};       // a valid value; empty: the value without the key
   std::string_view meaning;
 };
 
@@ -38,18 +39,19 @@ struct ConfigKey {
 struct IgnoredKey {
   std::string_view name;
   std::string_view why;
-  Value value = {};  // what a value must be if the key is written without the prefix "zookeeper."
+  Value value = {};  // required of a value if the key is written without the prefix "zookeeper."
 };
 
-// A ZooKeeper key that asks for protection which is not implemented. A server that only warned
-// would admit clients or servers that the key is meant to keep out, so the start is refused.
+// A ZooKeeper key that requests protection that is not implemented. A server that only logged a
+// warning would admit clients or servers that the key is meant to keep out. Therefore the start is
+// refused.
 struct ProtectionKey {
   std::string_view name;
-  std::string_view harmless;  // the value that asks for no protection; empty: there is none
+  std::string_view harmless;  // the value that requests no protection; empty: there is none
   std::string_view missing;   // what is not implemented
 };
 
-// The keys that have an effect, in the order of the sections.
+// Returns the keys that have an effect, in the order of the sections.
 std::span<const ConfigKey> ConfigKeys();
 
 // Returns the key with an effect that is written as `key` in a file; nullptr if there is none.
@@ -59,14 +61,15 @@ const ConfigKey* FindConfigKey(std::string_view key);
 // "zookeeper."; nullptr if there is none. All keys of TLS stores (ssl.*) are one IgnoredKey.
 const IgnoredKey* FindIgnoredKey(std::string_view key);
 
-// Returns the key that asks for protection and is written as `key` in a file, with or without the
+// Returns the key that requests protection and is written as `key` in a file, with or without the
 // prefix "zookeeper."; nullptr if there is none.
 const ProtectionKey* FindProtectionKey(std::string_view key);
 
-// Returns `key` without the prefix of ZooKeeper's Java properties, "zookeeper.", if it has that.
+// Returns `key` without the prefix of ZooKeeper's Java properties, "zookeeper.", if it has that
+// prefix.
 std::string_view WithoutPropertyPrefix(std::string_view key);
 
-// Returns the most likely of the keys that `key` may be a misspelling of.
+// Returns the most likely keys of which `key` may be a misspelling.
 std::vector<std::string> SimilarKeys(const std::string& key);
 
 // Returns "key=value\n" with the value in `config`. REQUIRES: `key` is the name of a ConfigKey or

@@ -47,15 +47,15 @@ bool BeginsSection(const ConfigKey& key) {
   return &key == &ConfigKeys().front() || key.section != (&key - 1)->section;
 }
 
-// Returns `text` for a cell of a Markdown table, in which | would end the cell.
+// Returns `text` for a cell of a Markdown table, in which a | would end the cell.
 std::string Cell(absl::string_view text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
 
-// Appends `text` without the marks of Markdown as comment lines, the first of which begins with
-// `begin`, and the others with `indent`.
+// Appends `text`, without the marks of Markdown, as comment lines. The first line begins with
+// `begin`, the others with `indent`.
 void AppendComment(absl::string_view begin, absl::string_view indent, absl::string_view text,
                    std::string* to) {
   std::string line(begin);
-  bool is_empty = true;  // no word yet
+  bool is_empty = true;  // no word was appended yet
   const std::string plain = absl::StrReplaceAll(text, {{"`", ""}});
   for (absl::string_view word : absl::StrSplit(plain, ' ', absl::SkipEmpty())) {
     if (!is_empty && line.size() + 1 + word.size() > kColumns) {

@@ -19,14 +19,14 @@ std::string Contents(const char* path) {
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
-TEST_CASE("the page and the sample are what the table of keys says") {
+TEST_CASE("the page and the sample agree with the table of keys") {
   const std::string page = Contents(kConfigPagePath);
   const std::string sample = Contents(kConfigSamplePath);
   const absl::StatusOr<std::string> updated = UpdatedConfigPage(page);
   INFO(updated.status().message());
   REQUIRE(updated.ok());
   INFO("the files differ from rpc/config/config_keys.cc; run\n" << kWriteConfigReference);
-  // Not CHECK(page == *updated), which would show both files whole.
+  // Does not use CHECK(page == *updated), which would show both files as a whole.
   const bool is_page_current = page == *updated;
   const bool is_sample_current = sample == SampleConfig();
   CHECK(is_page_current);
@@ -50,7 +50,7 @@ TEST_CASE("the sample is a configuration of one server") {
   CHECK(config->warnings.empty());
 }
 
-TEST_CASE("each line of the sample that is commented out is valid") {
+TEST_CASE("each commented-out key of the sample is valid") {
   const std::string sample = SampleConfig();
   for (const ConfigKey& key : ConfigKeys()) {
     if (key.is_required) continue;
@@ -70,7 +70,7 @@ TEST_CASE("each line of the sample that is commented out is valid") {
   }
 }
 
-TEST_CASE("a default that the table does not spell is that of a Config, with its unit") {
+TEST_CASE("a default that the table does not state is that of a Config, with its unit") {
   const std::string page = *UpdatedConfigPage("<!-- generated -->\n");
   for (const std::string row : {"| `tickTime` | 3000 ms | 1 ms to 1 h | the unit ",
                                 "| `minSessionTimeout` | 2 ticks | -1 to 2^31-1 ms | ",

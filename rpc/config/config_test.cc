@@ -32,7 +32,7 @@ std::string Problem(const std::string& text, ReadFile read_file = NoFile) {
   return std::string(config.status().message());
 }
 
-TEST_CASE("how old the state of a member may be for reads") {
+TEST_CASE("staleReadLimitMs limits the age of the state for reads") {
   const std::string rest = "tickTime=2000\ndataDir=/d\nclientPort=1\n";
   const auto limit = [&](const std::string& keys) {
     const auto config = ParseConfig("zoo.cfg", rest + keys, NoFile);
@@ -50,7 +50,7 @@ TEST_CASE("how old the state of a member may be for reads") {
   }
 }
 
-TEST_CASE("a configuration of three servers is read as ZooKeeper reads it") {
+TEST_CASE("a configuration of three servers is read as in ZooKeeper") {
   auto config = ParseConfig("zoo.cfg", kThree, MyIdIsTwo);
   REQUIRE(config.ok());
   CHECK(config->my_id == 2);
@@ -133,7 +133,7 @@ TEST_CASE("members are read from the file of dynamicConfigFile") {
   CHECK(config->my_id == 2);
   CHECK(config->servers.size() == 2);
   CHECK(config->client_port == 4);
-  CHECK(config->warnings.size() == 1);  // about two voters
+  CHECK(config->warnings.size() == 1);  // the warning about two voters
   // A server that ignored the missing file would be standalone, and accept writes.
   CHECK(Problem(text).find("zoo.cfg: dynamicConfigFile: members.dynamic cannot be read") == 0);
   CHECK(Problem(text + "server.1=a:1:2\n", MembersFile<kMembers>).find("members.dynamic") !=
@@ -144,7 +144,7 @@ TEST_CASE("members are read from the file of dynamicConfigFile") {
   CHECK(Problem(text, MembersFile<kOther>).find("members.dynamic:2: tickTime: it does not") == 0);
 }
 
-TEST_CASE("what asks for protection or a quorum that is not here is an error") {
+TEST_CASE("a key that requests a protection or a quorum that is not implemented is an error") {
   const std::string rest = "dataDir=/d\nclientPort=1\n";
   for (const std::string line :
        {"enforce.auth.enabled=true", "zookeeper.enforce.auth.enabled=true", "sslQuorum=true",
@@ -173,7 +173,7 @@ TEST_CASE("what asks for protection or a quorum that is not here is an error") {
   }
 }
 
-TEST_CASE("clients are listened for where the server's own line says they are") {
+TEST_CASE("the server's own line can set the address for clients") {
   const std::string servers = "dataDir=/data\nserver.1=a:1:2\nserver.2=b:1:2;";
   const auto endpoint = [&](const std::string& where, const std::string& keys = "") {
     auto config = ParseConfig("zoo.cfg", servers + where + "\n" + keys, MyIdIsTwo);
@@ -193,7 +193,7 @@ TEST_CASE("clients are listened for where the server's own line says they are") 
         std::string::npos);
 }
 
-TEST_CASE("checkpoints and segments have the sizes that are given") {
+TEST_CASE("checkpoints and segments have the configured sizes") {
   auto config = ParseConfig(
       "zoo.cfg", "dataDir=/d\nclientPort=1\nsnapCount=50\nlogSegmentBytes=65536\ndiskReserveMb=9\n",
       NoFile);
@@ -208,7 +208,7 @@ TEST_CASE("checkpoints and segments have the sizes that are given") {
   CHECK(none->log_segment_bytes == 0);
 }
 
-TEST_CASE("the events that are kept for gRPC clients are bounded") {
+TEST_CASE("eventHistoryBytes limits the events kept for gRPC clients") {
   const std::string rest = "dataDir=/d\nclientPort=1\n";
   auto config = ParseConfig("zoo.cfg", rest + "eventHistoryBytes=1000\n", NoFile);
   REQUIRE(config.ok());
@@ -217,7 +217,7 @@ TEST_CASE("the events that are kept for gRPC clients are bounded") {
   CHECK(ParseConfig("zoo.cfg", rest, NoFile)->event_history_bytes == 8 << 20);
 }
 
-TEST_CASE("properties of ZooKeeper are taken with and without their prefix") {
+TEST_CASE("properties of ZooKeeper are accepted with and without their prefix") {
   auto config = ParseConfig("zoo.cfg",
                             "dataDir=/d\nclientPort=1\nznode.container.checkIntervalMs=500\n"
                             "zookeeper.znode.container.maxPerMinute=7\n"
@@ -232,7 +232,7 @@ TEST_CASE("properties of ZooKeeper are taken with and without their prefix") {
             .find("zoo.cfg:3: znode.container.maxPerMinute") == 0);
 }
 
-TEST_CASE("who is super, and whether lists are checked at all") {
+TEST_CASE("superDigest and skipACL are read") {
   const std::string common = "dataDir=/d\nclientPort=1\n";
   for (const std::string prefix : {"", "zookeeper."}) {
     auto config = ParseConfig("zoo.cfg",
@@ -251,7 +251,7 @@ TEST_CASE("who is super, and whether lists are checked at all") {
   CHECK(Problem(common + "skipACL=true\n").find("yes or no") != std::string::npos);
 }
 
-TEST_CASE("the members are shown in ZooKeeper's form") {
+TEST_CASE("MembersText returns the members in ZooKeeper's format") {
   const auto one = [](const std::string&) -> absl::StatusOr<std::string> { return "1"; };
   auto config = ParseConfig("zoo.cfg",
                             "dataDir=/d\nclientPort=1\nserver.1=a:2888:3888\n"
@@ -269,7 +269,7 @@ TEST_CASE("the members are shown in ZooKeeper's form") {
   CHECK(standalone->MembersText().empty());
 }
 
-TEST_CASE("limits and read-only mode are what they are said to be") {
+TEST_CASE("limits and read-only mode are read") {
   const std::string common = "dataDir=/d\nclientPort=1\n";
   auto none = ParseConfig("zoo.cfg", common, NoFile);
   REQUIRE(none.ok());
@@ -311,7 +311,7 @@ TEST_CASE("limits and read-only mode are what they are said to be") {
   CHECK(Problem(common + "globalOutstandingLimit=0").find("from 1 to") != std::string::npos);
 }
 
-TEST_CASE("keys that have no effect are warned of by name, with the line") {
+TEST_CASE("a key without effect causes a warning with its name and line") {
   auto config = ParseConfig(
       "zoo.cfg", "dataDir=/d\nclientPort=1\npreAllocSize=5\nnoSuchKey=1\nadmin.serverPort=8080\n",
       NoFile);
@@ -322,7 +322,7 @@ TEST_CASE("keys that have no effect are warned of by name, with the line") {
   CHECK(config->warnings[2].find("zoo.cfg:5: admin.serverPort") == 0);
 }
 
-TEST_CASE("an unknown key is warned of with the key that is meant") {
+TEST_CASE("an unknown key causes a warning that suggests a similar key") {
   auto config = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\nclinetPort=2\n", NoFile);
   REQUIRE(config.ok());
   REQUIRE(config->warnings.size() == 1);
@@ -330,14 +330,14 @@ TEST_CASE("an unknown key is warned of with the key that is meant") {
   CHECK(config->warnings[0].find("did you mean clientPort?") != std::string::npos);
 }
 
-TEST_CASE("the error of a missing key shows the unknown keys, one of which may be meant") {
+TEST_CASE("the error about a missing key lists the unknown keys, one of which may be meant") {
   const std::string problem = Problem("dataDir=/d\nclinetPort=2181\n");
   CHECK(problem.find("zoo.cfg: clientPort: it is missing") == 0);
   CHECK(problem.find("zoo.cfg:2: clinetPort: not a key") != std::string::npos);
   CHECK(problem.find("did you mean clientPort?") != std::string::npos);
 }
 
-TEST_CASE("keys of ZooKeeper that have no effect are known by name") {
+TEST_CASE("ZooKeeper's keys without effect are known by name") {
   for (const std::string key : {"ssl.keyStore.location", "fsync.warningthresholdms",
                                 "zookeeper.ssl.trustStore.password", "initLimit", "peerType"}) {
     auto config = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n" + key + "=5\n", NoFile);
@@ -358,14 +358,14 @@ TEST_CASE("a byte order mark is skipped with a warning") {
   CHECK(config->warnings[0].find("byte order mark") != std::string::npos);
 }
 
-TEST_CASE("servers at one address, and one port for two protocols, are refused") {
+TEST_CASE("two servers with one address, and two protocols on one port, are refused") {
   const std::string common = "dataDir=/data\nclientPort=7\n";
   CHECK(Problem(common + "grpcPort=7\n").find("zoo.cfg: grpcPort: 7 is the clientPort too") == 0);
   const std::string same = Problem(common + "server.2=a:1:2\nserver.3=a:1:3\n", MyIdIsTwo);
   CHECK(same.find("zoo.cfg: server.3: server.2 has the same address, a:1") == 0);
 }
 
-TEST_CASE("an even number of voters is warned of") {
+TEST_CASE("an even number of voters causes a warning") {
   const std::string common = "dataDir=/data\nclientPort=7\n";
   const auto warnings = [&](const std::string& servers) {
     return ParseConfig("zoo.cfg", common + servers, MyIdIsTwo)->warnings;
@@ -379,7 +379,7 @@ TEST_CASE("an even number of voters is warned of") {
   CHECK(warnings(two + "server.4=c:1:2\nserver.5=d:1:2:observer\n").empty());
 }
 
-TEST_CASE("a file that is there and cannot be read is told from one that is missing") {
+TEST_CASE("an unreadable file is distinguished from a missing one") {
   const std::string servers = "dataDir=/d\nclientPort=1\nserver.1=a:1:2\nserver.2=b:1:2\n";
   const ReadFile denied = [](const std::string&) {
     return absl::StatusOr<std::string>(absl::FailedPreconditionError("Permission denied"));
@@ -394,18 +394,18 @@ TEST_CASE("a file that is there and cannot be read is told from one that is miss
   CHECK(absl::IsNotFound(LoadConfig("/no/such/file").status()));
 }
 
-TEST_CASE("there is a gRPC front end if its port is given") {
+TEST_CASE("the gRPC front end is on if its port is given") {
   const std::string common = "dataDir=/d\nclientPort=1\n";
   CHECK(ParseConfig("zoo.cfg", common, NoFile)->grpc_port == 0);
   const auto config = ParseConfig("zoo.cfg", common + "grpcPort=2281\n", NoFile);
   CHECK(config->grpc_port == 2281);
-  CHECK(config->grpc_address == "127.0.0.1");  // the port has administrators' calls
+  CHECK(config->grpc_address == "127.0.0.1");  // the port serves administrators' calls
   const std::string everywhere = common + "grpcPort=2281\ngrpcPortAddress=::\n";
   CHECK(ParseConfig("zoo.cfg", everywhere, NoFile)->grpc_address == "::");
   CHECK(config->warnings.empty());
 }
 
-TEST_CASE("heartbeats come often enough for the election timeout") {
+TEST_CASE("the default heartbeat interval fits the election timeout") {
   const auto heartbeat_ms = [](const std::string& keys) {
     return ParseConfig("zoo.cfg", keys + "dataDir=/d\nclientPort=1\n", NoFile)->heartbeat_ms;
   };
@@ -415,7 +415,7 @@ TEST_CASE("heartbeats come often enough for the election timeout") {
   CHECK(heartbeat_ms("electionTimeoutMs=1000\nheartbeatMs=200\n") == 200);
 }
 
-TEST_CASE("a bad value is an error that names file, line, key and what is allowed") {
+TEST_CASE("the error about a bad value names file, line, key and the allowed values") {
   const std::string rest = "\ndataDir=/d\nclientPort=1\n";
   CHECK(Problem("tickTime=fast" + rest).find("zoo.cfg:1: tickTime: \"fast\"") == 0);
   CHECK(Problem("tickTime=fast" + rest).find("from 1 to") != std::string::npos);
@@ -452,7 +452,7 @@ TEST_CASE("each key is declared once") {
   }
 }
 
-TEST_CASE("a line of a key has the value that is in the configuration") {
+TEST_CASE("ConfigLine has the value that is in the configuration") {
   Config config;
   config.data_dir = "/d";
   config.init_limit = 10;
@@ -466,7 +466,7 @@ TEST_CASE("a line of a key has the value that is in the configuration") {
   CHECK(ConfigLine("enforceQuota", config) == "enforceQuota=false\n");
 }
 
-TEST_CASE("amounts and ranges are written for readers") {
+TEST_CASE("amounts and ranges are formatted for readers") {
   CHECK(AmountText(60'000, Unit::kMilliseconds) == "60,000 ms");
   CHECK(AmountText(3000, Unit::kMilliseconds) == "3000 ms");
   CHECK(AmountText(7'200'000, Unit::kMilliseconds) == "2 h");
@@ -481,7 +481,7 @@ TEST_CASE("amounts and ranges are written for readers") {
   CHECK(RangeText(Port{nullptr}) == "0 to 65535");
 }
 
-TEST_CASE("a missing or wrong myid is explained") {
+TEST_CASE("the error about a missing or wrong myid explains it") {
   const std::string two = "dataDir=/x\nclientPort=1\nserver.1=a:1:2\nserver.3=b:1:2\n";
   CHECK(Problem(two).find("/x/myid") != std::string::npos);
   const std::string data = "dataDir=/data\nclientPort=1\nserver.1=a:1:2\nserver.3=b:1:2\n";

@@ -126,7 +126,7 @@ std::string TextOf(const WordList& value, const Config& config) {
   return absl::StrJoin(config.*value.field, ",");
 }
 
-// Returns a number as text, and the unit in which it is written; the unit may be empty.
+// Returns a number as text, and the unit in which it is written. The unit may be empty.
 std::pair<std::string, std::string_view> Amount(int64_t number, Unit unit) {
   if (unit == Unit::kMilliseconds) {
     if (number > 0 && number % kMsPerHour == 0) return {absl::StrCat(number / kMsPerHour), "h"};
@@ -139,13 +139,13 @@ std::pair<std::string, std::string_view> Amount(int64_t number, Unit unit) {
       }
     }
   }
-  // Large powers of two are easier to read as such.
+  // Writes large powers of two as powers, which are easier to read.
   if (number == std::numeric_limits<int32_t>::max()) return {"2^31-1", UnitName(unit)};
   for (int exponent = 20; exponent < 63; ++exponent) {
     if (number == int64_t{1} << exponent) return {absl::StrCat("2^", exponent), UnitName(unit)};
   }
   std::string digits = absl::StrCat(number);
-  // Four digits are read without a separator.
+  // Numbers of four digits have no separator.
   if (number >= 10'000) {
     for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
   }

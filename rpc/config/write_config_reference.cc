@@ -1,5 +1,5 @@
-// Writes the files that are made from the table of configuration keys (config_reference.h) into the
-// source tree from which Bazel runs this program.
+// Writes the files that are generated from the table of configuration keys (config_reference.h) to
+// the source tree from which Bazel runs this program.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
