@@ -1,8 +1,8 @@
-// The files to which standard output and standard error, and with them the log, are redirected.
+// The files to which standard output and standard error are redirected, and with them the log.
 //
-// Thread-safety: the constructor before other threads start; Reopen from one thread at a time.
-// Other threads may write to the log meanwhile: each line goes whole to the old file or to the new
-// one.
+// Thread-safety: construct the object before other threads start; one thread at a time may call
+// Reopen. Other threads may write to the log in the meantime: each line goes as a whole to the old
+// file or to the new one.
 #pragma once
 
 #include <array>
@@ -14,16 +14,16 @@ namespace quorate::rpc {
 
 class LogFiles {
  public:
-  // Finds the regular files to which descriptors 1 and 2 lead. Reopen does nothing for a terminal,
-  // a pipe or a socket.
+  // Finds the regular files to which descriptors 1 and 2 are redirected. Reopen does nothing for a
+  // terminal, a pipe or a socket.
   LogFiles();
 
   // Opens those files again by their names, and creates them if log rotation has moved them away.
-  // On an error, which names the file, the descriptors stay as they were.
+  // Returns an error that names the file if that fails; then the descriptors stay unchanged.
   absl::Status Reopen();
 
  private:
-  std::array<std::string, 2> paths_;  // of descriptors 1 and 2; empty: no regular file
+  std::array<std::string, 2> paths_;  // paths of descriptors 1 and 2; empty: not a regular file
 };
 
 }  // namespace quorate::rpc

@@ -37,7 +37,7 @@ void Write(int descriptor, const std::string& text) {
   if (write(descriptor, text.data(), text.size()) != static_cast<ssize_t>(text.size())) abort();
 }
 
-TEST_CASE("a log file that was moved is made again, and only what is new goes there") {
+TEST_CASE("a log file that was moved is created again, and only new lines go there") {
   const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/server.log";
   std::string moved_text, new_text, error_text;
   {
@@ -65,7 +65,7 @@ TEST_CASE("a log file that was moved is made again, and only what is new goes th
   }
   CHECK(moved_text == "old\n");
   CHECK(new_text == "new\n");
-  CHECK(error_text == "to the pipe\n");  // a pipe is left alone
+  CHECK(error_text == "to the pipe\n");  // a pipe is not reopened
 }
 
 }  // namespace

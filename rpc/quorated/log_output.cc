@@ -16,7 +16,7 @@ namespace quorate::rpc {
 namespace {
 
 // Writes `bytes`. If that is not possible, because the disk is full or the reader is gone, they are
-// lost: a failing log must not end the server.
+// lost, because a failing log must not end the server.
 void WriteAll(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(descriptor, bytes.data(), bytes.size());
@@ -39,7 +39,7 @@ struct LogOutput::Queue {
   std::string bytes ABSL_GUARDED_BY(mutex);
   size_t writing ABSL_GUARDED_BY(mutex) = 0;    // bytes that the thread has taken
   uint64_t queued ABSL_GUARDED_BY(mutex) = 0;   // bytes queued since the start
-  uint64_t written ABSL_GUARDED_BY(mutex) = 0;  // bytes of them that were written
+  uint64_t written ABSL_GUARDED_BY(mutex) = 0;  // bytes of these that were written
   bool end ABSL_GUARDED_BY(mutex) = false;
 
   // Queues `text`. Returns false if the queue would exceed `bytes_max`.
@@ -75,7 +75,7 @@ LogOutput::~LogOutput() {
     is_written = queue_->written == queue_->queued;
   }
   queue_->changed.NotifyAll();
-  // A thread that is stuck in a write ends with the process.
+  // A thread that is blocked in a write is left alone, and ends with the process.
   is_written ? writer_.join() : writer_.detach();
 }
 
@@ -102,7 +102,7 @@ void LogOutput::log(const spdlog::details::log_msg& message) {
   MutexLock lock(&mutex_);
   QueueDroppedNote();
   Format(message);
-  // After a dropped message, all others are dropped until the line about them is queued.
+  // After a dropped message, all later messages are dropped until the line about them is queued.
   const bool is_late = dropped_ > dropped_noted_;
   if (is_late || !queue_->Push({formatted_.data(), formatted_.size()}, queued_bytes_max_)) {
     ++dropped_;

@@ -1,7 +1,7 @@
 // The output of the program's log: a sink for spdlog whose callers never wait for the file or pipe
 // behind it. Messages are queued up to a number of bytes, and one thread writes them. When the
-// queue is full, because the pipe is not read or the disk stalls, new messages are dropped; a line
-// in their place says how many, as soon as there is space again.
+// queue is full, because the pipe is not read or the disk stalls, new messages are dropped. As soon
+// as there is space again, a line in their place has their number.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -23,17 +23,17 @@ namespace quorate::rpc {
 class LogOutput : public spdlog::sinks::sink {
  public:
   static constexpr size_t kQueuedBytesMax = 1u << 20;
-  // How long flush and the destructor wait for the messages to be written.
+  // The time for which flush and the destructor wait for the messages to be written.
   static constexpr auto kFlushTimeout = std::chrono::seconds(1);
 
-  // Writes to `descriptor`, which must stay open until the process ends.
+  // Creates a log that writes to `descriptor`, which must stay open until the process ends.
   explicit LogOutput(int descriptor, size_t queued_bytes_max = kQueuedBytesMax);
   // Writes the queued messages, if that is possible within kFlushTimeout.
   ~LogOutput() override;
 
-  // Queues the message, or drops it; does not wait for the descriptor.
+  // Queues the message or drops it. Does not wait for the descriptor.
   void log(const spdlog::details::log_msg& message) override;
-  // Waits until the messages that are queued now were written, at most for kFlushTimeout.
+  // Waits until the messages that are queued now are written, at most for kFlushTimeout.
   void flush() override;
   void set_pattern(const std::string& pattern) override;
   void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
@@ -45,7 +45,7 @@ class LogOutput : public spdlog::sinks::sink {
   struct Queue;
 
   static void Write(int descriptor, const std::shared_ptr<Queue>& queue);
-  // Queues the line that says how many messages were dropped since the last such line.
+  // Queues the line with the number of messages that were dropped since the last such line.
   void QueueDroppedNote() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Format(const spdlog::details::log_msg& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kQueuedBytesMax = 10'000;
 
-// A pipe, and the lines that were read from it.
+// A pipe, with the lines that were read from it.
 class Pipe {
  public:
   Pipe() { REQUIRE(pipe2(ends_.data(), O_CLOEXEC) == 0); }
@@ -30,7 +30,7 @@ class Pipe {
     if (ends_[1] >= 0) close(ends_[1]);
     ends_[1] = -1;
   }
-  // Reads and returns the next line, without its end. REQUIRES: there will be one.
+  // Reads the next line and returns it without its end. REQUIRES: there will be a line.
   std::string ReadLine() {
     for (;;) {
       if (const size_t end = bytes_.find('\n'); end != std::string::npos) {
@@ -62,7 +62,7 @@ class Pipe {
   std::string bytes_;
 };
 
-// Returns how many messages were dropped according to `line`; 0 if it is another line.
+// Returns the number of dropped messages that `line` has; 0 if it is another line.
 uint64_t DroppedIn(const std::string& line) {
   if (!line.starts_with("warning messages of this log were dropped")) return 0;
   return std::stoull(line.substr(line.rfind(' ')));
@@ -77,18 +77,18 @@ struct Log {
   spdlog::logger logger;
 };
 
-TEST_CASE(
-    "whoever logs does not wait for a pipe that nobody reads, and what is dropped is counted") {
+TEST_CASE("logging does not wait for a pipe that is not read, and dropped messages are counted") {
   Pipe pipe;
   std::optional<Log> log(std::in_place, pipe.writer());
-  // Far more than the pipe and the queue hold: with a sink that writes itself this loop would never
-  // end.
+  // These are far more messages than the pipe and the queue hold. With a sink that writes itself,
+  // this loop would never end.
   constexpr uint64_t kMessages = 20'000;
   for (uint64_t i = 0; i < kMessages; ++i) log->logger.info("message {}", i);
   const uint64_t dropped = log->output->dropped();
   REQUIRE(dropped > 0);
   REQUIRE(dropped < kMessages);
-  // The queued messages come in order, and lines between them say how many were dropped.
+  // The queued messages arrive in order, and lines between them have the number of dropped
+  // messages.
   uint64_t next = 0;
   for (uint64_t taken = 0; taken < kMessages - dropped;) {
     const std::string line = pipe.ReadLine();
@@ -99,7 +99,7 @@ TEST_CASE(
       ++taken;
     }
   }
-  // Now there is space for the last line about dropped messages, if one is due.
+  // Now the queue has space for the last line about dropped messages, if one is due.
   log->logger.flush();
   log->logger.info("behind them");
   log.reset();
@@ -111,7 +111,7 @@ TEST_CASE(
   CHECK(rest.back() == "info behind them");
 }
 
-TEST_CASE("what was logged before the end is written, and a flush waits for it") {
+TEST_CASE("messages logged before the end are written, and a flush waits for them") {
   Pipe pipe;
   std::optional<Log> log(std::in_place, pipe.writer());
   log->logger.critical("the server ends");
@@ -126,18 +126,18 @@ TEST_CASE("what was logged before the end is written, and a flush waits for it")
   CHECK(pipe.ReadToEnd() == std::vector<std::string>{"info stopped"});
 }
 
-TEST_CASE("the end does not wait for ever for a pipe that nobody reads") {
+TEST_CASE("the end of the log does not wait for ever for a pipe that is not read") {
   Pipe pipe;
   std::optional<Log> log(std::in_place, pipe.writer());
   uint64_t logged = 0;
   for (; log->output->dropped() == 0; ++logged) log->logger.info("like all the others");
   log.reset();
-  // The thread continues while the pipe is read.
+  // The thread continues to write while the pipe is read.
   for (uint64_t line = 1; line < logged; ++line)
     CHECK(pipe.ReadLine() == "info like all the others");
 }
 
-TEST_CASE("a log that cannot be written is no error") {
+TEST_CASE("a log that cannot be written causes no error") {
   Log log(open("/dev/full", O_WRONLY | O_CLOEXEC));
   log.logger.info("to nowhere");
   log.logger.flush();

@@ -1,4 +1,4 @@
-// quorated CONFIG: one Quorate server in the foreground.
+// quorated CONFIG: runs a Quorate server in the foreground.
 
 #include <malloc.h>
 #include <signal.h>
@@ -95,13 +95,13 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
  private:
   std::unique_ptr<quorate::rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<quorate::rpc::zk::ZkListener> listener_;
-  // Set only if there is a grpcPort.
+  // Both are set only if there is a grpcPort.
   std::optional<quorate::rpc::native::NativeStack> native_;
   std::optional<quorate::rpc::Frontends> both_;
   std::optional<quorate::rpc::GrpcFrontend> grpc_;
 };
 
-// Raises the soft limit of descriptors to the hard one: each client needs a descriptor, and the
+// Raises the soft limit of descriptors to the hard limit. Each client needs a descriptor, and the
 // soft limit is often far lower.
 void RaiseDescriptorLimit() {
   rlimit limit{};
@@ -110,18 +110,18 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Flushes the log. It waits only for a limited time, because the reader of the log may be stuck.
+// Flushes the log. Waits only for a limited time, because the reader of the log may be blocked.
 void FlushLog() {
   if (spdlog::logger* logger = spdlog::default_logger_raw()) logger->flush();
 }
 
-// The assertion hook: an assertion has failed and is about to abort the process.
+// The assertion hook. It is called when an assertion has failed and is about to abort the process.
 void OnAssertion() {
   quorate::rpc::DoNotReportAbort();
   FlushLog();
 }
 
-// Directs the log to standard output; threads that log do not wait for it.
+// Directs the log to standard output. Threads that log do not wait for it.
 void StartLog() {
   auto output = std::make_shared<quorate::rpc::LogOutput>(STDOUT_FILENO);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(output)));
@@ -131,8 +131,8 @@ void StartLog() {
   quorate::SetAssertionHook(OnAssertion);
 }
 
-// Warns of a low limit of descriptors. Connections above the limit wait in the kernel, so that the
-// server seems to hang to their clients.
+// Logs a warning if the limit of descriptors is low. Connections above the limit wait in the
+// kernel, so that the server seems to hang for their clients.
 void WarnOfDescriptorLimit() {
   constexpr rlim_t kEnough = 4096;
   rlimit limit{};
@@ -143,7 +143,7 @@ void WarnOfDescriptorLimit() {
       limit.rlim_cur, kEnough);
 }
 
-// Returns all signals that this program handles; one thread waits for them.
+// Returns all signals that this program handles. One thread waits for them.
 sigset_t HandledSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -153,8 +153,8 @@ sigset_t HandledSignals() {
   return set;
 }
 
-// Handles SIGHUP: reopens the log, whose file log rotation may have moved away, and checks CONFIG,
-// which an operator may have edited.
+// Handles SIGHUP. Reopens the log, because log rotation may have moved its file away, and checks
+// CONFIG, because an operator may have edited it.
 void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
   spdlog::default_logger()->flush();
   const absl::Status reopened = log_files->Reopen();
@@ -170,7 +170,7 @@ void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
   }
 }
 
-// Returns when SIGTERM or SIGINT was received; handles the other signals meanwhile.
+// Returns when SIGTERM or SIGINT was received. Handles the other signals in the meantime.
 void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
   const sigset_t signals = HandledSignals();
   for (int number = 0;;) {
@@ -185,7 +185,7 @@ void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* l
   }
 }
 
-// Runs the server. Returns Aborted if a new process has to run it again.
+// Runs the server. Returns Aborted if a new process has to run the server again.
 absl::Status Run(const std::string& config_file) {
   quorate::rpc::LogFiles log_files;
   spdlog::info("quorated version={} pid={}", quorate::ProgramVersionText(), getpid());
@@ -200,24 +200,24 @@ absl::Status Run(const std::string& config_file) {
     (*server)->RequestStop();
   });
   const absl::Status result = (*server)->Run();
-  // Ends the waiting thread in case Run ended by itself. The signal is blocked, and the thread waits
-  // for it: it ends the wait, not the process.
+  // Ends the waiting thread if Run ended by itself. The signal is blocked and the thread waits for
+  // it. Therefore the signal ends the wait, not the process.
   // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
   pthread_kill(waiter.native_handle(), SIGTERM);
   waiter.join();
   return result;
 }
 
-// Executes this program again in the same process, under the same process id, so that a supervisor
-// does not notice. Returns only if that fails.
+// Executes this program again in the same process, with the same process id, so that a supervisor
+// does not notice it. Returns only if that fails.
 absl::Status StartAgain(char** argv) {
   FlushLog();
   execv("/proc/self/exe", argv);
   return absl::ErrnoToStatus(errno, "the server ends, and could not start itself again");
 }
 
-// Returns the bug that a build with seeded bugs switches on, so that tests with real servers can
-// show that they find it; null: none.
+// Returns the bug that a build with seeded bugs switches on, or nullptr if there is none. With it,
+// tests with real servers show that they find the bug.
 const char* SeededBugOfEnvironment() {
   return quorate::kBugsAreSeeded ? std::getenv("QUORATE_SEEDED_BUG") : nullptr;
 }
@@ -237,16 +237,16 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return 2;
   }
-  // Debian's Abseil has its deadlock detector on, which takes one global lock at each use of a
-  // mutex in gRPC.
+  // Debian's Abseil has its deadlock detector switched on, which takes one global lock at each use
+  // of a mutex in gRPC.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  // Large blocks are returned to the system as soon as they are free. By default, malloc raises
-  // this threshold after the first of them, and then keeps blocks of up to 32 MiB in the arena of
+  // Returns large blocks to the system as soon as they are free. By default, malloc raises this
+  // threshold after the first large block, and then keeps blocks of up to 32 MiB in the arena of
   // each thread.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 8 << 20);
   // One thread waits for signals. They are blocked here, before the other threads start, which
-  // inherit that.
+  // inherit the mask.
   const sigset_t blocked = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   signal(SIGPIPE, SIG_IGN);

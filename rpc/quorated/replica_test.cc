@@ -1,5 +1,5 @@
-// Tests of whole members, from the bytes of their clients to the sectors of their disks, without
-// threads: the test steps them by hand, in an order that a seed decides.
+// Tests whole members, from the bytes of their clients to the sectors of their disks, without
+// threads. The test runs their steps in an order that a seed determines.
 #include "rpc/member/replica.h"
 
 #include <catch2/catch.hpp>
@@ -49,7 +49,7 @@ class SeededRandom : public consensus::RandomSource, public RandomBytes {
   std::mt19937_64 engine_;
 };
 
-// The batches on their way between members, as the bytes that a connection would carry.
+// The batches in flight between members, as the bytes that a connection would transfer.
 struct Network {
   struct Parcel {
     MemberId from;
@@ -57,10 +57,10 @@ struct Network {
     std::string bytes;
   };
   std::deque<Parcel> parcels;
-  // Replaces each answer about a digest by one of another tree.
+  // Replaces the digest in each answer about a digest by that of another tree.
   bool changes_digests = false;
-  uint32_t checksum = 0;                // of everything that was sent, in its order
-  MemberId cut = consensus::kNoMember;  // a member that nothing reaches or leaves
+  uint32_t checksum = 0;                // checksum of everything that was sent, in order
+  MemberId cut = consensus::kNoMember;  // a member whose messages, in both directions, are lost
 };
 
 class Links : public PeerLinks {
@@ -126,7 +126,7 @@ class Member : private ReplicaHost {
       : config_(MemberConfig(id, members)), random_(seed + id), clock_(clock), network_(network) {}
 
   void Start() { REQUIRE(TryStart().ok()); }
-  // Starts the member. On an error it does not run.
+  // Starts the member. If this returns an error, the member does not run.
   absl::Status TryStart() {
     auto incarnation_dir = env->CreateDirectories(config_.log_dir);
     REQUIRE(incarnation_dir.ok());
@@ -143,7 +143,7 @@ class Member : private ReplicaHost {
     if (!loaded.ok()) running_.reset();
     return loaded;
   }
-  // Sets the servers that its configuration names from the next start on.
+  // Sets the servers that the configuration names from the next start on.
   void SetServers(const std::vector<uint32_t>& servers) {
     config_.servers.clear();
     for (uint32_t server : servers) config_.servers[server] = {};
@@ -159,9 +159,9 @@ class Member : private ReplicaHost {
   MemberId id() const { return MemberId(config_.my_id); }
 
   std::unique_ptr<consensus::FaultEnv> env = std::make_unique<consensus::FaultEnv>();
-  uint32_t version = consensus::kVersionNewest;  // the newest version that it understands
-  bool heartbeats_each_tick = false;             // while it leads
-  bool loop_is_held_up = false;                  // it does not run
+  uint32_t version = consensus::kVersionNewest;  // the newest version that the member understands
+  bool heartbeats_each_tick = false;             // sends heartbeats in each tick while it leads
+  bool loop_is_held_up = false;                  // the loop does not run
   absl::Status ended;
   absl::Status fatal;
   std::optional<Divergence> diverged;
@@ -217,8 +217,8 @@ class Member : private ReplicaHost {
   std::unique_ptr<Running> running_;
 };
 
-// Members, their network and their time. Everything that happens is a step of Settle, chosen by the
-// seed, or a tick.
+// Members with their network and their time. Every event is either a step of Settle, which the seed
+// chooses, or a tick.
 class Cluster {
  public:
   Cluster(uint32_t members, uint64_t seed, uint32_t version = consensus::kVersionNewest,
@@ -232,7 +232,7 @@ class Cluster {
   }
 
   Member& member(uint32_t id) { return *members_.at(id); }
-  // Runs all work that is possible without time passing.
+  // Runs all steps that are possible without a tick.
   void Settle() {
     while (true) {
       std::vector<std::function<void()>> ready;
@@ -336,7 +336,7 @@ class Cluster {
   std::map<uint32_t, std::unique_ptr<Member>> members_;
 };
 
-// A client of one member. Everything that it receives goes into `heard`.
+// A client of one member. Everything that it receives is in `heard`.
 class Client {
  public:
   Client(Cluster* cluster, Member* member, zk::ConnectPacketOptions options = {})
@@ -401,7 +401,7 @@ bool AllCompared(Cluster* cluster) {
   return all;
 }
 
-TEST_CASE("a standalone member serves, and after a crash it has what it acknowledged") {
+TEST_CASE("a standalone member serves, and after a crash it has everything that it acknowledged") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
     Cluster cluster(1, seed);
@@ -458,7 +458,7 @@ TEST_CASE("a session expires when its client was silent for its timeout in the m
   CHECK(watcher.open());
 }
 
-TEST_CASE("a session does not end because its server's thread for it is held up") {
+TEST_CASE("a session does not end because its server's thread is delayed") {
   Cluster cluster(3, 1);
   const bool is_leaders = GENERATE(true, false);
   Member& member = is_leaders ? cluster.Leader() : cluster.Follower();
@@ -469,12 +469,12 @@ TEST_CASE("a session does not end because its server's thread for it is held up"
   CHECK(member.replica().ReadTree()->session_count() == 1);
   member.loop_is_held_up = false;
   CHECK(client.Call(OpCode::kCreate, zk::Create("/a", "")).error == ErrorCode::kOk);
-  // From now on the client itself is silent.
+  // From here on the client itself is silent.
   cluster.Pass(2000);
   CHECK(member.replica().ReadTree()->session_count() == 0);
 }
 
-TEST_CASE("a member has caught up once it has what was committed before it found its leader") {
+TEST_CASE("a member has caught up once it has all entries committed before it found its leader") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
     Cluster cluster(3, seed);
@@ -487,7 +487,7 @@ TEST_CASE("a member has caught up once it has what was committed before it found
     cluster.network.cut = follower.id();
     cluster.clock.Advance(1);
     cluster.Restart(follower);
-    cluster.Pass(2000);  // it has its disk's data, and no leader
+    cluster.Pass(2000);  // the member has the data of its disk, and no leader
     CHECK_FALSE(follower.replica().status().caught_up);
     CHECK_FALSE(follower.replica().status().serving());
     cluster.network.cut = consensus::kNoMember;
@@ -506,7 +506,7 @@ TEST_CASE("a member has caught up once it has what was committed before it found
   }
 }
 
-TEST_CASE("the time for which a process stood still counts as silence of its leader") {
+TEST_CASE("the time for which a process was suspended counts as silence of its leader") {
   Cluster cluster(3, 1);
   Member& follower = cluster.Follower();
   const auto age_ms = [&] { return follower.replica().status().leader_contact_age_ms; };
@@ -515,13 +515,13 @@ TEST_CASE("the time for which a process stood still counts as silence of its lea
   cluster.network.cut = follower.id();
   cluster.clock.Advance(60'000);
   CHECK(age_ms() >= 60'000);
-  cluster.Pass(150);  // it runs again, and has not heard from any member
+  cluster.Pass(150);  // the process runs again, and has not heard from any member
   CHECK(age_ms() >= 60'000);
   cluster.network.cut = consensus::kNoMember;
   cluster.PassUntil([&] { return age_ms() < 1000; });
 }
 
-TEST_CASE("a leader that is heard once in each tick is not silent") {
+TEST_CASE("a leader that is heard from once in each tick is not silent") {
   Cluster cluster(3, 1, consensus::kVersionNewest, /*start=*/false);
   for (uint32_t id = 1; id <= 3; ++id) {
     cluster.member(id).heartbeats_each_tick = true;
@@ -532,14 +532,14 @@ TEST_CASE("a leader that is heard once in each tick is not silent") {
   CHECK(follower.replica().status().leader_contact_age_ms < 500);
 }
 
-// Returns the request of a createTTL, whose record has the TTL, too.
+// Returns the request of a createTTL, whose record includes the TTL.
 std::string CreateTtl(const std::string& path, int64_t ttl_ms) {
   std::string body = zk::Create(path, "", 5);
   BigEndianWriter(&body).Int(ttl_ms);
   return body;
 }
 
-TEST_CASE("what an old member does not know waits until it is upgraded") {
+TEST_CASE("a request that an old member does not know is refused until it is upgraded") {
   Cluster old(3, 4, tree::kVersionExpiry - 1);
   Member& leader = old.Leader();
   Client client(&old, &leader, {.timeout_ms = 4000});
@@ -588,7 +588,7 @@ TEST_CASE("a forwarded write that cannot be applied closes the link, and enters 
   CHECK(leader.replica().node().raft().last_index() == last);
 }
 
-TEST_CASE("containers and nodes with a TTL go when their time has come, under any leader") {
+TEST_CASE("containers and nodes with a TTL are removed when they are due, under any leader") {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     INFO("seed " << seed);
     Cluster cluster(3, seed);
@@ -615,7 +615,7 @@ TEST_CASE("containers and nodes with a TTL go when their time has come, under an
     pass(1500);
     CHECK_FALSE(has("/t"));
     CHECK(has("/c"));
-    // The leader that has removed some nodes dies, and another one continues.
+    // The leader, which has removed some nodes, dies, and another leader continues.
     Member& leader = cluster.Leader();
     REQUIRE(client.Call(OpCode::kDelete, zk::Path("/c/x") + std::string(4, '\xff')).error ==
             ErrorCode::kOk);
@@ -638,7 +638,7 @@ TEST_CASE("containers and nodes with a TTL go when their time has come, under an
   }
 }
 
-TEST_CASE("a follower's clients keep their connections when the leader dies, and lose no write") {
+TEST_CASE("clients of a follower keep their connections when the leader dies, and lose no write") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
     Cluster cluster(3, seed);
@@ -650,7 +650,7 @@ TEST_CASE("a follower's clients keep their connections when the leader dies, and
     for (int32_t i = 1; i <= kWrites; ++i) {
       client.Write(100 + i, OpCode::kSetData, zk::SetData("/n", std::to_string(i)));
       if (i == kWrites / 2) {
-        // Requests are at any point on their way.
+        // Requests may be at any point on their way.
         follower.sockets().RunIterations();
         follower.replica().node().Step(Node::Work::kNode);
         cluster.Kill(leader);
@@ -669,7 +669,7 @@ TEST_CASE("a follower's clients keep their connections when the leader dies, and
     const Packet stat = client.Call(OpCode::kExists, zk::PathAndWatch("/n", false));
     BigEndianReader reader(stat.body);
     for (int i = 0; i < 4; ++i) reader.Int<int64_t>();
-    CHECK(reader.Int<int32_t>() == kWrites);  // the version: each write once
+    CHECK(reader.Int<int32_t>() == kWrites);  // the version: each write was applied once
     CHECK(client.open());
 
     cluster.Restart(leader);
@@ -681,7 +681,7 @@ TEST_CASE("a follower's clients keep their connections when the leader dies, and
   }
 }
 
-TEST_CASE("what was lost with a link to the leader is sent again as soon as there is a new one") {
+TEST_CASE("requests lost with the link to the leader are sent again on the next link") {
   Cluster cluster(3, 1);
   Member& leader = cluster.Leader();
   Member& follower = cluster.Follower();
@@ -701,7 +701,7 @@ TEST_CASE("what was lost with a link to the leader is sent again as soon as ther
   CHECK(client.heard.size() > heard);
 }
 
-TEST_CASE("a member that was away for too long gets a snapshot, and sends its clients elsewhere") {
+TEST_CASE("a member that was away for too long gets a snapshot, and disconnects its clients") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
     Cluster cluster(3, seed);
@@ -710,7 +710,7 @@ TEST_CASE("a member that was away for too long gets a snapshot, and sends its cl
     Client client(&cluster, &leader, {.timeout_ms = 4000});
     REQUIRE(client.Call(OpCode::kCreate, zk::Create("/n", "")).error == ErrorCode::kOk);
     cluster.Leader();
-    // Nothing reaches the follower for a while; its clients go on reading.
+    // Nothing reaches the follower for a while. Its clients continue to read.
     Client reader(&cluster, &follower, {.timeout_ms = 4000});
     REQUIRE(reader.Call(OpCode::kGetData, zk::PathAndWatch("/n", true)).error == ErrorCode::kOk);
     cluster.network.cut = follower.id();
@@ -725,7 +725,7 @@ TEST_CASE("a member that was away for too long gets a snapshot, and sends its cl
       return follower.replica().ReadTree()->last_zxid() == leader.replica().ReadTree()->last_zxid();
     });
     CHECK(follower.replica().ReadTree()->digest() == leader.replica().ReadTree()->digest());
-    // The client's watch did not fire, so it has to reconnect and read again.
+    // The client's watch did not fire. Therefore it has to reconnect and read again.
     reader.HearAll();
     CHECK_FALSE(reader.open());
     CHECK(client.open());
@@ -751,7 +751,7 @@ TEST_CASE("a member that lost its disk comes back, and counts only when it has c
     return lost.replica().node().raft().member_state() == consensus::MemberState::kNormal;
   });
   CHECK(lost.replica().ReadTree()->digest() == leader.replica().ReadTree()->digest());
-  // Without the old leader the two others go on, one of which is the member that was lost.
+  // Without the old leader the two other members continue, one of which lost its disk.
   cluster.Kill(leader);
   cluster.PassUntil([&] { return lost.replica().status().serving(); });
   Client other(&cluster, &lost);
@@ -774,16 +774,16 @@ TEST_CASE("a member that lost its disk counts again although another voter is de
   cluster.PassUntil([&] {
     return lost.replica().node().raft().member_state() == consensus::MemberState::kNormal;
   });
-  // The lost member is needed now: three of five are left.
+  // The lost member is needed now: three of five members are left.
   cluster.Kill(*others[1]);
   CHECK(client.Call(OpCode::kCreate, zk::Create("/m", "")).error == ErrorCode::kOk);
-  // Its directory epoch survives a restart.
+  // The directory epoch of the lost member survives a restart.
   cluster.Kill(lost);
   cluster.Restart(lost);
   CHECK(client.Call(OpCode::kCreate, zk::Create("/o", "")).error == ErrorCode::kOk);
 }
 
-TEST_CASE("clocks have no say in whose directory is the later one") {
+TEST_CASE("clocks do not determine which directory of a member is the later one") {
   Cluster cluster(3, 9);
   Member& leader = cluster.Leader();
   Member& lost = cluster.Follower();
@@ -797,10 +797,10 @@ TEST_CASE("clocks have no say in whose directory is the later one") {
   }
 }
 
-TEST_CASE("who takes part is not changed by editing the configuration between two starts") {
+TEST_CASE("editing the configuration between two starts does not change the membership") {
   Cluster cluster(5, 3);
   Member* leader = nullptr;
-  // This is committed by members 3, 4 and 5.
+  // This write is committed by members 3, 4 and 5.
   cluster.Leader();
   for (uint32_t id : {1, 2}) cluster.Kill(cluster.member(id));
   leader = &cluster.Leader();
@@ -824,7 +824,7 @@ TEST_CASE("who takes part is not changed by editing the configuration between tw
   CHECK(reader.Call(OpCode::kGetData, zk::PathAndWatch("/n", false)).error == ErrorCode::kOk);
 }
 
-TEST_CASE("members whose configurations differ do not bootstrap a cluster, and say so") {
+TEST_CASE("members whose configurations differ do not bootstrap a cluster, and log that") {
   Cluster cluster(5, 4, consensus::kVersionNewest, /*start=*/false);
   for (uint32_t id : {1, 2, 3}) cluster.member(id).SetServers({1, 2, 3});
   for (uint32_t id : {4, 5}) cluster.member(id).SetServers({3, 4, 5});
@@ -844,7 +844,7 @@ TEST_CASE("members whose configurations differ do not bootstrap a cluster, and s
   CHECK(client.Call(OpCode::kCreate, zk::Create("/n", "")).error == ErrorCode::kOk);
 }
 
-TEST_CASE("trees are compared while all goes on, over restarts, snapshots and lost disks") {
+TEST_CASE("trees are compared during writes, restarts, snapshots and lost disks") {
   Cluster cluster(3, 7);
   Member& leader = cluster.Leader();
   Member& follower = cluster.Follower();
@@ -855,7 +855,7 @@ TEST_CASE("trees are compared while all goes on, over restarts, snapshots and lo
   };
   for (int i = 0; i < 50; ++i) write();
   cluster.PassUntil([&] { return AllCompared(&cluster); });
-  // One member of an idle cluster starts again: first from its checkpoint and log, then with an
+  // One member of an idle cluster starts again, first from its checkpoint and log, then with an
   // empty disk.
   cluster.Kill(follower);
   cluster.Pass(3000);
@@ -877,15 +877,15 @@ TEST_CASE("trees are compared while all goes on, over restarts, snapshots and lo
   }
 }
 
-TEST_CASE("a member that differs from a majority learns of it, whether it leads or not") {
+TEST_CASE("a member whose tree differs from a majority detects it, as leader and as follower") {
   Cluster cluster(3, 8);
   Member& leader = cluster.Leader();
   Client client(&cluster, &leader, {.timeout_ms = 4000});
   cluster.PassUntil([&] { return AllCompared(&cluster); });
-  // The others report another digest.
+  // The other members report another digest.
   const auto last = [&] { return leader.replica().ReadTree()->last_zxid().value(); };
   const uint64_t other = leader.replica().ReadTree()->digest() ^ 1;
-  SECTION("a follower is told what the majority has") {
+  SECTION("a follower receives the digest of the majority") {
     Member& follower = cluster.Follower();
     PeerBatch batch;
     batch.digests.push_back({DigestNote::Kind::kVerdict, last(), other});
@@ -897,7 +897,7 @@ TEST_CASE("a member that differs from a majority learns of it, whether it leads 
     cluster.Pass(100);
     CHECK(follower.replica().metrics().digest_mismatches == 1);
   }
-  SECTION("a leader hears it from the followers") {
+  SECTION("a leader receives the digests of the followers") {
     cluster.network.changes_digests = true;
     REQUIRE(client.Call(OpCode::kSetData, zk::SetData("/", "")).error == ErrorCode::kOk);
     cluster.PassUntil([&] { return leader.diverged.has_value(); });
@@ -907,7 +907,7 @@ TEST_CASE("a member that differs from a majority learns of it, whether it leads 
   }
 }
 
-// Runs members and clients with a crash. Returns everything that they sent and received, and the
+// Runs members and clients, with a crash. Returns everything that they sent and received, and the
 // digests.
 std::string RunOnce(uint64_t seed) {
   Cluster cluster(3, seed);
@@ -941,7 +941,7 @@ std::string RunOnce(uint64_t seed) {
   return trace;
 }
 
-TEST_CASE("the same seed gives the same run, to the byte, and another seed another") {
+TEST_CASE("the same seed gives the same run, to the byte, and another seed another run") {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     INFO("seed " << seed);
     const std::string trace = RunOnce(seed);

@@ -1,4 +1,4 @@
-// The front end in front of a real standalone server, driven packet by packet.
+// Tests the front end in front of a real standalone server, packet by packet.
 #include <atomic>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -78,15 +78,15 @@ class TestServer : private FrontendFactory {
   std::thread thread_;
 };
 
-// The longest timeout that the server allows, as the machine that runs the test may be busy.
+// The longest timeout that the server allows, because the machine that runs the test may be busy.
 constexpr int32_t kTimeoutMs = 4000;
 
 // A client that sends exactly the given bytes. Call and Next use Catch's macros, which only the
-// test's own thread may use; everything else may be used by any one thread.
+// test's own thread may use. Any one thread may use everything else.
 class Client {
  public:
   explicit Client(const TestServer& server) {
-    // The server's thread may not listen yet.
+    // The server's thread may not be listening yet.
     boost::system::error_code error = boost::asio::error::not_connected;
     while (error) {
       socket_ = tcp::socket(context_);
@@ -95,8 +95,8 @@ class Client {
     }
   }
 
-  // Opens a session, or attaches to an existing one. Returns false if the server hangs up. The id
-  // is 0 if the server refuses the session.
+  // Opens a session, or attaches to an existing one. Returns false if the server closes the
+  // connection. The session id is 0 if the server refuses the session.
   bool Connect(int64_t session = 0, std::string password = std::string(16, '\0'),
                int64_t last_zxid = 0, bool with_read_only = true, bool with_queued = false) {
     SendRaw(ConnectPacket({.session = session,
@@ -115,8 +115,8 @@ class Client {
     password_ = response.password;
     return true;
   }
-  // Returns a client with a session. Retries, as a server that has just started hangs up until it
-  // serves.
+  // Returns a client with a session. Retries, because a server that has just started closes
+  // connections until it serves.
   static std::unique_ptr<Client> Connected(const TestServer& server,
                                            int32_t wanted_timeout_ms = kTimeoutMs) {
     while (true) {
@@ -150,7 +150,7 @@ class Client {
     boost::asio::read(socket_, boost::asio::buffer(*frame), error);
     return !error;
   }
-  // Returns the next packet; fails the test if the server hangs up.
+  // Returns the next packet. Fails the test if the server closes the connection.
   Packet Next() {
     std::string frame;
     REQUIRE(ReadFrame(&frame));
@@ -187,7 +187,7 @@ class Client {
 };
 
 TEST_CASE(
-    "pipelined requests are answered in order, and each read sees exactly what came before it") {
+    "pipelined requests are answered in order, and each read sees exactly the writes before it") {
   TestServer server;
   auto client = Client::Connected(server);
   REQUIRE(client->Call(OpCode::kCreate, Create("/a", "0")).error == ErrorCode::kOk);
@@ -216,7 +216,7 @@ TEST_CASE("requests sent along with the connect request are answered once the se
   TestServer server;
   auto writer = Client::Connected(server);
   REQUIRE(writer->Call(OpCode::kCreate, Create("/p", "x")).error == ErrorCode::kOk);
-  // Results, events and session results are in one inbox while others write and watch.
+  // Results, events and session results are in the same inbox while other clients write and watch.
   for (int i = 0; i < 200; ++i) {
     for (int32_t xid = 1; xid <= 20; ++xid) writer->Add(xid, OpCode::kSetData, SetData("/p", "y"));
     writer->Flush();
@@ -237,7 +237,7 @@ TEST_CASE("requests sent along with the connect request are answered once the se
   }
 }
 
-TEST_CASE("reads that wait for writes are answered although others come and go") {
+TEST_CASE("reads that wait for writes are answered although other clients come and go") {
   TestServer server("maxClientCnxns=0\n");
   REQUIRE(Client::Connected(server)->Call(OpCode::kCreate, Create("/h", "")).error ==
           ErrorCode::kOk);
@@ -273,7 +273,7 @@ TEST_CASE("reads that wait for writes are answered although others come and go")
   CHECK(answered == 4 * 300 * 3);
 }
 
-TEST_CASE("a client gets no more answers at once than it fetches, and in the end all of them") {
+TEST_CASE("replies are sent as fast as the client fetches them, and none is lost") {
   TestServer server;
   auto client = Client::Connected(server);
   const std::string large(900 << 10, 'l');
@@ -287,7 +287,7 @@ TEST_CASE("a client gets no more answers at once than it fetches, and in the end
   for (int32_t xid = 0; xid <= kReads; ++xid) REQUIRE(client->Next().xid == xid);
 }
 
-TEST_CASE("a connection may not pile up identities, which each of its writes would carry") {
+TEST_CASE("the identities of a connection are limited, because each write includes them") {
   TestServer server;
   auto client = Client::Connected(server);
   std::string body;
@@ -307,7 +307,7 @@ TEST_CASE("a connection may not pile up identities, which each of its writes wou
   CHECK(client->HungUp());
 }
 
-TEST_CASE("a request that does not decode has its turn among the others") {
+TEST_CASE("a request that cannot be decoded is answered in its order") {
   TestServer server;
   auto client = Client::Connected(server);
   client->Add(1, OpCode::kCreate, Create("/a", "0"))
@@ -321,7 +321,7 @@ TEST_CASE("a request that does not decode has its turn among the others") {
   CHECK(DataOf(client->Next()) == "0");
 }
 
-TEST_CASE("a watch event comes before any answer that shows the change, also to its own writer") {
+TEST_CASE("a watch event is sent before any reply that shows the change, also to the writer") {
   TestServer server;
   auto writer = Client::Connected(server);
   auto reader = Client::Connected(server);
@@ -331,7 +331,7 @@ TEST_CASE("a watch event comes before any answer that shows the change, also to 
   writer->Add(7, OpCode::kSetData, SetData("/w", "1")).Flush();
   CHECK(writer->Next().xid == kNotificationXid);
   CHECK(writer->Next().xid == 7);
-  // The reader reads until it gets the new value: the event must have come before.
+  // The reader reads until it gets the new value: the event must have arrived before that.
   bool told = false;
   for (int32_t xid = 1;; ++xid) {
     reader->Add(xid, OpCode::kGetData, PathAndWatch("/w", false)).Flush();
@@ -345,7 +345,7 @@ TEST_CASE("a watch event comes before any answer that shows the change, also to 
   CHECK(told);
 }
 
-TEST_CASE("watches that a client brings along fire for what it missed, or wait for what comes") {
+TEST_CASE("watches that a client sets again fire for missed changes, or wait for new ones") {
   TestServer server;
   auto client = Client::Connected(server);
   client->Call(OpCode::kCreate, Create("/same", ""));
@@ -393,7 +393,7 @@ TEST_CASE("a session moves to a new connection with its ephemerals, and the old 
   CHECK(other->Call(OpCode::kExists, PathAndWatch("/e", false)).error == ErrorCode::kNoNode);
 }
 
-TEST_CASE("a wrong password or an unknown session is answered with no session") {
+TEST_CASE("a wrong password or an unknown session is answered with session id 0") {
   TestServer server;
   auto owner = Client::Connected(server);
   Client thief(server);
@@ -404,11 +404,11 @@ TEST_CASE("a wrong password or an unknown session is answered with no session") 
   Client lost(server);
   REQUIRE(lost.Connect(12345, std::string(16, 'x')));
   CHECK(lost.session_id == 0);
-  // The owner is not affected.
+  // The owner of the session is not affected.
   CHECK(owner->Call(OpCode::kExists, PathAndWatch("/", false)).error == ErrorCode::kOk);
 }
 
-TEST_CASE("a session that is silent for its timeout ends, and its connection with it") {
+TEST_CASE("a session that is silent for its timeout ends, and its connection is closed") {
   TestServer server;
   auto silent = Client::Connected(server, 1000);
   auto watcher = Client::Connected(server);
@@ -418,14 +418,14 @@ TEST_CASE("a session that is silent for its timeout ends, and its connection wit
   CHECK(silent->HungUp());
 }
 
-TEST_CASE("a client that has seen more than the server is turned away") {
+TEST_CASE("a client that has seen a newer zxid than the server is refused") {
   TestServer server;
   auto client = Client::Connected(server);
   Client ahead(server);
   CHECK_FALSE(ahead.Connect(0, std::string(16, '\0'), 1 << 30));
 }
 
-TEST_CASE("clients from before the read-only flag are served without it") {
+TEST_CASE("clients that do not send the read-only flag are served without it") {
   TestServer server;
   Client::Connected(server);
   Client old(server);
@@ -433,7 +433,7 @@ TEST_CASE("clients from before the read-only flag are served without it") {
   CHECK(old.session_id != 0);
 }
 
-TEST_CASE("bad input costs its sender the connection and nobody else anything") {
+TEST_CASE("bad input closes the connection of its sender, and no other") {
   TestServer server;
   auto other = Client::Connected(server);
   const std::string bad[] = {
@@ -461,7 +461,7 @@ TEST_CASE("bad input costs its sender the connection and nobody else anything") 
   CHECK(other->Call(OpCode::kExists, PathAndWatch("/", false)).error == ErrorCode::kOk);
 }
 
-TEST_CASE("four-letter words are answered as far as they are allowed") {
+TEST_CASE("only allowed four-letter words are answered") {
   TestServer server;
   Client::Connected(server);
   const auto ask = [&](const std::string& word) {
