@@ -292,7 +292,7 @@ absl::StatusOr<bool> BackupSender::FindCheckpoint(Stream* stream) {
     auto opened = administration_->OpenCheckpoint();
     if (!opened.ok()) return opened.status();
     stream->checkpoint = *std::move(opened);
-    spdlog::info("a backup of zxid 0x{:x} is sent to {}",
+    spdlog::info("sending a backup of zxid 0x{:x} to {}",
                  stream->checkpoint->records->metadata().zxid.value(), stream->context->peer());
     return true;
   }
@@ -313,7 +313,7 @@ absl::StatusOr<bool> BackupSender::FindCheckpoint(Stream* stream) {
   }
   if (absl::Status s = stream->checkpoint->records->SeekBehind(stream->resume_key); !s.ok())
     return s;
-  spdlog::info("the backup of zxid 0x{:x} goes on", stream->resume_zxid.value());
+  spdlog::info("resuming the backup of zxid 0x{:x}", stream->resume_zxid.value());
   return true;
 }
 

@@ -311,7 +311,7 @@ absl::Status Call::OnTreeReplaced() {
 absl::Status Call::CheckTime(std::chrono::steady_clock::time_point now,
                              int64_t leader_contact_age_ms) {
   if (state_ == State::kNew && now - opened_ > kOpenTimeout) {
-    return ToStatus(v1::NO_REQUEST, "no request came");
+    return ToStatus(v1::NO_REQUEST, "no request was received");
   }
   if (state_ == State::kReady) wants_to_continue_ = true;
   if (leader_contact_age_ms <= kLeaderlessCallMs) return absl::OkStatus();

@@ -326,8 +326,8 @@ absl::Status EventHistory::RestorePart(std::string_view bytes, tree::Zxid zxid,
   }
   if (!last->has_value()) oldest_ = base;
   if (base != last->value_or(base)) {
-    return absl::DataLossError(absl::StrCat("the recent events behind zxid ", (*last)->value(),
-                                            " are missing: the next ones follow on ",
+    return absl::DataLossError(absl::StrCat("the recent events after zxid ", (*last)->value(),
+                                            " are missing: the next part begins after zxid ",
                                             base.value()));
   }
   const std::string_view events = reader.rest();
@@ -346,13 +346,13 @@ absl::Status EventHistory::RestorePart(std::string_view bytes, tree::Zxid zxid,
                           tree::IsValidPath(event.path, /*sequential=*/false);
     if (!is_valid) {
       return absl::DataLossError(
-          absl::StrCat("the recent event behind zxid ", before.value(), " is damaged"));
+          absl::StrCat("the recent event after zxid ", before.value(), " is damaged"));
     }
     Add(event.type, event.path, event.zxid, lists[list],
         event.changes_children() ? lists[parent_list] : nullptr);
   }
   if (in.CurrentPosition() != static_cast<int>(events.size())) {
-    return absl::DataLossError("there is something behind recent events");
+    return absl::DataLossError("there are bytes after the recent events");
   }
   *last = event.zxid;
   return absl::OkStatus();

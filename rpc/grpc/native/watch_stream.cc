@@ -119,7 +119,7 @@ absl::Status WatchStream::OnTreeReplaced() {
 absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now,
                                     int64_t /*leader_contact_age_ms*/) {
   if (state_ == State::kNew && now - opened_ > kOpenTimeout) {
-    return ToStatus(v1::NO_REQUEST, "no request came");
+    return ToStatus(v1::NO_REQUEST, "no request was received");
   }
   if (state_ == State::kStarting) wants_to_continue_ = true;
   if (state_ == State::kUp && now - sent_ >= kProgressPeriod) wants_to_continue_ = true;

@@ -55,9 +55,9 @@ absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms) {
 }
 
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied) {
-  return ToStatus(v1::UNAVAILABLE,
-                  absl::StrCat("the client has seen zxid ", wanted.value(),
-                               ", this member has only ", applied.value(), "; try another one"));
+  return ToStatus(v1::UNAVAILABLE, absl::StrCat("the client has seen zxid ", wanted.value(),
+                                                ", this member has applied only ", applied.value(),
+                                                "; try another one"));
 }
 
 v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
