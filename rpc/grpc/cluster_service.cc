@@ -45,7 +45,7 @@ class TransferCall : public grpc::ServerUnaryReactor {
 
   std::shared_ptr<Handle> handle() const { return handle_; }
   void OnCancel() override {
-    handle_->Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the call was given up"));
+    handle_->Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the call was cancelled"));
   }
   void OnDone() override { delete this; }
 

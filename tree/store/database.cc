@@ -236,7 +236,7 @@ absl::Status Database::Recover() {
   // Resume begins a new manifest if the previous one may end with an incomplete record.
   const rocksdb::Status status = db_->Resume();
   if (!status.ok()) errors_->present = true;
-  return ToStatus(status, "going on with " + path_);
+  return ToStatus(status, "resuming the database " + path_);
 }
 
 bool Database::takes_no_more() const { return errors_->final; }

@@ -18,8 +18,8 @@ absl::Status ToStatus(const rocksdb::Status& status, std::string_view what) {
   // Some messages of RocksDB end with a line break.
   while (!text.empty() && text.back() == '\n') text.pop_back();
   std::replace(text.begin(), text.end(), '\n', ' ');
-  // For some errors of the system, RocksDB's message has only the error number. Replaces it by its
-  // text.
+  // For some errors of the system, RocksDB's message has only the error number. Appends the text of
+  // the error.
   constexpr char kNumber[] = "Unexpected error(";
   if (const size_t at = text.find(kNumber); at != std::string::npos) {
     const int error = std::atoi(text.c_str() + at + sizeof(kNumber) - 1);

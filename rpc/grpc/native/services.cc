@@ -31,7 +31,7 @@ std::string ToString(const grpc::ByteBuffer& buffer) {
   return bytes;
 }
 
-// Connects a stream of gRPC with a session's stream. gRPC owns each reactor until OnDone. A
+// A reactor connects a call of gRPC with a stream of a loop. gRPC owns each reactor until OnDone. A
 // cancellation is reported to the stream's loop, which ends the stream with Finish, like every
 // stream.
 

@@ -45,7 +45,7 @@ struct LoopStream : LoopClient<LoopStream> {
   bool TakeTouched() { return stream->TakeTouched(); }
 
   std::unique_ptr<Stream> stream;
-  bool half_closed = false;  // nothing more will come
+  bool half_closed = false;  // the client sends no more messages
   int timers_finished = 0;
   CountedBytes held;
 };
