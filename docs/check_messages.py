@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
-"""Compares docs/messages.md with the messages that the servers log as warnings, as errors or as critical. Names
-each message without a row there, each row without a message, and each row with another level. Exit status 1 if
-there is one. With --list it prints the messages of the sources."""
+"""Compares docs/messages.md with the messages that the servers log at the levels warning, error and critical. Prints
+each message without a row there, each row without a message, and each row whose level differs from the message's. Exits
+with status 1 if there is such a difference. With --list it prints the messages of the sources."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ DIRECTORIES = ("base", "consensus", "rpc", "tree")
 LEVELS = {"warn": "warning", "error": "error", "err": "error", "critical": "critical"}
 CALL = re.compile(r"(?:\bspdlog::|\blogger\w*(?:\(\))?->)(warn|error|critical)\(\s*"
                   r"|\bspdlog::log\(\s*spdlog::level::(warn|err|critical),\s*")
-# What a sink makes by itself.
+# Finds the messages that a log sink writes by itself.
 OWN = re.compile(r"\bfmt::format\(\s*")
 OWN_LEVEL = re.compile(r"\blog_msg\([^;]*level::(warn|err|critical)\b")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"\s*')
@@ -20,7 +20,7 @@ ROW = re.compile(r"\| (warning|error|critical) \| `(.+?)` \|")
 
 
 def literal_at(text, at):
-    """The string that begins there, of one or more literals; "" if there is none."""
+    """Returns the string that begins at `at`, of one or more literals; "" if there is none."""
     parts = []
     while match := LITERAL.match(text, at):
         parts.append(match.group(1))
@@ -29,7 +29,7 @@ def literal_at(text, at):
 
 
 def messages():
-    """{message: (level, place)}; those that a caller makes whole, "{}", are left out."""
+    """Returns {message: (level, place)}. Leaves out the message "{}", whose whole text comes from the caller."""
     found = {}
     for directory in DIRECTORIES:
         for path in sorted((ROOT / directory).glob("**/*")):
@@ -50,7 +50,7 @@ def messages():
 
 
 def rows():
-    """{message: (level, number of the line)} of the table."""
+    """Returns {message: (level, line number)} of the table."""
     path = ROOT / "docs/messages.md"
     found = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""Names each message, field, value, method and service of rpc/proto/quorate that has no comment right
-above it. Exit status 1 if there is one."""
+"""Prints each message, field, value, method and service of rpc/proto/quorate that has no comment right
+above it. Exits with status 1 if there is one."""
 
 import pathlib
 import re

@@ -59,28 +59,26 @@ std::string_view TextOf(ErrorCode code) {
     case NO_NODE:
       return "there is no such znode";
     case NODE_EXISTS:
-      return "there is such a znode already";
+      return "the znode exists already";
     case BAD_VERSION:
-      return "the znode has another version, or is of another creation";
+      return "the znode has another version, or was created by another transaction";
     case NOT_EMPTY:
       return "the znode has children";
     case NO_CHILDREN_FOR_EPHEMERALS:
       return "an ephemeral znode cannot have children";
     case NO_AUTH:
-      return "none of the caller's identities may do that";
+      return "none of the caller's identities has the permission";
     case INVALID_ACL:
-      return "the access control list names an unknown scheme, or nobody";
+      return "the access control list names an unknown scheme, or no identity";
     case BAD_ARGUMENTS:
-      return "the request makes no sense: a path that is not valid, no operation, a mode or a "
-             "field "
-             "that is not known or does not go with the others, or what needs a session without "
-             "one";
+      return "the request is not valid: it has an invalid path, no operation, an unknown mode or "
+             "field, fields that exclude each other, or an operation that needs a session";
     case QUOTA_EXCEEDED:
-      return "a quota does not allow that";
+      return "the write would exceed the hard limit of a quota";
     case TOO_LARGE:
-      return "that is more than one request may hold or touch";
+      return "the request or its answer exceeds a limit on the znodes or bytes of one request";
     case NO_SPACE:
-      return "the servers' disks are nearly full; what adds no data goes on";
+      return "the servers' disks are nearly full; only requests that add no data are served";
     case NOT_ATTEMPTED:
       return "another operation of the transaction failed";
     case SESSION_EXPIRED:
@@ -88,33 +86,34 @@ std::string_view TextOf(ErrorCode code) {
     case SESSION_MOVED:
       return "the session is attached to another stream now";
     case AUTH_FAILED:
-      return "a credential is of a scheme that is not known, or there are too many of them";
+      return "a credential has an unknown scheme, or there are too many of them";
     case UNAVAILABLE:
       return "this member cannot serve now; try another one";
     case UNIMPLEMENTED:
-      return "not all servers are known to be of a version that has this operation; update those "
-             "that are not, and start those that are stopped";
+      return "not all servers are known to run a version that has this operation; update the older "
+             "ones, and start those that are stopped";
     case OUT_OF_SEQUENCE:
       return "writes before this one are missing";
     case TOO_MANY_UNACKNOWLEDGED:
-      return "too many answers were not acknowledged";
+      return "too many answers to the client's writes are not acknowledged yet";
     case ALREADY_ACKNOWLEDGED:
-      return "the answer was acknowledged, and is not kept any more";
+      return "the client has acknowledged the answer, which is no longer kept";
     case EVENTS_LOST:
-      return "events since that zxid are not kept any more; read again, and watch from there";
+      return "the events after that zxid are no longer kept; read again, and watch from the zxid "
+             "of that read";
     case TOO_MANY_STREAMS:
-      return "this member has as many streams as it may; try another one, or later";
+      return "this member has reached its limit of streams; try another one, or try later";
     case TOO_SLOW:
-      return "the client did not read its events while they were kept; watch again from what was "
-             "received, on a new stream";
+      return "the client did not read its events while they were kept; watch again on a new "
+             "stream, from the last received zxid";
     case NO_REQUEST:
-      return "nothing came on the stream in the time that it has";
+      return "the member received no message on the new stream in time";
     case CANNOT_TRANSFER:
-      return "leadership cannot be handed over";
+      return "leadership cannot be transferred";
     case NO_BACKUP:
-      return "this member does not have that backup any more; start the backup again";
+      return "this member no longer has that backup; start the backup again";
     default:
-      return "a mistake of the server";
+      return "an internal error of the server";
   }
 }
 

@@ -28,8 +28,9 @@ absl::Status ToStatus(ErrorCode code, std::string_view message, ErrorDetail deta
 // Returns the ErrorDetail of a status; no value if it has none.
 std::optional<ErrorDetail> DetailOf(const absl::Status& status);
 
-// Convert code and message unchanged, and payloads to and from a google.rpc.Status in the details
-// (grpc-status-details-bin), which clients in every language can decode.
+// Convert a status from Abseil's type to gRPC's and back. Code and message stay the same. The
+// payloads become a google.rpc.Status in the details (grpc-status-details-bin), which clients in
+// every language can decode.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
