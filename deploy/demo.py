@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""Shows a running cluster (tools/cluster) doing its job, step by step, with an ordinary ZooKeeper
-client. Exits with status 1 at the first thing that does not go as it should.
+"""Shows what a running cluster (tools/cluster) does, step by step, with an ordinary ZooKeeper
+client. Exits with status 1 at the first step that fails.
 
   deploy/demo.py [--dir D]     D: the cluster's directory, as for tools/cluster
 """
@@ -29,7 +29,7 @@ PATIENCE_SECONDS = 30
 
 
 class StepFailed(Exception):
-    """Something that was promised did not happen."""
+    """A step did not have the expected result."""
 
 
 def check(condition, message):
@@ -38,7 +38,7 @@ def check(condition, message):
 
 
 class Demo:
-    """The steps, in order. `cluster_arguments` go to tools/cluster."""
+    """Runs the steps, in order. `cluster_arguments` are passed to tools/cluster."""
 
     def __init__(self, cluster_arguments):
         self.cluster_arguments = cluster_arguments
@@ -91,8 +91,8 @@ class Demo:
 
     def watch(self):
         self.step("A watch that fires",
-                  "A client asks to be told when a node changes; the notice comes from its own member, "
-                  "whoever made the change.")
+                  "A client watches a znode. When the znode changes, the client's own member sends it the "
+                  "event, whichever member received the change.")
         watcher, writer = self.connect(3), self.connect(1)
         path = f"{BASE}/config"
         fired = threading.Event()
@@ -117,23 +117,23 @@ class Demo:
     def lock(self):
         self.step("A lock whose holder dies",
                   f"Two processes want one lock. The first gets it and is killed with SIGKILL. Its session "
-                  f"(timeout {LOCK_SESSION_SECONDS} s) ends, its ephemeral node goes, and the second gets "
-                  "the lock.")
+                  f"(timeout {LOCK_SESSION_SECONDS} s) ends, its ephemeral znode is deleted, and the second "
+                  "process gets the lock.")
         messages = multiprocessing.Queue()
         holder = multiprocessing.Process(target=hold_lock, args=(self.hosts[0], messages), daemon=True)
         holder.start()
-        check(messages.get(timeout=PATIENCE_SECONDS) == "locked", "nobody got the lock")
+        check(messages.get(timeout=PATIENCE_SECONDS) == "locked", "no process got the lock")
         show("process A", f"has the lock (pid {holder.pid})")
         second = self.connect(2)
         lock = second.Lock(f"{BASE}/lock", "process B")
         second.sync(BASE)
-        check(not lock.acquire(blocking=False), "two have the lock at once")
+        check(not lock.acquire(blocking=False), "two processes have the lock at once")
         show("process B", "waits for the lock")
         os.kill(holder.pid, signal.SIGKILL)
         holder.join()
         killed = time.monotonic()
         show("process A", "is killed")
-        check(lock.acquire(timeout=PATIENCE_SECONDS), "the lock of a dead process was never free")
+        check(lock.acquire(timeout=PATIENCE_SECONDS), "the lock of the killed process was never released")
         show("process B", f"has the lock, {time.monotonic() - killed:.1f} s after the death of A")
         lock.release()
         close(second)
@@ -142,9 +142,9 @@ class Demo:
         leader = int(self.cluster("leader"))
         home = leader % 3 + 1
         self.step("The leader dies while a client writes",
-                  f"Member {leader} leads. A client of member {home} writes as fast as it is answered, when "
-                  f"member {leader} is killed with SIGKILL. The other two elect a leader and go on; the "
-                  "client waits a moment, and notices nothing else.")
+                  f"Member {leader} leads. A client of member {home} writes as fast as it is answered. "
+                  f"Meanwhile member {leader} is killed with SIGKILL. The other two elect a leader and go on. "
+                  "The client sees a short pause and no error.")
         client = self.connect(home)
         losses = []
         client.add_listener(lambda state: losses.append(state) if state != KazooState.CONNECTED else None)
@@ -187,7 +187,7 @@ class Demo:
 
 
 class Writer(threading.Thread):
-    """Writes one node after the other and remembers when each was answered."""
+    """Creates one znode after the other and records when each creation was answered."""
 
     def __init__(self, client, prefix):
         super().__init__(daemon=True)
@@ -247,7 +247,7 @@ def main():
     except StepFailed as error:
         print(f"\nFAILED: {error}", file=sys.stderr)
         return 1
-    except Exception as error:  # the last line must say that it failed, and why
+    except Exception as error:  # so that the last line says that the demo failed, and why
         print(f"\nFAILED: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
