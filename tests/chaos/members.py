@@ -1,4 +1,4 @@
-"""The members of a cluster, each on a node of the network, and what can be done to them."""
+"""The members of a cluster, each on a node of the network, and the faults that can be injected into them."""
 
 import contextlib
 import os
@@ -16,24 +16,25 @@ from full_disk import MIB, RESERVE_MIB, Disk
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
-PEER_OFFSET = 200  # of tools/cluster
+PEER_OFFSET = 200  # the offset of peer ports in tools/cluster
 ANSWER_SECONDS = 0.7
 LEADING = ("leader", "standalone")
 SERVING = (*LEADING, "follower")
-# How servers may end: as they were told (a Java machine says so in its own way), or killed.
+# The allowed ends of a server: it was told to stop (a Java machine then has an exit status of its own), or
+# it was killed.
 ENDS = {"quorate": (0, -signal.SIGKILL), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
 KILLED_SECONDS = 15
-UNKNOWN = "nobody knows how"
-# What a server says that wants to be started again when there is free space: its disk is too full for it to start, as one
-# that has lost its data may find.
+UNKNOWN = "in an unknown way"
+# The message of a server that has to be started again when there is free space: its disk is too full for the start, as
+# may happen after it has lost its data.
 ENDS_TO_START_AGAIN = "this step of the start needs free space"
-# Of logs that are cut and disks that are full there has to be something within minutes.
+# Small values, so that the log is cut and disks are full within minutes.
 SETTINGS = ["tickTime=500", "minSessionTimeout=1000"]
 QUORATE_SETTINGS = ["snapCount=3000", f"logSegmentBytes={MIB}"]
 DISK_SETTINGS = [f"diskReserveMb={RESERVE_MIB}"]
 
-# What is run in place of a server: it finds the others by their proxies, goes to the member's node, takes
-# what is preloaded, and becomes the server, under the same pid.
+# The script that is run in place of a server: it changes the configuration to the addresses of the proxies,
+# enters the member's node, sets the libraries to preload, and becomes the server under the same pid.
 SCRIPT = """#!/bin/sh
 . "$0.$(basename "$(dirname "$1")")"
 [ -z "$proxies" ] || sed -E -i "$proxies" "$1" || exit
@@ -42,9 +43,9 @@ exec $prefix $variables {server} "$1"
 
 
 class Members(harness.Cluster):
-    """`network`: None for the loopback device; `links`: the proxies between members there, if any. `faults`:
-    which of "disk" (slow and stalled), "full-disk" and "clock" will be used; what they need costs a little.
-    `environment`: of the servers."""
+    """A cluster. `network`: None for the loopback device. `links`: the proxies between members on the loopback
+    device, if any. `faults`: which of "disk" (slow and stalled), "full-disk" and "clock" will be used; only for
+    these the servers get preloaded libraries and small disks. `environment`: the environment of the servers."""
 
     def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None, links=None):
         self.exits = os.path.join(directory, "exits")
@@ -63,8 +64,8 @@ class Members(harness.Cluster):
         program = self.environment.get("QUORATED", harness.SERVERS[server])
         self.environment["QUORATED"] = self._write_script(program, faults, environment or {})
         self.pool = ThreadPoolExecutor(size)
-        self.launched = {}  # of all processes, by pid: the member
-        self.ended_early = set()  # pids that were told to end before they could listen
+        self.launched = {}  # the member of each process that was started, by pid
+        self.ended_early = set()  # pids of processes that were told to end before they could listen
 
     def _mount_disks(self):
         for member in self.numbers():
@@ -103,7 +104,7 @@ class Members(harness.Cluster):
         return self.ports.base + PEER_OFFSET + member
 
     def _through_proxies(self, member):
-        """Commands of sed, by which its configuration has the proxies in place of the others."""
+        """Returns sed commands that replace the other members' addresses in the configuration by those of the proxies."""
         others = [other for other in self.numbers() if other != member] if self.links else []
         return [f"s/^(server.{other}=[^:]*):{self._peer_port(other)}:/\\1:"
                 f"{self.links.port(f'member{member}', f'member{other}')}:/" for other in others]
@@ -123,14 +124,14 @@ class Members(harness.Cluster):
     # Processes
 
     def last_pid(self, member):
-        """Of its last process, which may have ended; 0: there was none."""
+        """Returns the pid of the member's last process, which may have ended; 0 if there was none."""
         with contextlib.suppress(OSError, ValueError):
             with open(os.path.join(self.member_dir(member), "server.pid"), encoding="ascii") as file:
                 return int(file.read())
         return 0
 
     def pid(self, member):
-        """0 if it does not run."""
+        """Returns the pid of the member's process; 0 if it does not run."""
         pid = self.last_pid(member)
         with contextlib.suppress(OSError):
             with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -143,21 +144,21 @@ class Members(harness.Cluster):
             self.launched.setdefault(pid, member)
 
     def _statuses(self):
-        """[(pid, status)] of all processes that have ended, as far as it is known (sandbox.enter)."""
+        """Returns [(pid, status)] of all processes whose end is recorded (sandbox.enter)."""
         with contextlib.suppress(OSError):
             with open(self.exits, encoding="ascii") as file:
                 return [tuple(map(int, line.split())) for line in file if line.count(" ") == 1]
         return []
 
     def end_of(self, member):
-        """How its last process ended, as far as it is known: "signal 9"."""
+        """Returns how the member's last process ended, such as "signal 9"; UNKNOWN if that is not recorded (yet)."""
         pid = self.last_pid(member)
         return next((_words_of(status) for ended, status in reversed(self._statuses()) if ended == pid),
                     UNKNOWN)
 
     def wait_for_end(self, member, seconds):
-        """How its last process ended, which may be known later than that it did; "" if it runs after all, as one
-        does that was becoming another program."""
+        """Returns how the member's last process ended; waits until that is recorded. Returns "" if the process runs:
+        it was about to become another program when it seemed to have ended."""
         deadline = time.monotonic() + seconds
         while not self.pid(member):
             how = self.end_of(member)
@@ -167,8 +168,8 @@ class Members(harness.Cluster):
         return ""
 
     def strange_ends(self):
-        """[(member, pid, how)] of all servers that did not end as a server ends that is told to, or killed, or wants to
-        be started again."""
+        """Returns [(member, pid, how)] of all servers that ended in another way than by being told to, by being
+        killed, or in order to be started again."""
         found, to_start = [], {i: self.log(i).count(ENDS_TO_START_AGAIN) for i in self.numbers()}
         for pid, status in self._statuses():
             if (pid not in self.launched or status in ENDS[self.server]
@@ -182,14 +183,14 @@ class Members(harness.Cluster):
         return found
 
     def is_to_start_again(self, member):
-        """Whether it has ended saying so."""
+        """Returns whether the member has ended with the message that it has to be started again."""
         return ENDS_TO_START_AGAIN in harness.end_of(self.log(member), 2)
 
     def running(self):
         return [i for i in self.numbers() if self.pid(i)]
 
     def signal(self, member, number):
-        """Whether it was running."""
+        """Sends a signal to the member. Returns whether the member was running."""
         pid = self.pid(member)
         if number == signal.SIGTERM and pid and not _listens(pid):
             self.ended_early.add(pid)
@@ -200,9 +201,9 @@ class Members(harness.Cluster):
         return False
 
     def kill(self, *members):
-        """All at once: each has the signal before the end of any is waited for."""
+        """Kills the members at once: signals all of them before it waits for the end of any."""
         with contextlib.ExitStack() as stack:
-            ends = {}  # a descriptor that says when it has ended, by member
+            ends = {}  # a descriptor that becomes readable when the process ends, by member
             for member in members:
                 pid = self.pid(member)
                 if pid:
@@ -215,17 +216,17 @@ class Members(harness.Cluster):
                     raise RuntimeError(f"member {member} survives SIGKILL")
 
     def launch(self, member):
-        """Starts it, if it does not run, and does not wait for it. Raises if it cannot be."""
+        """Starts the member, if it does not run, without waiting until it serves. Raises if it cannot be started."""
         if not self.pid(member):
             try:
                 self.command("launch", member)
             finally:
                 self._note_launch(member)
 
-    # What they say of themselves
+    # State, as the members report it
 
     def ask(self, member, word):
-        """The answer to a four-letter word; "" if there is none."""
+        """Returns the answer to a four-letter word; "" if there is none."""
         if not self.pid(member):
             return ""
         try:
@@ -234,12 +235,12 @@ class Members(harness.Cluster):
             return ""
 
     def monitor(self, member):
-        """What mntr says, as {key without zk_: text}."""
+        """Returns the answer to mntr as {key without zk_: text}."""
         lines = (line.split("\t", 1) for line in self.ask(member, "mntr").splitlines() if "\t" in line)
         return {key.removeprefix("zk_"): value for key, value in lines}
 
     def states(self):
-        """{member: (mode, zxid)}; a mode is "" if the member does not say."""
+        """Returns {member: (mode, zxid)}; the mode is "" if the member does not report one."""
         def state(member):
             text = self.ask(member, "srvr")
             facts = dict(re.findall(r"^([A-Za-z ]+): (.+)$", text, re.MULTILINE))
@@ -248,13 +249,14 @@ class Members(harness.Cluster):
         return dict(zip(self.numbers(), self.pool.map(state, self.numbers())))
 
     def leader_now(self):
-        """The number of the leader, or None. Of two that say so (one has just been deposed), the one with
-        the newer tree."""
+        """Returns the number of the leader, or None. If two members report that they lead (one has just been
+        deposed), returns the one with the newer tree."""
         leading = [(zxid, i) for i, (mode, zxid) in self.states().items() if mode in LEADING]
         return max(leading)[1] if leading else None
 
     def wait_until_all_serve(self, seconds):
-        """How long it took, in seconds. Raises with what they are if it takes longer."""
+        """Waits until all members serve. Returns how long that took, in seconds; raises with their modes if it takes
+        longer than `seconds`."""
         begin = time.monotonic()
         while True:
             modes = {i: mode or "silent" for i, (mode, _) in self.states().items()}
@@ -265,7 +267,7 @@ class Members(harness.Cluster):
             time.sleep(0.1)
 
     def has_caught_up(self, member, since):
-        """Whether a member that was wiped when its log had `since` characters counts as a member again."""
+        """Returns whether a member that was wiped when its log had `since` characters counts as a member again."""
         return "counts as a member again" in self.log(member)[since:]
 
     # Clocks
@@ -274,7 +276,7 @@ class Members(harness.Cluster):
         return os.path.join(self.parent, f"clock-{member}")
 
     def set_clock(self, member, seconds):
-        """The member's wall clock is off by so much, within a second or two."""
+        """Sets the member's wall clock off by so many seconds; that takes effect within two seconds."""
         path = self.clock_file(member)
         with open(path + ".new", "w", encoding="ascii") as file:
             file.write(f"{seconds:+.3f}\n")
@@ -287,7 +289,7 @@ class Members(harness.Cluster):
 
 
 def _listens(pid):
-    """Whether the process has got to where it does not just end by SIGTERM."""
+    """Returns whether the process handles SIGTERM already, instead of being ended by it."""
     with contextlib.suppress(OSError):
         with open(f"/proc/{pid}/status", encoding="ascii") as file:
             masks = [int(line.split()[1], 16) for line in file if line.startswith(("SigBlk:", "SigCgt:"))]
@@ -300,14 +302,14 @@ def _words_of(status):
 
 
 class DiskControl:
-    """Tells disk.c in a member what its disk is like."""
+    """Controls disk.c in a member: how slow the disk is, and whether it is stalled."""
 
     def __init__(self, path):
         self.path = path
         self.set()
 
     def set(self, sync_ms=0, write_ms=0, stalled=False):
-        """So long each sync and each write takes, at most; stalled: they wait until they are not."""
+        """Sets how long each sync and each write takes at most. While `stalled` is set, they wait."""
         words = (int(sync_ms), int(write_ms), int(stalled), 0)
         data = b"".join(word.to_bytes(4, "little") for word in words)
         with open(self.path, "r+b" if os.path.exists(self.path) else "w+b") as file:
@@ -315,7 +317,8 @@ class DiskControl:
 
 
 def clock_environment(path):
-    """Of a process whose wall clock is off by what the file says; it is read again each second."""
+    """Returns the environment of a process whose wall clock is off by the value in the file, which is read again each
+    second."""
     return {"LD_PRELOAD": CLOCK_LIBRARY, "FAKETIME_TIMESTAMP_FILE": path, "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 

@@ -1,8 +1,9 @@
-"""What is done to members, their network, disks and clocks, and to the workers.
+"""The nemeses: faults of members, of their network, disks and clocks, and of the workers.
 
-A nemesis is a generator: it does its harm, yields how many seconds it wants to wait, as often as it
-likes, and heals in `finally`, so that it can be ended at any time. It is given the scene (runner.py)
-and its fault: `fault.chance` for what it picks, `fault.seconds` for how long, `fault.tell` for the log.
+A nemesis is a generator: it injects its fault, yields the number of seconds to wait, as often as
+needed, and heals the fault in `finally`, so that it can be ended at any time. Its arguments are the scene
+(runner.py) and its fault: `fault.chance` draws its random choices, `fault.seconds` is how long it lasts,
+`fault.tell` writes to the log.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import time
 
 from members import SERVING
 
-# Of each lane one fault at a time: those of one lane would undo each other.
+# Each lane has one fault at a time, because faults of the same lane would undo each other.
 LANES = {
     "process": ("kill", "kill-leader", "kill-majority", "kill-all", "pause", "pause-leader", "rolling-restart",
                 "transfer", "wipe"),
@@ -24,12 +25,12 @@ LANES = {
 }
 NAMES = tuple(name for names in LANES.values() for name in names)
 LANE_OF = {name: lane for lane, names in LANES.items() for name in names}
-# What ZooKeeper cannot take, or has no front end for.
+# Nemeses that ZooKeeper does not survive, or that need the native front end.
 ONLY_QUORATE = ("transfer", "wipe", "full-disk")
-ONLY_PACKETS = ("loss", "duplicate", "reorder", "rate")  # which proxies of connections do not have
+ONLY_PACKETS = ("loss", "duplicate", "reorder", "rate")  # faults of packets, which proxies cannot inject
 SERVE_SECONDS = 30
 STOP_SECONDS = 15
-MANY_SECONDS = 20  # members that were wiped have what the others have
+MANY_SECONDS = 20  # the time in which wiped members catch up
 FULL_LEAVES_BYTES = 256 << 10
 FILL_TRIES = 10
 
@@ -104,7 +105,7 @@ def rolling_restart(scene, fault):
             scene.cluster.kill(member)
             scene.launch([member])
         deadline = time.monotonic() + SERVE_SECONDS
-        # With other faults at the same time it may have to wait for their end.
+        # If there are other faults at the same time, the member may serve only after their end.
         while scene.cluster.states()[member][0] not in SERVING and time.monotonic() < deadline:
             yield 0.1
 
@@ -118,8 +119,8 @@ def transfer(scene, fault):
 
 
 def wipe(scene, fault):
-    # One at a time, and only while all others have their data: else acknowledged writes would be
-    # lost by right.
+    # One member at a time, and only while all others have their data: otherwise acknowledged writes could be
+    # lost without a mistake of the servers.
     (member,) = scene.some(fault, 1)
     fault.tell([member], "data removed")
     scene.wiped[member] = len(scene.cluster.log(member))
@@ -154,7 +155,7 @@ def _network(scene):
 
 
 def _with_workers(scene, fault, side_of_members):
-    """The members, and in half of all cases some of the workers with them."""
+    """Returns the nodes of the members, and in half of all cases those of some workers with them."""
     nodes = [scene.network.members[i - 1] for i in side_of_members]
     if fault.chance.random() < 0.5:
         nodes += [worker for worker in scene.network.workers if fault.chance.random() < 0.5]
@@ -237,7 +238,7 @@ def reorder(scene, fault):
 
 
 def rate(scene, fault):
-    # 1000 bytes a second between two nodes, one way: from a slow long line to a bad local network.
+    # In units of 1000 bytes a second between two nodes, one way: from a slow long-distance line to a bad local network.
     yield from _everywhere_or_at_one(scene, fault, f"rate={fault.chance.choice((500, 2_000, 12_000))}")
 
 
@@ -274,7 +275,7 @@ def stalled_disk(scene, fault):
 
 def _fill(disk, leave):
     for _ in range(FILL_TRIES):
-        with contextlib.suppress(OSError):  # what was free a moment ago, the server has taken meanwhile
+        with contextlib.suppress(OSError):  # the server has taken some of the free space meanwhile
             disk.fill(leave)
             return
 

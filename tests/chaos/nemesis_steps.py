@@ -1,4 +1,5 @@
-"""Each nemesis does what it says, to whom it says, until it is ended: one step of each."""
+"""Tests one step of each nemesis: it has the effect that it reports, on the members that it reports, until it is
+ended."""
 
 import argparse
 import contextlib
@@ -21,26 +22,26 @@ from network import CONTROL, Network
 from network_steps import PORT, socket_on
 from workers import Worker
 
-REFUSED = -1  # SystemError, for want of free space
+REFUSED = -1  # SystemError: the disk has too little free space
 PATIENCE_SECONDS = 30
-SECONDS = 60  # of a fault: it is ended before
-SEEDS = range(6)  # of what is left to chance
-LEADER = 2  # where nobody leads, somebody says so
-TRIES = 3  # if another one comes to lead meanwhile
+SECONDS = 60  # the length of a fault, which a test ends earlier
+SEEDS = range(6)  # for tests of random choices
+LEADER = 2  # the leader in scenes without servers
+TRIES = 3  # a try is repeated if the leader changes meanwhile
 LEFT_BY_A_WIPE = ("myid", "zoo.cfg", "server.")
 
 
 def _await(what, condition):
-    """What the condition says in the end."""
+    """Waits until the condition holds, and returns its value."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (said := condition()):
-        assert time.monotonic() < deadline, f"after {PATIENCE_SECONDS} s: not yet {what}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS} s: {what}"
         time.sleep(0.02)
     return said
 
 
 class _Log:
-    """Of the last fault: who it happens to, and what, as it was told."""
+    """Keeps the members and the text that the last fault reported."""
 
     def write(self, what, **fields):
         if what == "fault":
@@ -48,8 +49,8 @@ class _Log:
 
 
 def _leading(scene, leader):
-    """Nemeses hear that this one leads, as the test did: another one may come to lead at any time. None: they
-    ask."""
+    """Makes nemeses see `leader` as the leader, as the test did, although another member may become leader at any
+    time. None: nemeses ask the members."""
     if leader is None:
         return contextlib.nullcontext()
     return mock.patch.object(scene.cluster, "leader_now", return_value=leader)
@@ -57,7 +58,7 @@ def _leading(scene, leader):
 
 @contextlib.contextmanager
 def _begun(scene, name, seed=0, leader=None):
-    """A fault that has done its harm; it is healed at the end."""
+    """Begins a fault; heals it at the end of the `with`."""
     log = _Log()
     fault = runner.Fault(1, plan.Planned(0, SECONDS, name, seed), log)
     generator = nemeses.function_of(name)(scene, fault)
@@ -70,7 +71,7 @@ def _begun(scene, name, seed=0, leader=None):
 
 
 def _done(scene, name, seed=0, at_each_step=lambda: None, leader=None):
-    """A fault that came to its end by itself."""
+    """Runs a fault until it ends by itself, and returns it."""
     log = _Log()
     fault = runner.Fault(1, plan.Planned(0, 0, name, seed), log)
     with _leading(scene, leader):
@@ -84,7 +85,7 @@ def _done(scene, name, seed=0, at_each_step=lambda: None, leader=None):
 
 
 class _Nodes:
-    """Five members, one of which is said to lead, and the workers that `network` has."""
+    """A scene of five members without servers, one of which counts as the leader, and of the workers in `network`."""
 
     def __init__(self, network):
         self.network = network
@@ -108,8 +109,8 @@ class _NetworkScene(_Nodes):
         self.sockets[sender].sendto(b"x", (self.network.addresses[receiver], PORT))
 
     def passing(self):
-        """Pairs of nodes between which a packet comes through. What a node sends stays in its order, and what
-        it sends to the control node comes through always: the switch has seen all before it then."""
+        """Returns the pairs of nodes between which a packet passes. The packets of a node stay in their order, and its
+        packets to the control node always pass: when one arrives, the switch has handled all packets before it."""
         pairs = list(itertools.permutations(self.nodes, 2))
         before = {pair: self.network.delivered(*pair) for pair in pairs}
         for sender, receiver in pairs:
@@ -140,7 +141,7 @@ class _LinksScene(_Nodes):
             each.close()
 
     def passing(self):
-        """Pairs of nodes between which something comes through; it is held between the others."""
+        """Returns the pairs of nodes between which data passes; between the others it is held."""
         before = {pair: self.network.delivered(*pair) for pair in self.connections}
         for connection in self.connections.values():
             connection.sendall(b"x")
@@ -150,7 +151,7 @@ class _LinksScene(_Nodes):
 
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not all(passed(pair) or self.network.holds(*pair) for pair in self.connections):
-            assert time.monotonic() < deadline, "something is neither delivered nor held"
+            assert time.monotonic() < deadline, "some data is neither delivered nor held"
             time.sleep(0.001)
         return {pair for pair in self.connections if passed(pair)}
 
@@ -164,12 +165,12 @@ def _check_network(name, check, make_scene):
     scene = make_scene()
     try:
         everything = set(itertools.permutations(scene.nodes, 2))
-        assert scene.passing() == everything, "packets are lost before anything happens"
+        assert scene.passing() == everything, "packets are lost without a fault"
         for seed in SEEDS:
             with _begun(scene, name, seed) as fault:
                 cut = everything - scene.passing()
                 check(scene, fault, cut)
-            assert scene.passing() == everything, f"seed {seed}: it is not healed"
+            assert scene.passing() == everything, f"seed {seed}: the fault is not healed"
     finally:
         scene.end()
 
@@ -222,17 +223,17 @@ def one_way_lets_a_member_hear_or_be_heard(make_scene=_NetworkScene):
 
 
 def proxies_cut_what_they_are_told_to():
-    """Nemeses mean the same where members have no network of their own."""
+    """Nemeses have the same effect where members have no network of their own."""
     for test in (isolate_leader_cuts_it_off, halves_do_not_hear_each_other, ring_lets_each_see_its_neighbours,
                  one_way_lets_a_member_hear_or_be_heard):
         test(_LinksScene)
     scene = _LinksScene()
     try:
         with _begun(scene, "delay", 1):
-            assert scene.passing() == set(scene.connections), "what is delayed does not come"
+            assert scene.passing() == set(scene.connections), "delayed data does not arrive"
         scene.network.set(["member1"], ["member2"], "drop")
         first, second = scene.connections["member1", "member2"], scene.connections["member2", "member1"]
-        # A connection of before and one that is made meanwhile; nothing gets lost.
+        # Uses a connection from before and one that is made meanwhile; no data is lost.
         late = socket.create_connection((harness.HOST, scene.network.port("member1", "member2")), PATIENCE_SECONDS)
         before = scene.network.delivered("member1", "member2")
         for connection in (first, second, late):
@@ -247,13 +248,13 @@ def proxies_cut_what_they_are_told_to():
         except ValueError as error:
             assert "a proxy does not do that" in str(error), error
         else:
-            raise AssertionError("loss is taken, and not done")
+            raise AssertionError("the proxy accepts the rule loss, which it cannot apply")
     finally:
         scene.end()
 
 
 def delay_loss_duplicate_reorder_and_rate_are_in_force_at_whom_they_say():
-    """What the rules do is a matter of network_steps.py."""
+    """Checks which nodes have the rules; network_steps.py tests the effect of the rules."""
     scene = _NetworkScene()
     try:
         for name, seed in itertools.product(("delay", "loss", "duplicate", "reorder", "rate"), SEEDS):
@@ -300,7 +301,7 @@ def worker_pause_and_worker_kill_are_for_one_worker(options):
 
 
 def _state(pid):
-    """As in ps: T is stopped."""
+    """Returns the state as ps shows it; T is stopped."""
     with open(f"/proc/{pid}/stat", encoding="ascii") as file:
         return file.read().rsplit(")", 1)[1].split()[0]
 
@@ -309,7 +310,7 @@ def _state(pid):
 
 
 class _Steps:
-    """What is done to one cluster, a method a nemesis."""
+    """The tests on one cluster, one method for each nemesis."""
 
     def __init__(self, options):
         self.server = options.server
@@ -325,7 +326,7 @@ class _Steps:
         return self.server == "quorate" or name not in nemeses.ONLY_QUORATE
 
     def pids(self):
-        """All serve."""
+        """Waits until all members serve, and returns their pids."""
         self.cluster.wait_until_all_serve(PATIENCE_SECONDS)
         return {i: self.cluster.pid(i) for i in self.cluster.numbers()}
 
@@ -333,11 +334,12 @@ class _Steps:
         return _await("a leader", self.cluster.leader_now)
 
     def another_leader(self, leader):
-        """Who leads in place of that one."""
+        """Waits for another leader than that one, and returns it."""
         return _await("another leader", lambda: {self.cluster.leader_now()} - {None, leader}).pop()
 
     def _check_kill(self, name, count, leader=None):
-        """So many are down, by SIGKILL, the others go on, and all come back. To whom it was done."""
+        """Checks that `count` members are killed by SIGKILL, the others go on, and all come back. Returns the killed
+        members."""
         before = self.pids()
         with _begun(self.scene, name, leader=leader) as fault:
             assert fault.text == "killed" and len(set(fault.members)) == count, fault.members
@@ -361,7 +363,7 @@ class _Steps:
         self._check_kill("kill-majority", 2)
 
     def kill_all(self):
-        """None has time to notice that another one is gone."""
+        """Checks that no member has time to notice that another one has ended."""
         calls = []
         send, wait = signal.pidfd_send_signal, members.select.select
 
@@ -430,7 +432,7 @@ class _Steps:
         _await("a member that counts", lambda: not self.scene.not_counting())
         with zk.Connection(self.cluster.address(member)) as connection:
             connection.sync()
-            assert connection.exists("/before-the-wipe"), "it has not got its data back"
+            assert connection.exists("/before-the-wipe"), "the wiped member did not get its data back"
             connection.close()
 
     def full_disk(self):
@@ -441,11 +443,11 @@ class _Steps:
             assert not self._members_without_free_space(), "it is not healed"
 
     def _members_without_free_space(self):
-        """Below what servers keep free."""
+        """Returns the members with less free space than servers reserve."""
         return [member for member, disk in self.cluster.disks.items() if disk.free() < RESERVE_MIB * MIB]
 
     def _controls(self):
-        """What the disks are told to do: {member: (ms of a sync, ms of a write, whether it is stalled)}."""
+        """Returns the settings of the disks: {member: (ms of a sync, ms of a write, whether it is stalled)}."""
         found = {}
         for member in self.cluster.numbers():
             with open(self.cluster.controls[member].path, "rb") as file:
@@ -474,7 +476,7 @@ class _Steps:
         self._check_disk("stalled-disk", lambda _: (0, 0, 1))
 
     def _clocks(self):
-        """By how many seconds they are off."""
+        """Returns by how many seconds each member's clock is off."""
         found = {}
         for member in self.cluster.numbers():
             with open(self.cluster.clock_file(member), encoding="ascii") as file:
@@ -482,7 +484,8 @@ class _Steps:
         return found
 
     def clock(self):
-        """What the leader writes has its time, which goes on in the tree only: from a jump back nothing is seen."""
+        """Checks the time of the leader's writes. Time in the tree never goes back, so a jump back has no visible
+        effect."""
         self.pids()
         right = dict.fromkeys(self.cluster.numbers(), 0)
         with zk.Connection(self.cluster.address(self.leader()), timeout=PATIENCE_SECONDS) as connection:
@@ -506,15 +509,15 @@ class _Steps:
                     return False
                 return before - 2 < wall - seconds < time.time() + 2
 
-            _await("space for a node", is_made)
-            _await("the right time", lambda: has_come_to(0))
+            _await("a node is created", is_made)
+            _await("the time is right", lambda: has_come_to(0))
             was_seen = False
             for seed in itertools.count():
                 with _begun(self.scene, "clock", seed) as fault:
                     jump = float(fault.text.split()[0])
                     assert self._clocks() == {**right, **dict.fromkeys(fault.members, jump)}, fault.text
                     if not was_seen and jump >= 5 and len(fault.members) == 3:
-                        _await(f"a time that is {fault.text} ahead", lambda jump=jump: has_come_to(jump))
+                        _await(f"the time is {fault.text} ahead", lambda jump=jump: has_come_to(jump))
                         was_seen = True
                 assert self._clocks() == right, "it is not healed"
                 if was_seen and seed >= max(SEEDS):
@@ -525,7 +528,7 @@ class _Steps:
 NETWORK = (isolate_leader_cuts_it_off, halves_do_not_hear_each_other, ring_lets_each_see_its_neighbours,
            one_way_lets_a_member_hear_or_be_heard,
            delay_loss_duplicate_reorder_and_rate_are_in_force_at_whom_they_say)
-# The first two are over soon; what needs a leader that stays comes before what makes them change.
+# The first two take little time. Nemeses that need a stable leader come before those that make leaders change.
 MEMBERS = ("slow-disk", "stalled-disk", "full-disk", "clock", "pause", "kill", "kill-leader", "kill-majority", "kill-all",
            "pause-leader", "rolling-restart", "transfer", "wipe")
 

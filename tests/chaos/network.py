@@ -1,4 +1,4 @@
-"""The network between members and workers: namespaces, and the switch (network.cc) between them."""
+"""The network between members and workers: network namespaces, and the switch (network.cc) between them."""
 
 import itertools
 import os
@@ -9,12 +9,12 @@ import sandbox
 
 PROGRAM = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")),
                        "tests/chaos/network")
-CONTROL = "control"  # the node in which the runner is itself; nothing ever happens to its packets
+CONTROL = "control"  # the node in which the runner itself runs; no fault affects its packets
 
 
 class Network:
-    """Nodes by name: member1, member2, ..., worker1, ... and `control`. Every method returns when what it
-    does is in force."""
+    """A network of named nodes: member1, member2, ..., worker1, ... and `control`. Every method returns when its
+    change is in force."""
 
     def __init__(self, members, workers, seed, program=PROGRAM):
         self.members = [f"member{i}" for i in range(1, members + 1)]
@@ -32,7 +32,7 @@ class Network:
             raise RuntimeError(self.process.communicate()[1].strip() or "the network ended")
 
     def prefix(self, name):
-        """Of a command that is to run on a node."""
+        """Returns the prefix of a command that runs the command on a node."""
         return ["nsenter", f"--net={self.spaces[name]}", "--"]
 
     def enter(self, name=CONTROL):
@@ -42,18 +42,18 @@ class Network:
         self.process.stdin.write(line + "\n")
         answer = self.process.stdout.readline().split(" ", 1)
         if answer[0].strip() != "ok":
-            raise RuntimeError(f"the network says to {line}: {' '.join(answer)}")
+            raise RuntimeError(f"the network refuses {line}: {' '.join(answer)}")
         return answer[-1].strip()
 
     def set(self, senders, receivers, rule):
-        """From each of the ones to each of the others, packets are treated by `rule` ("drop", "loss=0.1
-        delay=50", "": they pass)."""
+        """Applies `rule` to packets from each sender to each receiver ("drop", "loss=0.1 delay=50"; "": packets
+        pass)."""
         for sender, receiver in itertools.product(senders, receivers):
             if sender != receiver:
                 self.command(f"set {sender} {receiver} {rule}")
 
     def cut(self, one, other):
-        """Nothing passes between the ones and the others, in both directions."""
+        """Drops all packets between the two groups of nodes, in both directions."""
         self.set(one, other, "drop")
         self.set(other, one, "drop")
 

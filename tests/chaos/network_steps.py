@@ -1,4 +1,4 @@
-"""Each rule of the switch does what it says: seen by datagrams between two nodes."""
+"""Tests each rule of the switch with datagrams between two nodes."""
 
 import contextlib
 import functools
@@ -12,13 +12,13 @@ from network import Network
 PACKETS = 400
 PORT = 9
 SECONDS = 10
-# Nothing for so long: that was all. The switch may not have its turn for a while on a busy machine; but where
-# it is known how many have to come, more than those would be there soon.
+# If nothing arrives for this long, no more datagrams are expected. On a busy machine the switch may not run for a
+# while. If the expected number is known, a shorter time suffices to notice surplus datagrams.
 GAP_SECONDS, MORE_SECONDS = 3, 0.4
 
 
 def socket_on(network, node):
-    """A socket for datagrams on that node."""
+    """Returns a datagram socket on that node."""
     made = []
 
     def make():  # a socket stays in the namespace in which it was made
@@ -34,15 +34,15 @@ def socket_on(network, node):
 
 
 class Line:
-    """Datagrams from the first node to the second, and back."""
+    """Sends datagrams from the first node to the second, and back."""
 
     def __init__(self, network):
         self.network = network
         self.sender, self.receiver = socket_on(network, "member1"), socket_on(network, "member2")
 
     def send(self, expected=None, back=False):
-        """Sends numbers, in order, and waits for what arrives: (number, ms under way). `expected`: how many, if
-        that is known."""
+        """Sends numbers in order, and returns those that arrive as (number, ms under way). `expected`: how many will
+        arrive, if that is known."""
         sender, receiver, to = ((self.receiver, self.sender, "member1") if back else
                                 (self.sender, self.receiver, "member2"))
         receiver.setblocking(False)
@@ -94,10 +94,10 @@ def passes(line):
 
 @_with_line("drop")
 def drop_is_one_way(line):
-    assert not line.send(), "what is dropped arrives"
+    assert not line.send(), "dropped packets arrive"
     assert len(line.send(PACKETS, back=True)) == PACKETS, "the other direction is cut too"
     line.network.heal()
-    assert len(line.send(PACKETS)) == PACKETS, "it is not healed"
+    assert len(line.send(PACKETS)) == PACKETS, "the fault is not healed"
 
 
 @_with_line("loss=0.3")
@@ -127,7 +127,7 @@ def duplicates_come_twice(line):
 @_with_line("reorder=0.3")
 def reorder_changes_the_order_and_loses_nothing(line):
     numbers = _numbers(line.send(PACKETS))
-    assert sorted(numbers) == list(range(PACKETS)), "packets are lost, or there twice"
+    assert sorted(numbers) == list(range(PACKETS)), "packets are lost or duplicated"
     overtaken = sum(a > b for a, b in zip(numbers, numbers[1:]))
     assert overtaken > PACKETS / 40, f"{overtaken} were overtaken"
     return f"{overtaken} of {PACKETS} are overtaken"
@@ -147,15 +147,15 @@ def rate_limits_the_bytes_of_a_second(line):
             numbers.append(int(line.receiver.recv(2 * size)))
         except socket.timeout:
             break
-        # However late this process looks, no more can have come.
+        # No more packets can have passed, however late this process measures the time.
         seconds = time.monotonic() - began
         assert len(numbers) * size <= (seconds + queued) * rate, f"{len(numbers)} packets in {seconds:.3f} s"
-    assert numbers == sorted(set(numbers)), "packets are out of order, or there twice"
+    assert numbers == sorted(set(numbers)), "packets are out of order or duplicated"
     assert numbers, "nothing arrives"
     if sent_within < count * size / rate / 2:
-        assert len(numbers) < count, "nothing is lost where the buffer is full"
+        assert len(numbers) < count, "no packet is lost although the buffer is full"
     line.network.heal()
-    assert _numbers(line.send(PACKETS)) == list(range(PACKETS)), "it is not healed"
+    assert _numbers(line.send(PACKETS)) == list(range(PACKETS)), "the fault is not healed"
     return f"{len(numbers)} of {count} arrive"
 
 

@@ -1,4 +1,4 @@
-"""The page of a run: what clients did and how long it took, above the faults that happened meanwhile."""
+"""Makes the page of a run: the clients' operations and their latencies, above the faults at the same times."""
 
 import collections
 import html
@@ -14,11 +14,11 @@ WIDTH, LEFT, RIGHT = 1160, 76, 12
 PLOT = WIDTH - LEFT - RIGHT
 SLICES_MAX = 240
 LATENCIES = ((0.5, "p50"), (0.99, "p99"), (1.0, "max"))
-# Between two acknowledged writes; longer ones are marked.
+# Longer pauses between two acknowledged writes are marked.
 PAUSE_SECONDS = 1.0
 TRACKS = ("process", "network", "disk", "clock")
 TRACK_PX, ROW_GAP_PX = 12, 10
-LETTER_PX = 5.5  # of labels, about
+LETTER_PX = 5.5  # the approximate width of a letter in labels
 STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 END_NS = 10**9
 WRITES = ("create", "set", "delete", "multi", "add", *recipe_operations.FUNCTIONS)
@@ -29,12 +29,12 @@ def _lines(path):
         for text in file:
             try:
                 yield json.loads(text)
-            except ValueError:  # the last one of a process that was killed
+            except ValueError:  # the incomplete last line of a process that was killed
                 continue
 
 
 class Timeline:
-    """What histories say, in slices of the run's time."""
+    """The operations of the histories, counted in slices of the run's time."""
 
     def __init__(self, directory, begin, end):
         self.begin, self.end = begin, end
@@ -74,7 +74,7 @@ class Timeline:
         return LEFT + PLOT * min(1, max(0, (ns - self.begin) / (self.end - self.begin)))
 
     def pauses(self):
-        """(begin, end) of each time without an acknowledged write."""
+        """Returns (begin, end) of each pause without an acknowledged write."""
         times = [self.begin, *(t for t in self.writes if self.begin <= t <= self.end), self.end]
         return [(a, b) for a, b in zip(times, times[1:]) if b - a > PAUSE_SECONDS * 1e9]
 
@@ -94,7 +94,7 @@ def _rect(x, y, width, height, kind, title=""):
 
 
 def _nice(value):
-    """The next round number above."""
+    """Returns the next greater round number."""
     if value <= 0:
         return 1
     power = 10 ** math.floor(math.log10(value))
@@ -120,7 +120,7 @@ def _grid(timeline, top, bottom):
 
 
 def _operations(timeline, top, height):
-    """Operations a second, one bar a slice: what was acknowledged, refused, and is in doubt."""
+    """Draws the operations a second, a bar for each slice: acknowledged, refused, and unknown ones."""
     seconds = timeline.slice_ns / 1e9
     most = _nice(max(sum(counts.values()) for counts in timeline.counts) / seconds)
     parts = [_text(LEFT, top - 8, "operations a second", "name")]
@@ -147,7 +147,7 @@ def _operations(timeline, top, height):
 
 
 def _latencies(timeline, top, height):
-    """On a logarithmic scale, from 0.1 ms to 10 s."""
+    """Draws the latencies on a logarithmic scale, from 0.1 ms to 10 s."""
     decades = (-1, 4)
 
     def y_of(ms):
@@ -176,7 +176,7 @@ def _latencies(timeline, top, height):
 
 
 class Faults:
-    """What was done, from nemesis.jsonl."""
+    """The faults of a run, from nemesis.jsonl."""
 
     def __init__(self, lines, begin, end):
         self.all, open_ = [], {}
@@ -198,7 +198,7 @@ class Faults:
 
 
 def _bar(x, end, free_until, y, lane, name, title):
-    """A fault, with its name in it or behind it, where there is free space."""
+    """Draws a fault, with its name inside or behind it, where there is free space."""
     width, needed = max(3, end - x), LETTER_PX * len(name) + 6
     parts = [_rect(x, y + 1, width, TRACK_PX - 2, f"fault {lane}", title)]
     if width > needed:
@@ -209,7 +209,7 @@ def _bar(x, end, free_until, y, lane, name, title):
 
 
 def _rows(timeline, faults, size, top):
-    """A row a member: four tracks, one a lane; behind them, while it leads, a band."""
+    """Draws a row for each member: four tracks, one for each lane, on a band while the member leads."""
     parts = [_text(LEFT, top - 8, "what happened to whom", "name")]
     row_px = TRACK_PX * len(TRACKS) + ROW_GAP_PX
     for member in range(1, size + 1):
@@ -225,7 +225,7 @@ def _rows(timeline, faults, size, top):
     workers_y = bottom
     parts.append(_text(LEFT - 8, workers_y + 13, "workers", "axis", "end"))
     parts.append(_rect(LEFT, workers_y, PLOT, 18, "row"))
-    bars = collections.defaultdict(list)  # by where they are: a row and a track
+    bars = collections.defaultdict(list)  # by row and track
     for fault, end in faults.all:
         lane = nemeses.LANE_OF[fault["nemesis"]]
         if lane == "workers":
@@ -287,12 +287,12 @@ def _table(head, rows, kind=""):
 
 
 def checks_of(outcome):
-    """Of the history checker, and of the recipes."""
+    """Returns the checks of the history checker and of the recipes."""
     return (outcome.get("verdict") or {}).get("checks", []) + outcome.get("recipes", [])
 
 
 def counts_of(check):
-    """What a check has counted, in words."""
+    """Returns the counts of a check, in words."""
     if "saw" in check:
         return check["saw"]
     counts = [f"{_figure(n)} {what}" for what, n in check.items()
@@ -301,7 +301,7 @@ def counts_of(check):
 
 
 def _verdicts(outcome):
-    """A row a check, with what it counted, and for what is wrong the lines that show it."""
+    """Makes a row for each check with its counts, and for each violation the lines of the history that show it."""
     rows, windows = [], ""
     for check in checks_of(outcome):
         mark = '<span class="good">✓</span>' if check["ok"] else '<span class="bad">✕</span>'
@@ -328,14 +328,14 @@ def _fault_table(faults):
 
 
 def write(directory):
-    """Makes DIRECTORY/index.html from what a run has left there (nemesis.jsonl, outcome.json, histories, and
-    recipes.jsonl, which is one of the recipes); its path."""
+    """Makes DIRECTORY/index.html from the files of a run (nemesis.jsonl, outcome.json, the histories, and
+    recipes.jsonl, the history of the recipes). Returns its path."""
     log = list(_lines(os.path.join(directory, "nemesis.jsonl")))
     with open(os.path.join(directory, "outcome.json"), encoding="utf-8") as file:
         outcome = json.load(file)
     about = log[0]
     begin = next((line["t"] for line in log if line["e"] == "begin"), about["t"])
-    # Behind it come the last reads.
+    # After that time there are only the last reads.
     end = next((line["t"] for line in log if line["e"] == "all healed"), log[-1]["t"]) + END_NS
     timeline = Timeline(directory, begin, max(end, begin + 1))
     faults = Faults(log, begin, end)

@@ -1,4 +1,4 @@
-"""What is shown of a run: its page, and the lines on the terminal, of a small run that is made up."""
+"""Tests the page and the terminal lines of a run, with a small invented run."""
 
 import argparse
 import collections
@@ -11,7 +11,7 @@ import recipe_operations
 import report
 
 SECOND = 10**9
-BEGIN = 100  # in seconds, as all times here
+BEGIN = 100  # in seconds, as all times in this file
 VOID = ("meta", "line", "path")
 LOG = (
     (99, "run", {"seed": 7, "seconds": 10, "size": 3, "server": "quorate", "workloads": ["register", "lock", "queue"],
@@ -26,8 +26,9 @@ LOG = (
     (108, "fault", {"fault": 2, "nemesis": "worker-pause", "members": [], "text": "worker 2 stopped"}),
     (109, "all healed", {}),
 )
-# What the workers of recipes have printed. Of four acquisitions two succeed, and SIGKILL cuts the last one short; the
-# consumer begins to wait twice for its item; who loses the session does not know whether the last item is there.
+# The output of the recipes' workers. Of four acquisitions two succeed, and SIGKILL cuts the last one short. The
+# consumer begins to wait twice for its item. The producer that loses its session does not know whether its last item
+# is in the queue.
 RECIPES = """
 101.0 1 1 acquiring mutex
 101.1 1 1 acquired mutex 5
@@ -66,8 +67,8 @@ OUTCOME = {
 
 
 class _Reader(html.parser.HTMLParser):
-    """`shapes`: (class, attributes, its title) of each rectangle. `rows`: texts of the cells of each row of a table.
-    `texts`: of all others, by tag. Fails if tags are not closed in their order."""
+    """Parses the page. `shapes`: (class, attributes, title) of each rectangle. `rows`: the texts of the cells of each row
+    of a table. `texts`: all other texts, by tag. Fails if tags are not closed in their order."""
 
     def __init__(self):
         super().__init__()
@@ -88,7 +89,7 @@ class _Reader(html.parser.HTMLParser):
 
     def handle_endtag(self, tag):
         if tag not in VOID:
-            assert self.open and self.open[-1] == tag, f"{tag} is closed, and open are {self.open}"
+            assert self.open and self.open[-1] == tag, f"{tag} is closed, but the open tags are {self.open}"
             self.open.pop()
 
     def handle_data(self, data):
@@ -111,10 +112,10 @@ def _write_lines(path, lines):
 
 
 def _operations(directory):
-    """Of what the workers of recipes have printed, read in two pieces that end within lines."""
+    """Returns the operations of the recipes' workers, read in two pieces that end within lines."""
     path = os.path.join(directory, "recipes.txt")
     operations = recipe_operations.Operations(path)
-    operations.read()  # it is not there yet
+    operations.read()  # the file does not exist yet
     lines = [line.split(" ", 1) for line in RECIPES.strip().splitlines()]
     text = "".join(f"{int(float(second) * SECOND)} {rest}\n" for second, rest in lines)
     half = len(text) // 2
@@ -170,7 +171,7 @@ def the_page_shows_what_happened(options):
 
 
 def _check_chart(reader):
-    """The page has 10 s, from the begin until a second after the end of the faults."""
+    """The chart covers 10 s, from the begin until a second after the end of the faults."""
     def place(second):
         return page.LEFT + page.PLOT * second / 10
 
@@ -185,14 +186,14 @@ def _check_chart(reader):
             ("leads", 0, 3.5, "member 1 leads"), ("leads", 3.5, 10, "member 3 leads")):
         found = reader.of(kind)
         assert any(is_at(attributes, begin, end) and told == title for attributes, told in found), f"{kind}: {found}"
-    assert len(reader.of("pause")) == 2, reader.of("pause")  # the other one at the end
+    assert len(reader.of("pause")) == 2, reader.of("pause")  # the other pause is at the end
     counted = collections.Counter()
     for _, title in {(attributes["x"], title) for kind in ("ok", "refused", "unknown")
                      for attributes, title in reader.of(kind)}:
         for words in title.split(", "):
             counted[words.split()[1]] += int(words.split()[0])
     assert counted == {"ok": 74, "refused": 2, "unknown": 2}, counted
-    assert "✕" in reader.texts["text"], "nobody has died"
+    assert "✕" in reader.texts["text"], "the death of a member is not shown"
 
 
 def the_terminal_says_what_happened():

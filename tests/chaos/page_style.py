@@ -1,4 +1,4 @@
-"""How the page of a run looks, in the light and in the dark."""
+"""The style of a run's page, for light and dark mode."""
 
 _STYLE = """
 :root { color-scheme: light dark; --back: #fcfcfb; --ink: #1c1f23; --soft: #6b727b; --grid: #e6e7ea; --row: #f1f2f4;

@@ -1,5 +1,5 @@
-"""Which faults there are, and when: all of it follows from the seed, but for what only the run knows,
-such as who leads."""
+"""Plans the faults of a run and their times. The plan follows from the seed; only choices that depend on the
+run, such as the leader, are made later."""
 
 import collections
 import random
@@ -7,28 +7,28 @@ import random
 import steady
 import nemeses
 
-STEADY_SECONDS = (0.3, 1.6)  # between two episodes
-# Now and then, in runs that are not short, nothing happens for so long that sessions that were left without a
-# word are checked.
+STEADY_SECONDS = (0.3, 1.6)  # between two episodes of faults
+# Now and then, in runs that are not short, there is no fault for long enough to check the end of abandoned
+# sessions.
 REST, REST_MIN_SECONDS = 0.06, 60
-FIRST_SECONDS = 1.0  # before anything happens
-# Faults of several lanes meet so often.
+FIRST_SECONDS = 1.0  # before the first fault
+# How often faults of several lanes overlap.
 TOGETHER = 0.4
 LENGTHS = ("short", "middle", "long")
-AT_ONCE = ("transfer",)  # over as soon as they are done
-# A server looks once a second what its clock should say (members.clock_environment).
+AT_ONCE = ("transfer",)  # faults without a duration
+# A server reads the offset of its clock once a second (members.clock_environment).
 LONGER = {"clock": 2.5}
 
 Planned = collections.namedtuple("Planned", "at seconds nemesis seed")
 
 
 def make(seed, seconds, names, timeout_seconds):
-    """The faults of a run of so many seconds, in order. `timeout_seconds`: of sessions; long faults are
-    longer."""
+    """Returns the faults of a run of `seconds`, in order. `timeout_seconds`: the timeout of sessions; long faults last
+    longer than that."""
     chance = random.Random(seed)
     faults, at, bag = [], FIRST_SECONDS, []
     while names and at < seconds - 2:
-        if not bag:  # each name comes as often as any other
+        if not bag:  # makes all names equally frequent
             bag = chance.sample(sorted(names), len(names))
         picked = [bag.pop()]
         if chance.random() < TOGETHER:

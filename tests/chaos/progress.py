@@ -1,35 +1,35 @@
-"""Whether clients got on: a cluster that answers nobody makes no mistake that a history could show."""
+"""Checks that clients made progress. A cluster that answers no client makes no mistake that a history could show."""
 
 import bisect
 import collections
 import re
 
-GAP_SECONDS = 30  # so long nobody may wait for an answer, whatever happens
-STEADY_SECONDS = 3  # in a steady period of that length each client has something acknowledged, if it does enough
+GAP_SECONDS = 30  # the longest time that a client may wait for an answer, whatever happens
+STEADY_SECONDS = 3  # in a steady period of that length, each client completes an operation if it does enough of them
 STEADY_OPERATIONS = 15
-SETTLE_NS = 1_000_000_000  # of a worker that goes on
-# Of what clients would do if all were answered at once, in steady periods and in all. The second is for runs with all
-# faults, or none, that are not short: of some faults that come again and again it would be too much.
+SETTLE_NS = 1_000_000_000  # the time that a worker has to continue after it was stopped
+# The shares of the possible operations that clients have to complete, in steady periods and in the whole run. The second
+# share applies to runs with all faults or none that are not short: runs with only a few, frequent faults may not reach it.
 SHARE_STEADY, SHARE_ALL = 0.6, 0.4
 ALL_MIN_SECONDS = 60
-# More operations a second of all clients may be too much for the machine.
+# The operations a second of all clients that count as possible at most: more may be too much for the machine.
 RATE_MAX = 1200
 
-# The begin of a line that says that something was answered (history.h).
+# Matches the begin of a line that records an answer (history.h).
 ANSWER = re.compile(r'\{"t":(\d+),"p":\d+,"c":(\d+),"e":"(ok|refused)"')
-# One that says that a client wants to do nothing for a while.
+# Matches a line that records that a client stays away for a while.
 AWAY = re.compile(r'\{"t":(\d+),"p":\d+,"c":(\d+),"e":"disconnected".*"reason":"the client is away for (\d+) ms"')
 
-# A worker. `clients`: their numbers. `begin`, `end`: in ns, when it was at work; `pauses`: when it was stopped
-# meanwhile, as (begin, end).
+# A worker. `clients`: the numbers of its clients. `begin`, `end`: the time of its work in ns. `pauses`: (begin, end) of
+# the times when it was stopped.
 Source = collections.namedtuple("Source", "label path clients begin end pauses")
 
 
 class Progress:
-    """What clients of some workers got done, as figures, and `problems`."""
+    """The progress of the clients of some workers, as figures, and its `problems`."""
 
     def __init__(self, sources, periods, rate):
-        """`periods`: (begin, end) in ns. `rate`: operations a second of a client, at most."""
+        """`periods`: the steady periods, (begin, end) in ns. `rate`: the most operations a second of a client."""
         self.rate, self.problems = rate, []
         self.steady_seconds = sum(end - begin for begin, end in periods) / 1e9
         self.waits, self.still = [], []  # (seconds, text), the longest wait of each client; texts
@@ -42,7 +42,8 @@ class Progress:
             self.problems.append(f"{self.still[0]}, and there was no fault (one of {len(self.still)} such times)")
 
     def share(self, what="all"):
-        """Of what would have been possible; `what`: "all", or "steady". None: nothing would have been."""
+        """Returns the share of the possible operations that clients completed; `what`: "all" or "steady". None if no
+        operation was possible."""
         return self.done[what] / self.possible[what] if self.possible[what] else None
 
     def check_shares(self, is_all_checked):
@@ -90,7 +91,7 @@ class Progress:
 
 
 def active(source, pauses):
-    """When somebody was not stopped, and had time to come back afterwards."""
+    """Returns the times when a client or worker was not stopped, after it had time to continue."""
     spans, begin = [], source.begin
     for stop, go_on in sorted(pauses):
         spans.append((begin, min(stop, source.end)))
@@ -100,7 +101,8 @@ def active(source, pauses):
 
 
 def stopped(pauses, begin, end):
-    """For how long, between the two, in ns; pauses of a worker and of its client may meet."""
+    """Returns for how many ns there was a pause between `begin` and `end`. Pauses of a worker and of its client may
+    overlap."""
     total, last = 0, begin
     for stop, go_on in sorted(pauses):
         total += max(0, min(end, go_on) - max(last, stop))

@@ -1,5 +1,5 @@
-"""What workers of recipes print (tests/native/recipes/history.h), as operations like those of the other clients: for the
-figures of a run, and its page."""
+"""Converts the output of recipes' workers (tests/native/recipes/history.h) into operations like those of the other
+clients, for the figures of a run and its page."""
 
 import collections
 import json
@@ -7,20 +7,20 @@ import os
 
 import recipes_history
 
-# Which event begins what: workload and function, as in histories (history.h).
+# The workload and function, as in histories (history.h), that an event begins.
 BEGINS = {"acquiring": ("lock", "acquire"), "offering": ("queue", "offer"), "taking": ("queue", "take"),
           "began": ("commit", "coordinate"), "resumed": ("commit", "coordinate"), "voting": ("commit", "decide")}
 FUNCTIONS = tuple(sorted({function for _, function in BEGINS.values()}))
-# How it ends.
+# The events that end an operation, and its outcome.
 OUTCOMES = {"acquired": "ok", "offered": "ok", "took": "ok", "coordinated": "ok", "decided": "ok", "failed": "refused"}
-# All that a process has begun ends so; but of a lock, `lost` tells who had it.
+# Events that end all operations that a process has begun. For a lock, `lost` names the holder instead.
 OF_ALL = {"no-space": "refused", "lost": "unknown", "error": "unknown"}
 
 Operation = collections.namedtuple("Operation", "begin end process thread workload function outcome")
 
 
 class Operations:
-    """Of the processes whose history one file is, read as it grows."""
+    """The operations of the processes that write one history file, which is read as it grows."""
 
     def __init__(self, path):
         self.path, self.position = path, 0
@@ -28,7 +28,7 @@ class Operations:
         self.all, self.totals, self.last_ok_ns = [], collections.Counter(), None
 
     def read(self):
-        """What has come since."""
+        """Reads the lines that were added since the last call."""
         if not os.path.exists(self.path):
             return
         with open(self.path, "rb") as file:
@@ -41,7 +41,8 @@ class Operations:
 
     def _take(self, ns, process, thread, event):
         if event in BEGINS:
-            # One that is there already came to nothing: who waits for an item starts again from time to time.
+            # An operation that is under way already had no result: a consumer that waits for an item begins again from
+            # time to time.
             self.under_way[process, thread] = (ns, *BEGINS[event])
         elif event in OUTCOMES:
             self._end(process, thread, ns, OUTCOMES[event])
@@ -49,7 +50,7 @@ class Operations:
             self._end_all(process, ns, OF_ALL[event], ("queue", "commit"))
 
     def end_killed(self, process, ns):
-        """What a process had begun that was killed then; all that it has printed was read."""
+        """Ends the operations of a process that was killed at `ns`. REQUIRES: all its output was read."""
         self._end_all(process, ns, "unknown", ("lock", "queue", "commit"))
 
     def _end_all(self, process, ns, outcome, workloads):
@@ -59,7 +60,7 @@ class Operations:
 
     def _end(self, process, thread, ns, outcome):
         begun = self.under_way.pop((process, thread), None)
-        if begun is None:  # such as the release of a lock that failed
+        if begun is None:  # such as after the release of a lock failed
             return
         begin, workload, function = begun
         self.all.append(Operation(begin, ns, process, thread, workload, function, outcome))
@@ -69,7 +70,7 @@ class Operations:
 
 
 def save(operations, path):
-    """Writes them as the history of a worker is written, as far as the page reads it."""
+    """Writes the operations in the form of a worker's history, with the fields that the page reads."""
     with open(path, "w", encoding="utf-8") as file:
         for number, operation in enumerate(sorted(operations), 1):
             who = {"p": operation.process, "c": operation.thread}

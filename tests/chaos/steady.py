@@ -1,31 +1,33 @@
-"""When a run was steady: no fault that servers or the network between them feel, the same leader all
-along, and a machine that did not stall."""
+"""Finds the steady periods of a run: no fault affects the servers or the network between them, the leader
+stays the same, and the machine does not stall."""
 
-# After the end of a fault, or the first word of a leader: connections have to be made again.
+# How long after the end of a fault, or the first report of a leader, a steady period begins: connections
+# have to be made again.
 SETTLE_NS = 1_000_000_000
-# Some faults are written down right after they were done.
+# Some faults are recorded shortly after they began.
 BEFORE_NS = 100_000_000
-# What must not matter: servers measure time with clocks that only grow, and a client that is stopped or
-# killed is like any other that says nothing.
+# Faults that do not end a steady period: servers measure time with monotonic clocks, and a client that is
+# stopped or killed is like any other silent client.
 DOES_NOT_MATTER = ("clock", "worker-pause", "worker-kill")
-# A session that was left without a word is over after its timeout, whatever the timeout of the leader
-# before; this later at most (kEndsLateMs, checkers/ephemeral_check.cc).
+# An abandoned session ends at most this long after twice its timeout: one timeout for the leader before
+# (kEndsLateMs, checkers/ephemeral_check.cc).
 TIMEOUTS, ENDS_LATE_SECONDS = 2, 2.0
 MARGIN_SECONDS = 0.3
-# So many stalls of a run are the machine's. One that stalls again and again may be made to by its servers,
-# which have to get on then as they do at any time.
+# How many stalls of a run are attributed to the machine. Further stalls may be caused by the servers, and
+# excuse no lack of progress.
 STALLS_MAX = 5
 
 
 def rest_seconds(timeout_seconds):
-    """So long after the last fault, sessions with that timeout that were left without a word are checked."""
+    """Returns how long after the last fault the end of abandoned sessions with that timeout can be checked."""
     return SETTLE_NS / 1e9 + TIMEOUTS * timeout_seconds + ENDS_LATE_SECONDS + MARGIN_SECONDS
 
 
 def periods(lines):
-    """[(from, to)] in ns of the log of a run (nemesis.jsonl)."""
+    """Returns the steady periods, [(from, to)] in ns, of the log of a run (nemesis.jsonl)."""
     found = _follow(lines)[0]
-    # What a stall cuts is steady before it and after it. What happened meanwhile may be written down before it.
+    # A stall splits a steady period into a part before it and a part after it. Events during the stall may be
+    # recorded before it.
     for begin, end in stalls(lines):
         parts = [part for a, b in found for part in ((a, min(b, begin)), (max(a, end + SETTLE_NS), b))]
         found = [(a, b) for a, b in parts if a < b]
@@ -33,19 +35,20 @@ def periods(lines):
 
 
 def since(lines):
-    """Since when (ns) there is no fault, no stall and the same leader, at the end of these lines; None: it is
-    not so."""
+    """Returns the time (ns) since which, at the end of these lines, there is no fault, no stall and the same leader;
+    None if the end is not in a steady period."""
     begin = _follow(lines)[1]
     return None if begin is None else max([begin, *(end for _, end in stalls(lines))])
 
 
 def stalls(lines):
-    """[(from, to)] in ns of those that are the machine's."""
+    """Returns the stalls, [(from, to)] in ns, that are attributed to the machine."""
     return [(line["since"], line["t"]) for line in list(lines) if line["e"] == "stall"][:STALLS_MAX]
 
 
 def last_reads_met_a_stall(lines):
-    """So that they may not have been made in a steady period that is long enough, though the servers left them one."""
+    """Returns whether a stall overlaps the last reads. Then these may not have been in a steady period that is long
+    enough, although the servers caused no fault."""
     asked = next((line["t"] for line in lines if line["e"] == "last reads"), None)
     return asked is not None and any(end > asked for _, end in stalls(lines))
 
