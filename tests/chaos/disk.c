@@ -1,9 +1,9 @@
-// Preloaded into a server: its disk is slow, or answers nothing for a while.
+// A library to preload into a server: makes its disk slow, or lets it stall for a while.
 //
 //   DISK_DIRECTORY  the directory whose files are on that disk
-//   DISK_CONTROL    a file of four words of 32 bits, mapped and so read anew each time: how many
-//                   milliseconds a sync takes at most, a write, whether all of them wait until this
-//                   is 0 again, and 0
+//   DISK_CONTROL    a file of four 32-bit words, which is mapped and read for each operation: the
+//                   milliseconds that a sync takes at most; those that a write takes at most; not 0
+//                   if all operations wait until this word is 0 again; and 0
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static void rest(uint32_t ms) {
 static void wait_for_disk(int fd, const volatile uint32_t* ms_max) {
   if (*ms_max == 0 && control->stalled == 0) return;
   if (!is_on_disk(fd)) return;
-  // Anything between half of it and all of it.
+  // Waits for a time between half of the maximum and the maximum.
   const uint32_t ms = *ms_max;
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

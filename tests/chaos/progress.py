@@ -12,7 +12,7 @@ SETTLE_NS = 1_000_000_000  # the time that a worker has to continue after it was
 # share applies to runs with all faults or none that are not short: runs with only a few, frequent faults may not reach it.
 SHARE_STEADY, SHARE_ALL = 0.6, 0.4
 ALL_MIN_SECONDS = 60
-# The operations a second of all clients that count as possible at most: more may be too much for the machine.
+# The shares are not checked if all clients together do more operations a second: that may be too much for the machine.
 RATE_MAX = 1200
 
 # Matches the begin of a line that records an answer (history.h).

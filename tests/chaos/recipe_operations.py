@@ -13,7 +13,7 @@ BEGINS = {"acquiring": ("lock", "acquire"), "offering": ("queue", "offer"), "tak
 FUNCTIONS = tuple(sorted({function for _, function in BEGINS.values()}))
 # The events that end an operation, and its outcome.
 OUTCOMES = {"acquired": "ok", "offered": "ok", "took": "ok", "coordinated": "ok", "decided": "ok", "failed": "refused"}
-# Events that end all operations that a process has begun. For a lock, `lost` names the holder instead.
+# Events that end all operations that a process has begun, except those of locks, for which `lost` is about the holder.
 OF_ALL = {"no-space": "refused", "lost": "unknown", "error": "unknown"}
 
 Operation = collections.namedtuple("Operation", "begin end process thread workload function outcome")

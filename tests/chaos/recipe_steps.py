@@ -1,4 +1,4 @@
-"""The checks of recipes (tests/native) notice what is wrong: histories that are good, and the same with one mistake."""
+"""Tests that the checks of recipes (tests/native) accept good histories, and find a single mistake in them."""
 
 import itertools
 import tempfile
@@ -11,7 +11,7 @@ SECOND = 10**9
 
 
 def _problem_of(check, *arguments):
-    """What the check says that is wrong; "" if nothing is."""
+    """Returns the problem that the check finds; "" if it finds none."""
     try:
         check(*arguments)
     except AssertionError as error:
@@ -20,14 +20,15 @@ def _problem_of(check, *arguments):
 
 
 def _lines(make, texts):
-    """Of "SECOND PROCESS EVENT ARGUMENTS...", by make(ns, process, event, arguments)."""
+    """Makes lines by make(ns, process, event, arguments) from texts "SECOND PROCESS EVENT ARGUMENTS..."."""
     for text in texts:
         second, process, event, *arguments = text.split()
         yield make(int(float(second) * SECOND), int(process), event, arguments)
 
 
 def lost_items_are_noticed_and_those_taken_out_of_order():
-    """A consumer (process 2) that is killed excuses one item, which was there when it wanted one."""
+    """One lost item is allowed for a consumer (process 2) that is killed, if the item was in the queue when the consumer
+    tried to take one."""
     class Worker:
         ended = {2: 100 * SECOND}
 
@@ -46,10 +47,10 @@ def lost_items_are_noticed_and_those_taken_out_of_order():
     assert wrong_of(*good, end) == ""
     assert wrong_of(*good, *item(90, "c"), end) == ""
     for lines in (
-            [*item(90, "c")],  # nobody was in the middle of anything
-            [*item(90, "c"), *item(92, "d"), end],  # one for two
-            [*item(110, "c"), end],  # that comes when the consumer has been dead for long
-            [*item(50, "c"), *item(60, "d"), *take(70, "d"), end],  # that was gone before
+            [*item(90, "c")],  # no consumer was taking an item when it was killed
+            [*item(90, "c"), *item(92, "d"), end],  # one killed consumer for two lost items
+            [*item(110, "c"), end],  # the item was offered long after the consumer was killed
+            [*item(50, "c"), *item(60, "d"), *take(70, "d"), end],  # the item was gone before the consumer began
             [*item(90, "c"), "99 2 taking /priority-queue"]):
         assert "nobody took it" in wrong_of(*good, *lines), lines
     assert "taken twice" in wrong_of(*good, *take(30, "a"))
@@ -62,7 +63,7 @@ def lost_items_are_noticed_and_those_taken_out_of_order():
 
 
 def two_holders_of_a_mutex_are_noticed():
-    """Processes 1 and 2 have it in turn, every two seconds for one, and write in the middle of that."""
+    """Processes 1 and 2 hold the mutex in turn, for one of every two seconds, and write in the middle of that second."""
     class Worker:
         def __init__(self, killed_ns=None):
             self.is_killed, self.killed_ns = killed_ns is not None, killed_ns
@@ -78,8 +79,8 @@ def two_holders_of_a_mutex_are_noticed():
                 if k * 0.4 < until and not (stopped and stopped[0] < k * 0.4 < stopped[1])]
 
     def problem_of(holds, *more, stopped=None, killed=None, ticked=28):
-        """`stopped`: when process 1 is, as (from, to) in seconds. `killed`: when process 2 is. `ticked`: until when it
-        ran."""
+        """`stopped`: when process 1 is stopped, as (from, to) in seconds. `killed`: when process 2 is killed. `ticked`:
+        until when it ran."""
         texts = [*itertools.chain(*holds), *more, *ticks(1, 28, stopped), *ticks(2, ticked, None)]
         lines = sorted(_lines(lambda ns, pid, event, words: recipes_locks.Line(ns, pid, 1, event, words), texts),
                        key=lambda line: line.ns)
@@ -89,17 +90,17 @@ def two_holders_of_a_mutex_are_noticed():
 
     good = [hold(i, 1 + i % 2) for i in range(1, 13)]
     assert problem_of(good) == "", problem_of(good)
-    long = [*good[:5], hold(6, 1, seconds=2.5), *good[6:]]  # until 14.5; process 2 has it from 14.2 on
+    long = [*good[:5], hold(6, 1, seconds=2.5), *good[6:]]  # held until 14.5; process 2 holds it from 14.2 on
     assert "two have it" in problem_of(long), problem_of(long)
-    # Who was stopped, or is dead, does nothing with what it has; what it had before that counts.
+    # A process that is stopped or dead does not use the mutex; what it held before that counts.
     assert problem_of(long, stopped=(12.5, 14.7)) == "", problem_of(long, stopped=(12.5, 14.7))
     assert "two have it" in problem_of(long, stopped=(15.3, 16.5))
-    dead = [*good[:10], hold(11, 2)[:3], hold(12, 1)]  # never released, and process 1 has it from 24.2 on
+    dead = [*good[:10], hold(11, 2)[:3], hold(12, 1)]  # never released; process 1 holds it from 24.2 on
     assert "two have it" in problem_of(dead)
     assert problem_of(dead, killed=23.7, ticked=23.7) == "", problem_of(dead, killed=23.7, ticked=23.7)
     assert "two have it" in problem_of(dead, killed=24.5, ticked=24.5)
     assert problem_of(dead, killed=24.5, ticked=23.7) == "", "it was stopped before it was killed"
-    # The older token comes later: somebody who did not run in between may say so late, others may not.
+    # The older token is reported later: only a process that did not run in between may report it late.
     swapped = [*good[:4], hold(5, 2, token=6), hold(6, 1, token=5), *good[6:]]
     assert "token 5 at" in problem_of(swapped) and "comes after 6" in problem_of(swapped), problem_of(swapped)
     assert "comes after" not in problem_of(swapped, stopped=(11.7, 12.7))
@@ -134,11 +135,11 @@ def transactions_that_are_not_decided_by_all_alike_are_noticed():
     committed = voting("a") + decided("a", "commit commit commit")
     aborted = voting("b", "yes no yes") + decided("b", "abort abort abort")
     assert problem_of(*committed, *aborted) == "", problem_of(*committed, *aborted)
-    # Who is started again votes again.
+    # A participant that is started again votes again.
     assert problem_of(*committed, *aborted, "0.9 2 voting a yes") == ""
     split = voting("c") + decided("c", "commit abort commit")
     assert problem_of(*committed, *aborted, *split).startswith("c: {"), problem_of(*committed, *aborted, *split)
-    # The coordinator alone says so.
+    # Only the coordinator reports another decision.
     assert problem_of(*committed, *aborted, "5 9 coordinated a abort").startswith("a: {")
     against = voting("c", "yes no yes") + decided("c", "commit commit commit")
     assert problem_of(*committed, *aborted, *against) == "c was committed against a vote"
@@ -151,7 +152,7 @@ def transactions_that_are_not_decided_by_all_alike_are_noticed():
 
 
 def a_line_that_was_cut_is_none():
-    """One process is killed in the middle of a line, another one goes on with the file."""
+    """One process is killed in the middle of a line, and another process continues the file."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(b"1 20 1 taking /queue\n2 20 1 to")
         file.flush()

@@ -1,5 +1,5 @@
-"""Locks, queues and transactions of the C++ client under the nemeses: the workers and the checks of
-tests/native, in this network."""
+"""Runs locks, queues and transactions of the C++ client under the nemeses, with the workers and the checks of
+tests/native in the network of the run."""
 
 import collections
 import os
@@ -12,19 +12,19 @@ import recipe_operations
 import recipes_data
 import recipes_locks
 
-# Of each workload, what is checked of it.
+# The invariant that is checked for each workload.
 INVARIANTS = {"lock": "one has the lock at a time, and tokens grow",
               "queue": "each item is taken once, in its order",
               "commit": "all decide alike, and commit only what all are for"}
 NAMES = tuple(INVARIANTS)
 LOCKERS = 3
-MEMBERS = 3  # of transactions
-# What was sent comes after the end of a fault of the network at the latest, and of what follows from it.
+MEMBERS = 3  # the participants of a transaction
+# How late a request may arrive: after the end of a fault of the network and of its consequences.
 LATE_SECONDS = 15
 
 
 class _Data(recipes_data.Worker):
-    """One that is started again in its own place, as the same worker."""
+    """A worker that is started again under its own name after it was killed."""
 
     was_killed = False
 
@@ -33,7 +33,7 @@ class _Data(recipes_data.Worker):
         return f"{self.recipe} {self.name}"
 
     def killed(self):
-        """[(pid, ns)] of its processes that were killed."""
+        """Returns [(pid, ns)] of the worker's processes that were killed."""
         return list(self.ended.items())
 
     def signal(self, number):
@@ -60,13 +60,13 @@ class _Locker(recipes_locks.Worker):
 
 
 class Recipes:
-    """The workers of some of NAMES. They have what nemeses need of a worker."""
+    """The workers of some of NAMES, with the functions that nemeses need of a worker."""
 
     def __init__(self, names, cluster, options, network):
         self.names, self.cluster, self.options, self.network = names, cluster, options, network
         self.chance = random.Random(options.seed)
         self.lockers, self.data = [], {}
-        self.operations = {}  # by path of their history
+        self.operations = {}  # by the path of the history
         self.places = 0
 
     def _prefix(self):
@@ -95,7 +95,7 @@ class Recipes:
         return _Locker(arguments, self.cluster.parent, self._prefix())
 
     def _add(self, recipe, count, *more):
-        # Names as the participants of a transaction have them.
+        # The names must be those that a transaction expects of its participants.
         self.data[recipe] = [
             _Data(self.cluster, recipe, f"{recipe[0]}{i}", *more, prefix=self._prefix(),
                   session_timeout_ms=self.options.session_timeout_ms) for i in range(count)]
@@ -114,9 +114,9 @@ class Recipes:
         return self.lockers + [worker for workers in self.data.values() for worker in workers]
 
     def read(self):
-        """The operations until now."""
+        """Returns the operations until now."""
         for worker in self._all():
-            killed = worker.killed()  # before what they have printed is read: that is all of it then
+            killed = worker.killed()  # called before the histories are read: those of killed processes are then complete
             operations = self.operations.setdefault(worker.path, recipe_operations.Operations(worker.path))
             operations.read()
             for pid, ns in killed:
@@ -132,14 +132,14 @@ class Recipes:
         return {key: totals[key] for key in ("ok", "refused", "unknown")}, age
 
     def save(self, directory):
-        """Leaves the operations where the page finds them."""
+        """Writes the operations to recipes.jsonl, which the page reads."""
         if self.names:
             recipe_operations.save([operation for operations in self.read() for operation in operations.all],
                                    os.path.join(directory, "recipes.jsonl"))
 
     def finish(self):
-        """Lets all end, when all faults are healed; (problems, checks). A check is like one of the history checker, with what it
-        saw in words: {"name": "lock", "ok": False, "saw": "", "violations": [...]}."""
+        """Lets all workers end, after all faults are healed. Returns (problems, checks). A check has the form of the history
+        checker's checks, with a text of what it saw: {"name": "lock", "ok": False, "saw": "", "violations": [...]}."""
         problems, checks = [], []
         for worker in self.running():
             worker.signal(signal.SIGCONT)
@@ -180,9 +180,9 @@ class Recipes:
             function()
         except (AssertionError, RuntimeError) as error:
             problems.append(str(error))
-        except Exception as error:  # subprocess.TimeoutExpired and the like: the others are to be heard too
+        except Exception as error:  # such as subprocess.TimeoutExpired; the other checks are made nevertheless
             problems.append(repr(error))
 
     def paths(self):
-        """Of the histories."""
+        """Returns the paths of the histories."""
         return [worker.path for worker in self._all()]

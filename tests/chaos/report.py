@@ -1,10 +1,10 @@
-"""What a run says of itself on the terminal: while it goes on, and at its end."""
+"""Makes the lines that a run prints on the terminal: while it goes on, and at its end."""
 
 import page
 
 
 def live_line(now, seconds, totals, nemeses):
-    """`totals`: as Scene.totals(). `nemeses`: of the faults that go on."""
+    """Returns the line shown during a run. `totals`: as Scene.totals(). `nemeses`: those of the current faults."""
     counts, age = totals
     return (f"{now:5.0f} of {seconds:.0f} s  ok {counts['ok']}  refused {counts['refused']}  "
             f"unknown {counts['unknown']}  last write {'-' if age is None else f'{age:.1f} s ago'}  "
@@ -12,7 +12,7 @@ def live_line(now, seconds, totals, nemeses):
 
 
 def summary(outcome):
-    """The lines."""
+    """Returns the lines shown at the end of a run."""
     lines = [f"{outcome.faults} faults; " + ", ".join(f"{n} {key}" for key, n in outcome.totals.items())]
     if outcome.steady_seconds is not None:
         shares = [f"{100 * share:.0f} % {when}" for share, when in (

@@ -1,4 +1,4 @@
-"""One run: a cluster, workers, faults by the plan, and what came of it."""
+"""Runs a cluster and workers with the faults of a plan, and checks the outcome."""
 
 import contextlib
 import heapq
@@ -27,22 +27,22 @@ from workers import Workers
 HISTORY_CHECKER = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")),
                                "tests/chaos/history_checker")
 SERVE_SECONDS = 40
-# Of a comparison of trees that nobody can answer any more, a leader waits 30 s before it makes the next.
+# Longer than the 30 s that a leader waits for an unanswered comparison of trees before it begins the next one.
 SAME_SECONDS = 45
-REST_PATIENCE_SECONDS = 15  # beyond what it takes if nobody else becomes leader
+REST_PATIENCE_SECONDS = 15  # added to the time that the rest takes if the leader does not change
 HISTORY_CHECK_SECONDS = 900
 LIVE_SECONDS = 1.0
 LEADER_SECONDS = 0.4
-# Between two looks at whether the machine goes on, and how late one may be.
+# The interval of the checks for stalls of the machine, and how late a check may be.
 STALL_SECONDS, STALL_LATE_SECONDS = 0.1, 0.5
 LATER_SECONDS = 0.2
-END_SECONDS = 5  # until it is known how a process has ended
+END_SECONDS = 5  # the time until the exit status of a process is recorded
 DEATHS_MAX = 3
 ERROR_CHARACTERS = 4000
 
 
 class Log:
-    """What was done and when, a JSON line each: {"t": ns, "e": ..., ...}."""
+    """The log of a run: a JSON line for each event, {"t": ns, "e": ..., ...}."""
 
     def __init__(self, path):
         self.path = path
@@ -56,7 +56,7 @@ class Log:
 
 
 class Fault:
-    """One of the plan, that goes on."""
+    """A fault of the plan that has begun."""
 
     def __init__(self, number, planned, log):
         self.number, self.planned, self.log = number, planned, log
@@ -65,7 +65,7 @@ class Fault:
         self.was_told = False
 
     def tell(self, members, text):
-        """What is done, and to whom; right when it is done."""
+        """Logs the fault and the members that it affects. REQUIRES: called when the fault takes effect."""
         self.was_told = True
         self.log.write("fault", fault=self.number, nemesis=self.nemesis, members=list(members), text=text)
 
@@ -75,7 +75,7 @@ class Fault:
 
 
 class Scene:
-    """What nemeses see. `options`: of the command line (run)."""
+    """The cluster, network and workers, as nemeses use them. `options`: those of the command line (run)."""
 
     def __init__(self, options, directory, log):
         self.options, self.log = options, log
@@ -89,7 +89,7 @@ class Scene:
             elif options.server == "quorate":
                 links = Links(options.size, options.seed)
                 stack.callback(links.end)
-            self.network = network or links  # what nemeses know of them is the same
+            self.network = network or links  # nemeses use the same methods of both
             faults = {"disk"} if {"slow-disk", "stalled-disk"} & set(names) else set()
             faults |= {"full-disk", "clock"} & set(names)
             self.cluster = Members(options.server, options.size, directory, network, faults,
@@ -104,7 +104,7 @@ class Scene:
             self.recipes = Recipes(options.recipes, self.cluster, options, network)
             self.ending = stack.pop_all()
         self.to_launch = set()
-        self.wiped = {}  # how long their logs were then, by member
+        self.wiped = {}  # by wiped member: the length of its log at that time
 
     def close(self):
         self.ending.close()
@@ -112,7 +112,7 @@ class Scene:
     # For nemeses
 
     def some(self, fault, count):
-        """So many members, picked by the fault's chance."""
+        """Returns `count` members, drawn by the fault's random generator."""
         return fault.chance.sample(list(self.cluster.numbers()), count)
 
     def leader_or_any(self, fault):
@@ -120,7 +120,7 @@ class Scene:
         return [self.cluster.leader_now() or picked[0]]
 
     def a_worker(self, fault):
-        """One of those that run: those of the recipes are many, and come half as often as all others."""
+        """Returns a running worker. Workers of recipes are many, so they are chosen half as often as the others."""
         of_recipes, others = self.recipes.running(), self.workers.running()
         is_recipe = fault.chance.random() < 1 / 3 if others else True
         return fault.chance.choice(of_recipes if of_recipes and is_recipe else others)
@@ -129,7 +129,8 @@ class Scene:
         return self.workers.running() + self.recipes.running()
 
     def totals(self):
-        """{"ok": ..., "refused": ..., "unknown": ...} of all workers, and how long ago a write was acknowledged."""
+        """Returns ({"ok": ..., "refused": ..., "unknown": ...} of all workers, the time since the last acknowledged
+        write)."""
         (totals, age), (of_recipes, recipes_age) = self.workers.totals(), self.recipes.totals()
         ages = [a for a in (age, recipes_age) if a is not None]
         return {key: n + of_recipes[key] for key, n in totals.items()}, min(ages, default=None)
@@ -138,13 +139,13 @@ class Scene:
         (self.workers if worker in self.workers.all else self.recipes).replace(worker)
 
     def launch(self, members):
-        """Starts them. What has no free space on its disk to be started is started later."""
+        """Starts the members. A member without free space for its start is started later."""
         for member in members:
             self.to_launch.add(member)
         self.launch_missing()
 
     def not_counting(self):
-        """Members that have lost their data, and do not count as members again yet."""
+        """Returns the members that have lost their data and do not count as members again yet."""
         return [member for member, since in self.wiped.items() if not self.cluster.has_caught_up(member, since)]
 
     def launch_missing(self):
@@ -158,15 +159,15 @@ class Scene:
             self.to_launch.discard(member)
 
     def transfer(self, leader, target):
-        # Here, so that what knows gRPC is loaded only if it is needed.
+        # Imported here, so that gRPC is loaded only if it is needed.
         import administration  # pylint: disable=import-outside-toplevel
         host, _, port = self.cluster.address(leader).rpartition(":")
         error = administration.transfer_leadership(f"{host}:{int(port) + 100}", target)
-        self.log.write("note", text=f"the transfer says: {error or 'done'}")
+        self.log.write("note", text=f"result of the transfer: {error or 'done'}")
 
 
 class Executor:
-    """Does what the plan says, in one thread."""
+    """Executes the plan, in one thread."""
 
     def __init__(self, scene, planned):
         self.scene, self.log = scene, scene.log
@@ -175,12 +176,12 @@ class Executor:
         self.begun = 0
 
     def step(self, now):
-        """Does what is due at `now`, in seconds since the begin; when there will be something again."""
+        """Executes the steps that are due at `now`, in seconds since the begin. Returns the time of the next step."""
         while self.waiting and self.waiting[0].at <= now:
             planned = self.waiting.pop(0)
             lane = nemeses.LANE_OF[planned.nemesis]
             if any(nemeses.LANE_OF[fault.nemesis] == lane for _, _, fault, _ in self.active):
-                # What it does depends on how long something takes, such as a rolling restart.
+                # A fault of the same lane lasts longer than planned, such as a rolling restart.
                 self.waiting = sorted([*self.waiting, planned._replace(at=now + LATER_SECONDS)])
                 continue
             if planned.nemesis == "wipe" and self.scene.not_counting():
@@ -213,14 +214,14 @@ class Executor:
         self.scene.launch_missing()
 
     def downs(self):
-        """Members that a fault keeps from running now, or may have taken down."""
+        """Returns the members that may be down because of a current fault."""
         return set(self.scene.to_launch) | {i for _, _, fault, _ in self.active
                                             for i in self.scene.cluster.numbers()
                                             if nemeses.LANE_OF[fault.nemesis] == "process"}
 
 
 class Live:
-    """A line that changes, or lines from time to time where there is no terminal."""
+    """Shows a line that changes; without a terminal, prints a line from time to time."""
 
     def __init__(self, seconds):
         self.seconds, self.last = seconds, 0
@@ -240,13 +241,13 @@ class Live:
 
 
 class Outcome:
-    """What came of a run: `problems` (texts; none: all is well), verdicts of the history checker, checks of the recipes (as
-    the history checker's), figures. `shortcomings`: those of the problems that are none of a server by themselves."""
+    """The outcome of a run: `problems` (texts; empty if the run passed), verdicts of the history checker, checks of the
+    recipes (in the same form), figures. `shortcomings`: the problems that need not be mistakes of a server."""
 
     def __init__(self):
         self.problems, self.verdict, self.totals, self.served_after = [], None, {}, None
         self.faults, self.notes, self.shortcomings, self.recipes = 0, [], [], []
-        self.steady_seconds = self.share = self.share_steady = None  # of progress.Progress
+        self.steady_seconds = self.share = self.share_steady = None  # from progress.Progress
         self.died = set()  # pids of members whose death is among the problems
 
     def save(self, directory):
@@ -255,7 +256,7 @@ class Outcome:
 
 
 class LeaderWatch(threading.Thread):
-    """Writes down who leads, whenever it changes."""
+    """Logs the leader whenever it changes."""
 
     def __init__(self, scene):
         super().__init__(daemon=True)
@@ -276,22 +277,22 @@ class LeaderWatch(threading.Thread):
 
 
 class StallWatch(threading.Thread):
-    """Writes down when the machine, or its disk, stood still: clients get nothing done then, whatever the servers
-    do. It asks nothing of a server, nor of what a nemesis harms: a server that stands still by itself is not
-    seen."""
+    """Logs the times when the machine or its disk stalled: clients make no progress then, whatever the servers
+    do. Uses neither a server nor anything that a nemesis affects, so it does not notice a server that stalls by
+    itself."""
 
     def __init__(self, log, directory):
         super().__init__(daemon=True)
         self.log, self.stopping = log, threading.Event()
         path = os.path.join(directory, "stall-watch")
         self.file = open(path, "wb", buffering=0)  # pylint: disable=consider-using-with
-        self.seen_ns = time.monotonic_ns()  # stalls until then are written down
+        self.seen_ns = time.monotonic_ns()  # stalls until this time are logged
         self.start()
 
     def run(self):
         while not self.stopping.is_set():
             self.stopping.wait(STALL_SECONDS)
-            with contextlib.suppress(OSError):  # a disk that refuses answers
+            with contextlib.suppress(OSError):  # a disk that returns an error does not stall
                 os.pwrite(self.file.fileno(), b"x", 0)
                 os.fsync(self.file.fileno())
             now = time.monotonic_ns()
@@ -306,7 +307,7 @@ class StallWatch(threading.Thread):
 
 
 def run(options, quiet=False):
-    """Does a run, and checks it; leaves everything in options.output. The Outcome."""
+    """Does a run and checks it. Leaves all files in options.output. Returns the Outcome."""
     os.makedirs(options.output, exist_ok=True)
     outcome, log = Outcome(), Log(os.path.join(options.output, "nemesis.jsonl"))
     planned = plan.make(options.seed, options.seconds, options.nemeses, options.session_timeout_ms / 1000)
@@ -320,7 +321,7 @@ def run(options, quiet=False):
             _go(scene, options, planned, outcome, quiet)
         except (AssertionError, RuntimeError) as error:
             outcome.problems.append(str(error))
-        except Exception:  # of the tools: what was seen until then is checked and shown all the same
+        except Exception:  # a mistake of the tools: the run until then is checked and shown nevertheless
             outcome.problems.append(traceback.format_exc())
         check_ends(scene, outcome)
         outcome.totals, _ = scene.totals()
@@ -354,7 +355,7 @@ def _go(scene, options, planned, outcome, quiet):
                 live.show(now, scene, executor, quiet)
                 check_members(scene, executor, outcome)
                 scene.workers.check_alive()
-                # Events that are over in a moment need steps of a moment.
+                # Short steps, so that short events are noticed.
                 time.sleep(max(0.0, min(due - (time.monotonic() - begin), 0.25)))
         finally:
             outcome.faults = executor.begun
@@ -369,7 +370,7 @@ def _go(scene, options, planned, outcome, quiet):
 
 
 def _end(scene, options, executor, outcome, stalls):
-    """All faults are healed: everybody comes back, finishes, and agrees."""
+    """After all faults are healed: waits until all members serve, the workers finish, and the members agree."""
     outcome.served_after = scene.cluster.wait_until_all_serve(SERVE_SECONDS)
     scene.log.write("serves", seconds=round(outcome.served_after, 2))
     if {"ephemeral", "watch"} & set(options.workloads):
@@ -384,27 +385,27 @@ def _end(scene, options, executor, outcome, stalls):
 
 
 def rest(scene, options, outcome, stalls):
-    """Waits until what has no session any more has to have gone by itself. Each stall of the machine gives that
-    time again."""
+    """Waits for the time within which all abandoned sessions and their znodes have to end. Begins again after each
+    stall of the machine."""
     needed = steady.rest_seconds(options.session_timeout_ms / 1000)
     begin = stalls.seen_ns
     while True:
-        now = stalls.seen_ns  # before the lines: they have all stalls until then
+        now = stalls.seen_ns  # read before the lines, which then have all stalls until this time
         since = steady.since(scene.log.lines)
         rested = (now - since) / 1e9 if since is not None else 0
         if rested >= needed:
             return
         lost = sum((b - a) / 1e9 + needed for a, b in steady.stalls(scene.log.lines) if b > begin)
         if (now - begin) / 1e9 > needed + REST_PATIENCE_SECONDS + lost:
-            outcome.notes.append("the leader changed, or the machine stalled, at the end: it was not steady for "
+            outcome.notes.append("the leader changed, or the machine stalled, at the end: there was no steady period of "
                                  f"{needed:.1f} s")
             return
         time.sleep(min(needed - rested, 0.2))
 
 
 def check_ends(scene, outcome):
-    """No server of the run ended otherwise than it was told to, also not while a fault went on in which it
-    might have been down anyway."""
+    """Checks that no server ended in another way than it was told to, not even during a fault that would explain why
+    the server was down."""
     for member, pid, how in scene.cluster.strange_ends():
         if pid not in outcome.died:
             outcome.problems.append(f"member {member}, process {pid}, ended with {how}, while a fault explained "
@@ -412,7 +413,7 @@ def check_ends(scene, outcome):
 
 
 def check_members(scene, executor, outcome):
-    """Nobody dies but by a fault."""
+    """Checks that members end only because of a fault."""
     missing = set(scene.cluster.numbers()) - set(scene.cluster.running()) - executor.downs()
     for member in missing:
         how = scene.cluster.wait_for_end(member, END_SECONDS)
@@ -433,8 +434,8 @@ def check_members(scene, executor, outcome):
 
 
 def check_same(scene):
-    """All members come to have the same tree, have compared it to its end, and none has ever seen another
-    one. Who had lost its data counts again."""
+    """Waits until all members have the same tree and have compared it up to its last zxid, and wiped members count
+    again. Checks that no member has ever seen trees that differ."""
     if scene.options.server != "quorate":
         return
     deadline = time.monotonic() + SAME_SECONDS
@@ -453,11 +454,11 @@ def check_same(scene):
 
 
 def not_same(zxids, monitored):
-    """What shows that members do not have the same tree, or have not compared it to its end; "" if nothing does.
-    `zxids`, and `monitored`, what mntr says, by member."""
+    """Returns in what the members' trees differ, or that they were not compared up to the last zxid; "" if all is well.
+    `zxids` and `monitored` (the answers to mntr) are by member."""
     if len(set(zxids.values())) != 1 or not min(zxids.values()):
         return f"zxids are {zxids}"
-    if len(zxids) > 1:  # one alone has nobody to compare with
+    if len(zxids) > 1:  # a single member has no other tree to compare with
         compared = {i: int(facts.get("quorate_digest_compared_zxid", -1)) for i, facts in monitored.items()}
         late = {i: zxid for i, zxid in compared.items() if zxid < zxids[i]}
         if late:
@@ -467,7 +468,7 @@ def not_same(zxids, monitored):
 
 
 def check_progress(scene, options, periods, outcome):
-    """What clients got done: figures, and problems if they stood still."""
+    """Computes the figures of the clients' progress, and adds problems if clients made none."""
     times = {line["e"]: line["t"] for line in scene.log.lines}
     if "begin" not in times:
         return
@@ -478,7 +479,7 @@ def check_progress(scene, options, periods, outcome):
     if options.rate * options.clients * len(options.frontends) <= progress.RATE_MAX:
         is_long = options.seconds >= progress.ALL_MIN_SECONDS
         found.check_shares(is_long and len(options.nemeses) + len(options.left_out) in (0, len(nemeses.NAMES)))
-    # What it takes another server to go on is its own affair.
+    # For other servers than Quorate, a lack of progress is not a problem of the run.
     if options.server == "quorate":
         outcome.problems += found.problems
         outcome.shortcomings += found.problems
@@ -490,7 +491,7 @@ def stall_notes(lines):
 
 
 def check_history(scene, options, periods, outcome):
-    """Lets the history checker read the histories."""
+    """Runs the history checker over the histories."""
     command = [HISTORY_CHECKER, "--json", "--workload", ",".join(options.workloads)]
     for begin, end in periods:
         command += ["--steady", f"{begin}-{end}"]
@@ -503,7 +504,7 @@ def check_history(scene, options, periods, outcome):
     with contextlib.suppress(ValueError):
         outcome.verdict = json.loads(result.stdout)
     checks = (outcome.verdict or {}).get("checks", [])
-    # A rule that was not applied is not kept.
+    # An invariant that could not be checked counts as a problem.
     undecided = {check["name"]: f"{check['name']}: {len(check['undecided'])} not decided: {check['undecided'][0]}"
                  for check in checks if check["undecided"]}
     if "ephemeral" in undecided and steady.last_reads_met_a_stall(scene.log.lines):
@@ -511,7 +512,7 @@ def check_history(scene, options, periods, outcome):
     if options.server == "quorate":
         outcome.problems += undecided.values()
         outcome.shortcomings += undecided.values()
-    else:  # no read is linearizable there (--weak-sync), as some rules need it
+    else:  # some invariants need linearizable reads, of which ZooKeeper has none (--weak-sync)
         outcome.notes += undecided.values()
     if result.returncode == 0:
         return
@@ -522,7 +523,7 @@ def check_history(scene, options, periods, outcome):
 
 
 def keep(scene, options, outcome):
-    """Of a run that failed, all that is needed to find out why."""
+    """Keeps the members' logs and, if the run failed, all files that help to find out why."""
     for member in scene.cluster.numbers():
         log = os.path.join(scene.cluster.member_dir(member), "server.log")
         if os.path.exists(log):

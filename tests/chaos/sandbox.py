@@ -1,8 +1,8 @@
-"""A process tree that leaves nothing behind, whatever ends it.
+"""Runs the program so that no process or mount outlives it, however it ends.
 
-The program goes on in namespaces of its own for processes and mounts. When its first process ends,
-the kernel ends all others and takes its mounts away; network namespaces without a name go with their
-last process. Nothing of this needs anybody to clean up."""
+The program continues in namespaces of its own for processes and mounts. When its first process ends,
+the kernel ends all others and removes its mounts. Network namespaces without a name end with their
+last process. So no clean-up is needed."""
 
 import atexit
 import ctypes
@@ -28,20 +28,20 @@ def _call(name, *arguments):
 
 
 def scratch():
-    """Makes a directory for this run, and removes those of runs that are over, whatever ended them."""
+    """Makes a directory for this run, and removes the directories of runs that have ended in any way."""
     parent = tempfile.gettempdir()
     for name in os.listdir(parent):
         lock = os.path.join(parent, name, LOCK)
         if name.startswith(SCRATCH) and os.path.exists(lock) and _lock(lock) is not None:
             shutil.rmtree(os.path.dirname(lock), ignore_errors=True)
     directory = tempfile.mkdtemp(prefix=SCRATCH)
-    # Taken for as long as any process of the run lives that has not become another program.
+    # The lock is held as long as a process of the run lives that has not executed another program.
     _lock(os.path.join(directory, LOCK))
     return directory
 
 
 def _lock(path):
-    """The descriptor of the file, locked; None if somebody else has it."""
+    """Locks the file and returns its descriptor; None if another process holds the lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,10 +52,10 @@ def _lock(path):
 
 
 def enter(directory):
-    """Returns "" in a process of a namespace of its own, or, in this one, why that cannot be.
-    This process waits for that one, hands signals to it, removes the run's directory (scratch), and ends
-    with its exit status. To the file `exits` there, a line "PID STATUS" is added for each process that ends
-    without a parent, as servers do; the status is negative for a signal."""
+    """Continues in a new process in namespaces of its own, where this returns "". If that is not possible, returns the
+    reason in this process. Otherwise this process waits for the new one, forwards signals to it, removes the run's
+    directory (scratch), and ends with its exit status. The file `exits` there gets a line "PID STATUS" for each process
+    that ends without a parent, as servers do; the status is negative for a signal."""
     def at_end():
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -74,7 +74,7 @@ def enter(directory):
     subprocess.run(["mount", "-t", "proc", "proc", "/proc"], check=True)
     program = os.fork()
     if program:
-        # The first process of a namespace: it also waits for those that have lost their parents.
+        # This is the first process of the namespace, so it also waits for processes that have lost their parents.
         _wait(program, lambda: None, exits)
     for number in FORWARDED:
         signal.signal(number, signal.SIG_DFL)
@@ -95,7 +95,7 @@ def _wait(child, at_end, exits):
 
 
 def enter_network(path):
-    """This thread, and those that it makes from now on, go into a network namespace."""
+    """Moves this thread, and the threads that it starts from now on, into a network namespace."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         _call("setns", descriptor, CLONE_NEWNET)

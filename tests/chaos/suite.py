@@ -1,5 +1,5 @@
-"""The suite: that the network, disks and clocks do what nemeses ask of them, that nothing is left behind,
-and short runs in which all of them happen. Three minutes."""
+"""The suite: tests that the network, disks and clocks have the faults that nemeses request, that no process or
+file is left behind, and short runs with all nemeses. Takes three minutes."""
 
 import argparse
 import json
@@ -26,10 +26,10 @@ import runner
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 RUN_SECONDS = 18
-# Sessions shorter than by default: what has to be waited for at the end of a run is their end.
+# Shorter than the default session timeout, because the end of a run waits for the end of sessions.
 SESSION_TIMEOUT_MS = 1500
 PATIENCE_SECONDS = 30
-# Name, what differs from other runs.
+# The name of each run, and the options in which it differs from other runs.
 RUNS = (
     ("processes are killed, stopped, restarted and wiped", {"nemeses": nemeses.LANES["process"]}),
     ("five members and a network that does what networks do",
@@ -75,7 +75,7 @@ def _words(function):
 
 
 def one(options, number, differs):
-    """A short run."""
+    """Does a short run."""
     changed = argparse.Namespace(**vars(options))
     changed.seconds, changed.seed = RUN_SECONDS, options.seed + number
     changed.session_timeout_ms = SESSION_TIMEOUT_MS
@@ -98,7 +98,7 @@ def one(options, number, differs):
 
 
 def _processes_of(*texts):
-    """Those with all of the texts in their command lines."""
+    """Returns the processes with all of the texts in their command lines."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -121,19 +121,19 @@ def nothing_outlives_a_run(options):
                                stderr=subprocess.STDOUT, text=True)
     try:
         _await("clients at work", lambda: os.path.exists(os.path.join(output, "history-1.jsonl")))
-        assert len(_processes_of(directory)) >= 3, "the servers do not run"
+        assert len(_processes_of(directory)) >= 3, "not all servers run"
         process.kill()
         process.wait()
         _await("all processes ended", lambda: not _processes_of(directory))
         with open("/proc/self/mountinfo", encoding="utf-8") as file:
-            assert directory not in file.read(), "something is still mounted"
+            assert directory not in file.read(), "a file system is still mounted"
     finally:
         process.kill()
         process.communicate()
 
 
 def all_is_kept_of_a_failure(options):
-    """A member is killed, and not by a nemesis."""
+    """A member is killed, but not by a nemesis."""
     directory, output = (os.path.join(parent, "failing") for parent in (options.directory, options.output))
     os.makedirs(directory)
     arguments = ["--minutes", "0.05", "--nemesis", "none", "--workload", "register", "--seed", "1", "--output", output,
@@ -165,7 +165,7 @@ def all_is_kept_of_a_failure(options):
 
 
 def _text_of(directory, name):
-    """"" if it is not there yet."""
+    """Returns the text of the file; "" if the file does not exist yet."""
     try:
         with open(os.path.join(directory, name), encoding="utf-8") as file:
             return file.read()
@@ -174,7 +174,7 @@ def _text_of(directory, name):
 
 
 def pauses_are_measured(options):
-    """tests/chaos/availability kills two leaders. How long the pauses are is not for a machine that does other things."""
+    """tests/chaos/availability kills two leaders. The length of the pauses is not checked, because the machine may be busy."""
     path = os.path.join(options.output, "availability.json")
     result = subprocess.run([os.path.join(HERE, "availability"), "--server", options.server, "--times", "2", "--what",
                              "kill", "--json", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -191,12 +191,12 @@ def pauses_are_measured(options):
 def _await(what, condition):
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"after {PATIENCE_SECONDS} s: not yet {what}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS} s: {what}"
         time.sleep(0.02)
 
 
 def disk_stalls(options):
-    """A program that syncs a file waits while its disk is stalled, and one elsewhere does not."""
+    """A program that syncs a file waits while its disk is stalled; a program on another disk does not."""
     control = members.DiskControl(os.path.join(options.directory, "test.control"))
     environment = dict(os.environ, LD_PRELOAD=members.make_library(options.directory),
                        DISK_DIRECTORY=os.path.join(options.directory, "stalled"), DISK_CONTROL=control.path)
@@ -227,7 +227,7 @@ def disk_stalls(options):
 
 
 def standing_still_is_noticed(options):
-    """Two clients, of which one does not get on: for a while, or in steady periods, or each time."""
+    """One of two clients makes no progress: for a while, or in steady periods, or at all times."""
     second, rate = 10**9, 10
 
     def problems_of(lines, periods=(), pauses=(), more=()):
@@ -248,7 +248,7 @@ def standing_still_is_noticed(options):
     gap = [line(i, 1) for i in range(1000)] + [line(i, 2) for i in range(1000) if not 400 < i < 750]
     assert "client 2 of worker 1 was not answered for 35 s" in problems_of(gap, periods)[0], problems_of(gap, periods)
     assert not problems_of(gap, periods, [(41 * second, 74 * second)])
-    # Who wants to be away does not stand still, but for one who does not come back.
+    # A client that is away on purpose is not reported, unless it does not come back.
     away = ['{"t":%d,"p":1,"c":2,"e":"disconnected","server":"a:1","reason":"the client is away for 10000 ms"}\n'
             % (20 * second - 1)]
     gone = [line(i, 1) for i in range(1000)] + [line(i, 2) for i in range(1000) if not 195 < i < 305]
@@ -290,7 +290,7 @@ def stalls_are_written_down(options):
     finally:
         release.set()
         watch.end()
-    # There may be other ones, of this machine.
+    # The machine may have had other stalls.
     found = [(a, b) for a, b in steady.stalls(log.lines) if a <= begin and end <= b]
     assert len(found) == 1 and found[0][0] == seen, log.lines
 
@@ -301,7 +301,7 @@ def _log_of(*lines):
 
 
 def stalls_are_not_steady():
-    """A log that is made up. What is written down in a stall is there before the stall."""
+    """Uses an invented log. Events during a stall are logged before the stall."""
     def stall(since, end):
         return (end, "stall", {"since": int(since * 1e9)})
 
@@ -315,7 +315,7 @@ def stalls_are_not_steady():
     meanwhile = (12.5, "leader", {"member": 2})
     assert periods_of(meanwhile, stall(8, 15)) == [(1, 8), (16, 29.9)], periods_of(meanwhile, stall(8, 15))
     assert periods_of(stall(8, 10), meanwhile) == [(1, 8), (11, 12.4), (13.5, 29.9)]
-    # One more than are the machine's.
+    # One stall more than are attributed to the machine.
     many = [stall(second, second + 1) for second in range(2, 4 * steady.STALLS_MAX + 3, 4)]
     assert periods_of(*many)[-1] == (4 * steady.STALLS_MAX, 29.9), periods_of(*many)
     lines = _log_of((0, "leader", {"member": 1}), stall(3, 5))
@@ -326,7 +326,7 @@ def stalls_are_not_steady():
 
 
 def what_a_stall_left_undecided_is_a_note():
-    """Of sessions, and if the stall met the last reads; all else that is not decided is a problem."""
+    """This holds for checks of sessions, if the stall overlapped the last reads. Other undecided checks are problems."""
     verdict = json.dumps({"checks": [{"name": name, "undecided": ["one"], "violations": []}
                                      for name in ("ephemeral", "register")]})
     options = argparse.Namespace(workloads=["ephemeral", "register"], server="quorate")
@@ -343,7 +343,7 @@ def what_a_stall_left_undecided_is_a_note():
 
 
 def rest_begins_again():
-    """Time goes on when the rest sleeps; `stalls`: at which second it stalls, and for how long."""
+    """Time advances only when the rest sleeps. `stalls`: at which second the machine stalls, and for how long."""
     def rest(stalls):
         lines = _log_of((0, "leader", {"member": 1}))
         watch, outcome = argparse.Namespace(seen_ns=0), runner.Outcome()
@@ -370,8 +370,8 @@ def rest_begins_again():
 
 
 def strange_ends_are_noticed(options):
-    """A member is aborted, another process of it ends as it is told, a third one is killed, and a fourth one is
-    told to end before it can listen."""
+    """A member's first process aborts, its second ends as it is told, its third is killed, and its fourth is told to
+    end before it can listen."""
     cluster = members.Members(options.server, 1, options.directory)
     try:
         cluster.start()
@@ -395,7 +395,7 @@ def strange_ends_are_noticed(options):
 
 
 def clock_jumps(options):
-    """Servers' wall clocks jump, and what they measure time with goes on."""
+    """The servers' wall clocks jump, and their monotonic clocks go on."""
     clock_file = os.path.join(options.directory, "test.clock")
     with open(clock_file, "w", encoding="ascii") as file:
         file.write("+86400\n")

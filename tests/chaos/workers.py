@@ -1,5 +1,5 @@
-"""The processes of the clients (worker.cc): one a place, which is a node of the network and a front end. Who
-is killed is followed by another one in its place, with numbers of its own."""
+"""The processes of the clients (worker.cc). There is one process for each place, which is a node of the network and
+a front end. When a process is killed, another one with client numbers of its own takes its place."""
 
 import json
 import os
@@ -14,12 +14,12 @@ from progress import Source
 PROGRAM = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")),
                        "tests/chaos/worker")
 READY_SECONDS = 60
-CLIENTS_EACH = 1000  # numbers that a process has for its clients
-FINISH_SECONDS = 100  # of which the worker takes at most 60 for its final reads
+CLIENTS_EACH = 1000  # how many numbers a process has for its clients
+FINISH_SECONDS = 100  # the worker takes at most 60 s of this for its last reads
 
 
 class Worker:
-    """One process. `node`: its place."""
+    """One process. `node`: the node of the network on which it runs."""
 
     def __init__(self, process_number, node, command, history, prefix):
         self.process_number, self.node, self.history = process_number, node, history
@@ -32,7 +32,7 @@ class Worker:
         self.said, self.said_at = {}, time.monotonic()
         self.was_killed = self.is_stopped = False
         self.began_ns, self.ready_ns, self.killed_ns = time.monotonic_ns(), None, None
-        self.pauses = []  # [from, to] in ns; the last one may go on: no `to`
+        self.pauses = []  # [from, to] in ns; the last pause has no `to` while it lasts
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -62,7 +62,7 @@ class Worker:
         self.process.wait()
 
     def source(self, clients, begin, end):
-        """What it did from `begin` to `end` (ns), as far as it was there; None if it was not."""
+        """Returns the Source for the worker's operations from `begin` to `end` (ns); None if it did not run then."""
         begin, end = max(begin, self.ready_ns or self.began_ns), min(end, self.killed_ns or end)
         if begin >= end or not os.path.exists(self.history):
             return None
@@ -77,7 +77,7 @@ class Worker:
                 pass
 
     def problem(self, deadline):
-        """What is wrong with it, once it was told to finish; "" if nothing is."""
+        """Returns what is wrong with the worker's end; "" if nothing is. REQUIRES: it was told to finish."""
         if self.was_killed:
             return ""
         if not harness.wait_for_exit(self.process, max(0, deadline - time.monotonic())):
@@ -92,7 +92,7 @@ class Worker:
 
 
 class Workers:
-    """All of them. `frontends`: one a place. `servers`: {front end: host:port,...}."""
+    """All workers. `frontends`: the front end of each place. `servers`: {front end: host:port,...}."""
 
     def __init__(self, frontends, servers, options, directory, network=None):
         self.frontends, self.servers, self.options = frontends, servers, options
@@ -132,14 +132,15 @@ class Workers:
         return [worker.history for worker in self.all if os.path.exists(worker.history)]
 
     def sources(self, begin, end):
-        """What they did from `begin` to `end`, for progress.py."""
+        """Returns the Sources of the workers' operations from `begin` to `end`, for progress.py."""
         found = [worker.source(range(worker.process_number * CLIENTS_EACH,
                                      worker.process_number * CLIENTS_EACH + self.options.clients), begin, end)
                  for worker in self.all]
         return [source for source in found if source is not None]
 
     def totals(self):
-        """{"ok": ..., "refused": ..., "unknown": ...} of all, and how long ago a write was acknowledged."""
+        """Returns ({"ok": ..., "refused": ..., "unknown": ...} of all workers, the time since the last acknowledged
+        write)."""
         totals = {key: sum(worker.said.get(key, 0) for worker in self.all) for key in ("ok", "refused", "unknown")}
         ages = [worker.said["last_write_ok_ms_ago"] / 1000 + time.monotonic() - worker.said_at
                 for worker in self.running() if worker.said.get("last_write_ok_ms_ago") is not None]
@@ -152,7 +153,7 @@ class Workers:
                                      f"{worker.process.returncode}: {worker.log()}")
 
     def finish(self):
-        """Lets all end by themselves; what is wrong with any."""
+        """Lets all workers end by themselves. Returns the problems of any of them."""
         for worker in self.running():
             worker.tell_to_finish()
         deadline = time.monotonic() + FINISH_SECONDS
