@@ -1,5 +1,5 @@
-"""Calls, sessions and watches through the native front end of a real cluster, and the same tree through the
-ZooKeeper front end."""
+"""Tests calls, sessions and watches through the native front end of a real cluster, and the same tree through
+the ZooKeeper front end."""
 
 import base64
 import contextlib
@@ -13,7 +13,7 @@ import native
 from native import types
 
 NAMES = iter(range(10**6))
-# The longest that servers allow: for a session that says nothing while much else happens.
+# The longest session timeout that servers allow, for a session that is silent during a long test.
 LONG_TIMEOUT_MS = 40000
 
 
@@ -38,7 +38,7 @@ def _expect(code, error, function, *arguments, **named):
         assert failure.code == code and native.name_of(failure.detail.code) == error, (
             f"{failure.code}, {native.name_of(failure.detail.code)}")
         return failure
-    raise AssertionError("it did not fail")
+    raise AssertionError("the call did not fail")
 
 
 def shared_calls_do_what_they_say_at_every_member(cluster):
@@ -66,7 +66,7 @@ def shared_calls_do_what_they_say_at_every_member(cluster):
             operations=[native.create(path), native.set_(path + "-not", b""), native.create(path + "/x")]))
         assert [native.name_of(r.error) for r in failure.detail.results] == ["OK", "NO_NODE", "NOT_ATTEMPTED"]
         assert failure.detail.path == path + "-not"
-        assert not tree.exists(path).result.exists, "a part of a failed transaction was made"
+        assert not tree.exists(path).result.exists, "a part of a failed transaction was applied"
 
 
 def shared_both_frontends_show_the_same_tree(cluster):
@@ -87,7 +87,7 @@ def shared_both_frontends_show_the_same_tree(cluster):
                 zookeeper.client_id[0])
             assert native.name_of(session.close().error) == "OK"
         zookeeper.sync(path)
-        assert not zookeeper.exists(path + "/e"), "the ephemeral of a closed session is there"
+        assert not zookeeper.exists(path + "/e"), "the ephemeral znode of a closed session exists"
     finally:
         zookeeper.stop()
         zookeeper.close()
@@ -99,17 +99,17 @@ def shared_both_frontends_show_the_same_tree(cluster):
 def shared_an_abandoned_session_expires(cluster):
     path = _fresh("abandoned")
     session = native.Session(_grpc(cluster, 1), timeout_ms=4000)
-    touched = time.monotonic()  # or later: the server may hear of it at any time from now on
+    touched = time.monotonic()  # the earliest time at which the server may receive the last message
     session.write(1, native.create(path, b"", types.EPHEMERAL))
     session.break_off()
-    # Timeout and tick; a busy machine may be late, and one that never ends is found all the same.
+    # The timeout, a tick, and a margin for a busy machine; a session that never ends is found nevertheless.
     seconds_max = 4 + 2 + 20
     with native.Tree(_grpc(cluster, 2)) as tree:
-        tree.get("/", linearizable=True)  # from here on this member knows of the write
+        tree.get("/", linearizable=True)  # after this, the member has applied the write
         while tree.exists(path).result.exists:
-            assert time.monotonic() - touched < seconds_max, f"it is there after {seconds_max} s"
+            assert time.monotonic() - touched < seconds_max, f"the znode exists after {seconds_max} s"
             time.sleep(0.05)
-    assert time.monotonic() - touched > 3.5, "it ended too early"
+    assert time.monotonic() - touched > 3.5, "the session ended too early"
     try:
         native.Session(_grpc(cluster, 3), session.id, session.password)
     except native.Ended as end:
@@ -130,7 +130,7 @@ def shared_identities_count_at_both_frontends(cluster):
     try:
         try:
             zookeeper.get(path)
-            raise AssertionError("everybody may read it")
+            raise AssertionError("a client without the identity may read the znode")
         except kazoo.exceptions.NoAuthError:
             pass
         zookeeper.add_auth("digest", "alice:wonder")
@@ -210,7 +210,7 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
             read = reflection.call("quorate.v1.Tree", "Get", {"path": path, "options": {"linearizable": True}})
             assert base64.b64decode(read["result"]["data"]) == b"seen", read
             assert reflection.call("quorate.v1.Cluster", "Status", {})["member"] == 1
-            # What is in the details of a status is described too.
+            # The messages in the details of a status are described, too.
             failure = _expect("NOT_FOUND", "NO_NODE", reflection.call, "quorate.v1.Tree", "Get",
                               {"path": path + "-not"})
             detail = reflection.message("quorate.v1.ErrorDetail")
@@ -220,7 +220,7 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
 
 
 def _serves_reflection(cluster, version):
-    """A client that asks for a version that is not there is told so, and takes the other one."""
+    """Checks that the call of a missing version of reflection fails, and that the other version works."""
     with native.Reflection(_grpc(cluster, 1), version) as reflection:
         try:
             return bool(reflection.services())
@@ -230,7 +230,7 @@ def _serves_reflection(cluster, version):
 
 
 def _wait_for_leader(members, is_wanted, seconds=20):
-    """Who leads, as all say; 0 if it is nobody wanted within that time."""
+    """Waits until all members report the same leader, for which `is_wanted` holds. Returns it; 0 after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         statuses = [member.status() for member in members.values()]
@@ -249,20 +249,20 @@ def shared_leadership_moves_when_that_is_asked_for(cluster):
                    for number in cluster.numbers()}
         session = stack.enter_context(native.Session(_grpc(cluster, 1), timeout_ms=LONG_TIMEOUT_MS))
         session.write(1, native.create(path))
-        # To each of them, and to whom the leader chooses.
+        # Transfers to each member, and to a member that the leader chooses.
         wanted = [*cluster.numbers(), *cluster.numbers(), 0]
         for moves, target in enumerate(wanted, 2):
             before = _wait_for_leader(members, bool)
-            assert before, "nobody leads"
+            assert before, "there is no leader"
             if target == before:
                 target = 0
             follower = next(number for number in members if number != before)
             _expect("FAILED_PRECONDITION", "CANNOT_TRANSFER", members[follower].transfer_leadership, follower)
             _expect("FAILED_PRECONDITION", "CANNOT_TRANSFER", members[before].transfer_leadership, 77)
-            for _ in range(5):  # what was begun need not come to an end
+            for _ in range(5):  # a transfer that was begun need not succeed
                 members[before].transfer_leadership(target)
                 after = _wait_for_leader(members, lambda leader: leader not in (0, before))
-                # It may be later than that: one that leads no more has nothing to transfer.
+                # A transfer may succeed late: a member that no longer leads refuses the next request.
                 after = after or _wait_for_leader(members, bool)
                 if after != before:
                     break
@@ -278,7 +278,7 @@ def alone_health_is_that_of_the_quorum(server):
         for leads in (True, False):
             leader = cluster.leader()
             survivor = leader if leads else next(number for number in cluster.numbers() if number != leader)
-            # A leader goes last: until then there is a majority.
+            # The leader is stopped last: until then there is a majority.
             others = sorted(set(cluster.numbers()) - {survivor}, key=lambda number: number == leader)
             with native.Health(_grpc(cluster, survivor)) as health:
                 statuses = {name: health.watch(name) for name in ("", "quorate.v1.Tree")}
@@ -307,7 +307,7 @@ def alone_a_watch_goes_on_as_far_back_after_a_restart(server):
             last = session.get(_write_a_lot(cluster, 4 * checkpoint_entries)).get.stat.created_zxid
             told = [(e.event.type, e.event.path, e.event.zxid) for e in session.events]
         checkpoints = []
-        for _ in range(2):  # the second one has what the first one read
+        for _ in range(2):  # the second start reads the events that the first start has read and stored again
             cluster.kill(1)
             cluster.restart(1)
             checkpoints.append(int(re.findall("checkpoint of zxid 0x([0-9a-f]+): .* loaded", cluster.log(1))[-1], 16))
@@ -352,7 +352,7 @@ def alone_events_that_are_not_kept_are_said_to_be_lost(server):
                 answer = session.watch(1, "/a", types.NODE, answer.watch.oldest_zxid)
                 assert native.name_of(answer.error) == "OK", answer
                 session.close()
-            # The history is there again after a restart.
+            # The event history is available again after a restart.
             before = tree.set("/a", b"").zxid
             last = tree.set("/a", b"").zxid
         cluster.command("stop", 1)

@@ -160,7 +160,7 @@ void CheckResult(Client* reader, const std::vector<std::unique_ptr<Worker>>& wor
   std::vector<std::string> appended;
   for (const auto& worker : workers) {
     increments[static_cast<size_t>(worker->counter())] += worker->increments();
-    if (worker->increments() == 0) board->Fail("a client never had its turn to count");
+    if (worker->increments() == 0) board->Fail("a client never incremented a counter");
     appended.insert(appended.end(), worker->appended().begin(), worker->appended().end());
   }
   for (int i = 0; i < kCounters; ++i) {
@@ -182,8 +182,8 @@ void CheckResult(Client* reader, const std::vector<std::unique_ptr<Worker>>& wor
                 std::to_string(there.size()) + " are there, or others");
   }
   if (told != there) {
-    board->Fail("the watch told " + std::to_string(told.size()) + " of " +
-                std::to_string(there.size()) + " znodes, or others, or not in their order");
+    board->Fail("the watch reported " + std::to_string(told.size()) + " of " +
+                std::to_string(there.size()) + " znodes, or other znodes, or in another order");
   }
 }
 
@@ -232,7 +232,7 @@ int Run(int clients, int kills, const std::string& program) {
 int main(int argc, char** argv) {
   int clients = 50, kills = 100;
   std::string program;
-  CLI::App app("Clients that count while leaders die.");
+  CLI::App app("Runs clients that increment counters while leaders are killed.");
   app.add_option("--clients", clients)->check(CLI::Range(1, 500));
   app.add_option("--kills", kills)->check(CLI::NonNegativeNumber);
   app.add_option("--program", program, "quorated; otherwise $QUORATED, or Bazel's");

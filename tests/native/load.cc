@@ -243,15 +243,16 @@ int Run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("How fast the native front end is.");
+  CLI::App app("Measures the speed of the native front end.");
   app.add_option("--servers", options.servers, "gRPC addresses")->delimiter(',')->required();
   app.add_option("--operation", options.operation)->check(CLI::IsMember({"write", "read"}));
   app.add_option("--sessions", options.sessions)->check(CLI::PositiveNumber);
-  app.add_option("--depth", options.depth, "requests under way of each session")
+  app.add_option("--depth", options.depth, "number of pending requests of each session")
       ->check(CLI::Range(1, 1000));
   app.add_option("--seconds", options.seconds)->check(CLI::PositiveNumber);
-  app.add_option("--bytes", options.bytes, "of each value")->check(CLI::NonNegativeNumber);
-  app.add_option("--pids", options.pids, "of the servers")->delimiter(',');
+  app.add_option("--bytes", options.bytes, "size of each value in bytes")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--pids", options.pids, "process ids of the servers")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
   return Run(options);
 }

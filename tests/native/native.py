@@ -1,5 +1,5 @@
-"""A client of the native front end for tests, over grpcio: unary calls, watches, and sessions that leave
-everything to the test: nothing is sent again, acknowledged or reconnected by itself."""
+"""A client of the native front end for tests, over grpcio: unary calls, watches, and sessions. A session sends
+nothing again, acknowledges nothing and does not reconnect by itself: the test does all that."""
 
 import atexit
 import importlib
@@ -16,11 +16,11 @@ import harness
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, json_format, message_factory
 
 PACKAGE = "rpc/proto/quorate/v1"
-SECONDS = 15  # that anything may take
+SECONDS = 15  # the deadline of every operation
 
 
 def _load_messages():
-    """The messages' classes, generated from the .proto files as they are."""
+    """Generates the messages' classes from the .proto files, and loads them."""
     directory = tempfile.mkdtemp(prefix="quorate-proto-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     files = [f"{PACKAGE}/{name}.proto" for name in ("types", "tree", "session", "cluster")]
@@ -49,7 +49,7 @@ class Failed(Exception):
 
 
 def _detail_of(status):
-    """Takes a google.rpc.Status apart as its definition says."""
+    """Decodes the ErrorDetail in a google.rpc.Status."""
     file = descriptor_pb2.FileDescriptorProto(name="status_of_test.proto", package="of_test", syntax="proto3")
     file.dependency.append("google/protobuf/any.proto")
     message = file.message_type.add(name="Status")
@@ -110,14 +110,14 @@ class Tree:
         return self.call("Exists", tree.ExistsRequest(path=path))
 
     def watch(self, path, scope, after_zxid=0):
-        """The stream of WatchResponses."""
+        """Returns the stream of WatchResponses."""
         stub = self.channel.unary_stream("/quorate.v1.Tree/Watch", tree.WatchRequest.SerializeToString,
                                          tree.WatchResponse.FromString)
         return stub(tree.WatchRequest(path=path, scope=scope, after_zxid=after_zxid), timeout=SECONDS)
 
 
 class Member:
-    """The service that looks after a cluster, at one member."""
+    """The Cluster service at one member."""
 
     def __init__(self, address):
         self.channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
@@ -145,7 +145,7 @@ class Member:
 
 
 class Health:
-    """The health service at one member (grpc/health/v1/health.proto), spoken by hand."""
+    """The health service at one member (grpc/health/v1/health.proto), encoded by hand."""
 
     STATUSES = {b"": "UNKNOWN", b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING", b"\x08\x03": "SERVICE_UNKNOWN"}
 
@@ -160,7 +160,7 @@ class Health:
 
     @staticmethod
     def _request(service):
-        """Its one field is `service`."""
+        """Encodes a request, whose only field is `service`."""
         return b"\x0a" + bytes([len(service)]) + service.encode()
 
     def check(self, service=""):
@@ -168,13 +168,13 @@ class Health:
         return stub(service, timeout=SECONDS)
 
     def watch(self, service="", seconds=4 * SECONDS):
-        """The stream of its statuses: the one that it has, and each other one."""
+        """Returns the stream of statuses: the current one, and each change."""
         stub = self.channel.unary_stream("/grpc.health.v1.Health/Watch", self._request, self.STATUSES.get)
         return stub(service, timeout=seconds)
 
 
 class Ended(Exception):
-    """The stream has ended; with which status."""
+    """The stream has ended, with this status."""
 
     def __init__(self, code, details):
         super().__init__(f"{code}: {details}")
@@ -182,7 +182,7 @@ class Ended(Exception):
 
 
 class Session:
-    """One stream of a session. `session_id` and `password` open an old one."""
+    """One stream of a session. With `session_id` and `password` it opens an existing session."""
 
     def __init__(self, address, session_id=0, password=None, timeout_ms=10000, credentials=()):
         self.password = password or os.urandom(16)
@@ -213,7 +213,7 @@ class Session:
         self.break_off()
 
     def break_off(self):
-        """As if the network were cut; the session lives on."""
+        """Ends the stream as if the network were cut; the session goes on."""
         self.outgoing.put(None)
         self.stream.cancel()
         self.channel.close()
@@ -241,13 +241,13 @@ class Session:
     def _wait(self, condition, seconds=SECONDS):
         with self.changed:
             if not self.changed.wait_for(lambda: condition() or self.end, seconds):
-                raise TimeoutError("nothing came")
+                raise TimeoutError("no message arrived in time")
             if not condition():
                 raise self.end
             return condition()
 
     def send(self, *requests, acknowledged=0):
-        """Sends requests in one message; their ids."""
+        """Sends requests in one message. Returns their ids."""
         for request in requests:
             request.id, self.next_id = self.next_id, self.next_id + 1
         self.outgoing.put(session.SessionRequest(requests=requests, acknowledged_sequence=acknowledged))
@@ -275,7 +275,7 @@ class Session:
 
     def wait_end(self):
         with self.changed:
-            assert self.changed.wait_for(lambda: self.end, SECONDS), "the stream goes on"
+            assert self.changed.wait_for(lambda: self.end, SECONDS), "the stream does not end"
         return self.end.code
 
     def close(self):
@@ -332,7 +332,7 @@ def _reflection_classes():
 
 
 class Reflection:
-    """A client that knows of the services only what a member's reflection says, as grpcurl does."""
+    """A client that learns the services only from a member's reflection, as grpcurl does."""
 
     def __init__(self, address, version="v1alpha"):
         self.channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
@@ -342,7 +342,7 @@ class Reflection:
             self.request.SerializeToString, response.FromString)
         self.pool = descriptor_pool.DescriptorPool()
         self.factory = message_factory.MessageFactory(self.pool)
-        self.files = set()  # names of those in the pool
+        self.files = set()  # the names of the files in the pool
 
     def __enter__(self):
         return self
@@ -360,15 +360,15 @@ class Reflection:
         return response
 
     def services(self):
-        """Their names."""
+        """Returns the names of the services."""
         return [service.name for service in self._ask(list_services="").list_services_response.service]
 
     def _learn(self, **what):
-        """Takes the file that is asked for, and those that it imports, into the pool."""
+        """Adds the requested file, and the files that it imports, to the pool."""
         response = self._ask(**what).file_descriptor_response
         files = [descriptor_pb2.FileDescriptorProto.FromString(file)
                  for file in response.file_descriptor_proto]
-        # The one that was asked for comes first, and needs not come with all that it imports.
+        # The requested file comes first; not all files that it imports need to come with it.
         known = {file.name: file for file in files}
 
         def add(name):
@@ -385,7 +385,7 @@ class Reflection:
         add(files[0].name)
 
     def service(self, name):
-        """The descriptor of a service, in which those of all its messages are."""
+        """Returns the descriptor of a service, with those of all its messages."""
         self._learn(file_containing_symbol=name)
         return self.pool.FindServiceByName(name)
 
@@ -394,7 +394,7 @@ class Reflection:
         return self.pool.FindMessageTypeByName(name)
 
     def call(self, service, method, request):
-        """A unary call; request and response are what their JSON would be."""
+        """Makes a unary call. Request and response are dictionaries, as in JSON."""
         found = self.service(service).FindMethodByName(method)
         make, take = (self.factory.GetPrototype(kind) for kind in (found.input_type, found.output_type))
         stub = self.channel.unary_unary(f"/{service}/{method}", make.SerializeToString, take.FromString)

@@ -1,6 +1,6 @@
-"""The client's recipes for data, used by processes that are killed and stopped, like the members of
-the cluster, at random: what their histories (recipes/history.h) say is checked afterwards. The seed is
-printed with a failure; QUORATE_SEED repeats its choices."""
+"""Tests the client's recipes for data. Worker processes use them, and workers and members of the cluster are
+killed and stopped at random. Then the workers' histories (recipes/history.h) are checked. A failure prints the
+seed; QUORATE_SEED repeats its choices."""
 
 import bisect
 import collections
@@ -23,16 +23,16 @@ import jvm  # noqa: E402  pylint: disable=wrong-import-position
 PROGRAMS = os.environ.get("RECIPES_BIN", os.path.join(
     os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")), "tests/native/recipes"))
 WORKER = os.environ.get("DATA_WORKER", os.path.join(PROGRAMS, "data_worker"))
-# Of Curator's classes.
+# The jars that Curator needs.
 JARS = (*jvm.CURATOR, "curator-x-discovery", "jackson-core", "jackson-databind", "jackson-annotations")
 SESSION_TIMEOUT_MS = 1500
 STOPPED_SECONDS = SESSION_TIMEOUT_MS / 1000 + 1.2
-SECONDS = float(os.environ.get("RECIPES_SECONDS", "4"))  # of mischief, in each test
+SECONDS = float(os.environ.get("RECIPES_SECONDS", "4"))  # the length of the faults in each test
 PATIENCE_SECONDS = 30
-KILLS_MIN = 2  # of workers, and of members
-# So long a member is down.
+KILLS_MIN = 2  # the least number of killed workers, and of killed members
+# How long a member is down.
 DOWN_SECONDS = 0.3
-# Shorter than clients wait before they leave it, and members before they elect another leader.
+# How long a member is stopped: shorter than clients wait before they leave it, and than an election timeout.
 HANGING_SECONDS = 0.15
 
 
@@ -42,16 +42,17 @@ class Line(collections.namedtuple("Line", "ns pid thread event words worker")):
 
 
 class Worker:
-    """One process at a time, which is started again when it was killed. Its histories are one file."""
+    """A worker with one process at a time, which is started again after it was killed. All its processes write the
+    same history file."""
 
     def __init__(self, cluster, recipe, name, *options, session_timeout_ms=SESSION_TIMEOUT_MS, prefix=()):
-        """`prefix`: of its command, if it is to run somewhere else."""
+        """`prefix`: the prefix of its command, if it is to run on a node of a network."""
         self.recipe, self.name = recipe, name
         self.path = os.path.join(cluster.parent, f"{recipe}-{name}.history")
         self.command = [*prefix, WORKER, "--servers", cluster.command("grpc"), "--name", name,
                         "--session-timeout-ms", str(session_timeout_ms), *map(str, options), recipe]
         self.kills = self.stops = 0
-        self.ended = {}  # when processes were killed, by pid
+        self.ended = {}  # the time at which each process was killed, by pid
         self.process = None
         self.start()
 
@@ -74,19 +75,19 @@ class Worker:
         self.process.send_signal(signal.SIGCONT)
 
     def finish(self):
-        """Lets it end by itself."""
+        """Lets the worker end by itself."""
         self.process.terminate()
         self.wait()
 
     def wait(self, gets_on=False):
-        """Until it has ended. `gets_on`: however long that takes, if it has printed something new in each
-        PATIENCE_SECONDS."""
+        """Waits until the worker has ended. With `gets_on`, the wait has no limit as long as the worker prints something
+        new in each PATIENCE_SECONDS."""
         try:
             size = os.path.getsize(self.path)
             while (status := self._status_in_time()) is None:
                 before, size = size, os.path.getsize(self.path)
                 assert gets_on and size > before, f"{self.recipe} {self.name} does not end: {self.history()[-3:]}"
-            # It may not have got to its handler yet.
+            # It may not have installed its signal handler yet.
             assert status in (0, -signal.SIGTERM), f"{self.recipe} {self.name}: exit status {status}: {self.history()[-3:]}"
         finally:
             self.abandon()
@@ -105,7 +106,7 @@ class Worker:
         return [Line(*line, self) for line in recipes_history.lines(self.path)]
 
     def wait_for_process(self, event):
-        """Of the process that runs now."""
+        """Waits until the current process has printed the event."""
         self.wait_for(event, pid=self.process.pid)
 
     def wait_for(self, event, count=1, pid=None):
@@ -117,7 +118,7 @@ class Worker:
 
 
 class Scene:
-    """A cluster, workers, and what happens to them."""
+    """A cluster and workers, and their faults."""
 
     def __init__(self, server):
         if server != "quorate":
@@ -148,7 +149,7 @@ class Scene:
         return worker
 
     def hang_a_member(self):
-        """It does nothing for a moment: what it answers afterwards can be out of date."""
+        """Stops a member for a moment. The first answers after that can be out of date."""
         pid = self.random.choice(self.cluster.pids())
         os.kill(pid, signal.SIGSTOP)
         time.sleep(HANGING_SECONDS)
@@ -159,8 +160,8 @@ class Scene:
 
     def do_mischief(self, victims, hangs_members=False, is_enough=lambda: True):
         """Kills workers and starts them again, kills members and starts them again, and stops a worker
-        until its session has ended. Goes on, for PATIENCE_SECONDS at most, until all of it was done and
-        `is_enough` says that enough has happened meanwhile."""
+        until its session has ended. Goes on, for PATIENCE_SECONDS at most, until each of these was done and
+        `is_enough` returns true."""
         begin = time.monotonic()
         stopped = self.random.choice(victims)
         stop_at = begin + self.random.uniform(0.1, SECONDS - STOPPED_SECONDS)
@@ -221,7 +222,8 @@ def of_event(history, *events):
 
 
 def in_doubt(history, begins, ends):
-    """How often `begins` was not followed by `ends` of the same thread: killed, or the session lost."""
+    """Returns how often `begins` was not followed by `ends` of the same thread, because the process was killed or lost
+    its session."""
     count, pending = 0, set()
     for line in history:
         key = (line.pid, line.thread)
@@ -247,12 +249,12 @@ def alone_a_counter_has_each_addition_once(server):
         last.finish()
         history = scene.history()
         sums = [int(line.words[0]) for line in of_event(history, "added")]
-        assert len(sums) == len(set(sums)), "the same sum twice"
+        assert len(sums) == len(set(sums)), "two additions returned the same sum"
         ways = collections.Counter(line.words[1] for line in of_event(history, "added"))
         assert min(ways["add"], ways["compare-and-set"]) > len(sums) / 10, ways
         doubt = in_doubt(history, "adding", "added")
         assert len(sums) <= max(sums) <= len(sums) + doubt, (
-            f"{len(sums)} were acknowledged, {doubt} are in doubt, and it is {max(sums)}")
+            f"{len(sums)} additions were acknowledged, {doubt} are in doubt, and the counter is {max(sums)}")
         # An addition that began after another one had ended has the higher sum.
         began, highest_ended = {}, []
         for line in history:
@@ -261,14 +263,14 @@ def alone_a_counter_has_each_addition_once(server):
                 began[key] = highest_ended[-1] if highest_ended else 0
             elif line.event == "added":
                 total = int(line.words[0])
-                assert total > began[key], f"{total} after {began[key]} was there already"
+                assert total > began[key], f"an addition returned {total} after another one had returned {began[key]}"
                 highest_ended.append(max(total, highest_ended[-1] if highest_ended else 0))
         return (f"{len(sums)} additions, {ways['compare-and-set']} of them by comparing and setting, "
                 f"{doubt} in doubt, {scene.note()}")
 
 
 class Queues:
-    """What was offered to queues and taken from them, by their histories."""
+    """The items that were offered to queues and taken from them, according to the histories."""
 
     def __init__(self, history):
         self.offered = {line.words[0]: line.ns for line in of_event(history, "offered")}
@@ -277,7 +279,7 @@ class Queues:
             item, queue, rank = line.words
             self.offering[item], self.ranks[item], self.queues[item] = line.ns, int(rank), queue
         self.takes = collections.defaultdict(list)  # (began, ended, item), by queue
-        self.in_doubt = []  # (queue, began, until): of consumers that were killed, or lost their sessions
+        self.in_doubt = []  # (queue, began, until) of takes by consumers that were killed or lost their sessions
         self._read_takes(history)
 
     def _read_takes(self, history):
@@ -296,23 +298,24 @@ class Queues:
                 pending = taking.pop((line.pid, line.worker), {})
                 self.in_doubt += [(queue, began, line.ns) for began, queue in pending.values()]
         for (pid, worker), pending in taking.items():
-            if pid in worker.ended:  # others have ended in order: they know what they took
+            if pid in worker.ended:  # processes that ended by themselves have reported all items that they took
                 self.in_doubt += [(queue, began, worker.ended[pid]) for began, queue in pending.values()]
 
     def comes_before(self, item, other):
-        """Whether `item`, which was offered, has to be taken before `other` while both are there."""
+        """Returns whether `item` has to be taken before `other` while both are in the queue. REQUIRES: `item` was
+        offered successfully."""
         if self.queues[item] == "/queue":
             return self.offered[item] < self.offering[other]
         return self.ranks[item] < self.ranks[other]
 
     def gone_by(self, item):
-        """By then (ns) it was not there any more: something was taken that comes after it."""
+        """Returns the time (ns) by which the item was surely gone, because an item behind it was taken."""
         return min((ended for began, ended, other in self.takes[self.queues[item]]
                     if began >= self.offered[item] and self.comes_before(item, other)), default=1 << 63)
 
 
 class Latest:
-    """The greatest of what was added at places up to some place (a Fenwick tree)."""
+    """Finds the greatest value that was added at any place before a given place (a Fenwick tree)."""
 
     def __init__(self, places):
         self.places = sorted(set(places))
@@ -333,8 +336,8 @@ class Latest:
 
 
 def check_order(queues):
-    """Nothing is taken while something was surely there that comes before it: added before the take began, and
-    taken by one that began after its end."""
+    """Checks that no item is taken while an item that comes before it was surely in the queue: that item was added
+    before the take began, and was taken by a take that began after the end of this one."""
     for queue, takes in queues.takes.items():
         is_plain = queue == "/queue"
         others = sorted((queues.offered[item], began, item) for began, _, item in takes if item in queues.offered)
@@ -354,8 +357,9 @@ def check_order(queues):
 
 
 def check_lost(queues, missing, late_seconds):
-    """Each item that nobody has can have been taken by somebody who was killed, or lost the session, in the
-    middle of it: one item each, and when the item was there. What was sent may come so late."""
+    """Checks that each lost item can have been taken by a consumer that was killed, or lost its session, during a take:
+    one item for each such take, which must have been in the queue at that time. A request may arrive `late_seconds`
+    late."""
     late_ns = int(late_seconds * 1e9)
     takers = {}
     for item in missing:
@@ -381,8 +385,8 @@ def check_lost(queues, missing, late_seconds):
 
 
 def check_items(history, late_seconds=2):
-    """Each item is taken once, and in its order. `history`: of all who had to do with the queues.
-    `late_seconds`: a removal may come so long after the end of who wanted it."""
+    """Checks that each item is taken once, and in its order. `history`: the lines of all workers that use the queues.
+    `late_seconds`: how long after the end of a consumer its removal may take effect."""
     took = collections.Counter(line.words[0] for line in of_event(history, "took"))
     twice = [item for item, count in took.items() if count > 1]
     assert not twice, f"taken twice: {twice[:5]}"
@@ -412,7 +416,7 @@ def alone_queues_give_each_item_once(server):
 
 
 class Inside:
-    """Where members of a double barrier may be, by their histories."""
+    """The times that members may have spent inside a double barrier, according to their histories."""
 
     def __init__(self, workers, history):
         self.stays = []  # (entering, entered or None, leaving or None, left or None, worker)
@@ -426,7 +430,7 @@ class Inside:
                 stay[line.event] = line.ns
         ended = {pid: ns for worker in workers for pid, ns in worker.ended.items()}
         for stay in self.stays:
-            # Its znode is there until the session has ended.
+            # The member's znode exists until its session has ended.
             if stay["pid"] in ended and "left" not in stay and "gave-up" not in stay:
                 stay["gone"] = ended[stay["pid"]] + int((SESSION_TIMEOUT_MS + 3000) * 1e6)
             stay["end"] = min([stay[key] for key in ("gave-up", "left", "gone") if key in stay]
@@ -434,7 +438,7 @@ class Inside:
 
 
 def open_is_closed(scene, workers):
-    """All members die inside, or wherever they are: the next one must not find the barrier open."""
+    """Kills all members, wherever they are: the next member must not find the barrier open."""
     for worker in workers:
         worker.kill()
     with native.Tree(scene.cluster.command("grpc").split(",")[0]) as tree:
@@ -447,7 +451,7 @@ def open_is_closed(scene, workers):
     pid, before = first.process.pid, len(first.history())
     first.wait_for("gave-up", sum(line.event == "gave-up" for line in first.history()[:before]) + 1)
     events = [line.event for line in first.history() if line.pid == pid]
-    assert "entered" not in events, f"it entered alone: {events}"
+    assert "entered" not in events, f"a member entered alone: {events}"
     for worker in others:
         worker.start()
     for worker in workers:
@@ -476,7 +480,7 @@ def alone_nobody_enters_or_leaves_a_double_barrier_early(server):
                 for other in stays:
                     still = min([other[key] for key in ("leaving", "gone") if key in other], default=1 << 63)
                     if "lost" in other:
-                        # One that was stopped hears only when it goes on that its session is over.
+                        # A worker that was stopped learns only when it continues that its session has ended.
                         still = min(still, other["lost"] - int(STOPPED_SECONDS * 1e9))
                     killed = other["worker"].ended.get(other["pid"], 1 << 63)
                     assert not (other["pid"] != stay["pid"] and other.get("entered", 1 << 63) < stay["leaving"]
@@ -500,22 +504,22 @@ def alone_a_latch_opens_when_all_jobs_were_counted(server):
         history = scene.history()
         first_open = of_event(history, "open")[0]
         counted = {line.words[0] for line in of_event(history, "counting") if line.ns < first_open.ns}
-        assert len(counted) == jobs, f"it opened when {len(counted)} of {jobs} jobs had been counted"
+        assert len(counted) == jobs, f"the latch opened when {len(counted)} of {jobs} jobs had been counted"
         left = [int(line.words[0]) for line in of_event(history, "left")]
         assert min(left) == 0 and left[-1] == 0
         return f"{len(left)} times counted, {scene.note()}"
 
 
 def surely_closed(keeper):
-    """When a gate was closed whatever is in doubt, as (begin, end)."""
+    """Returns the times, (begin, end), at which the gate was closed whatever the outcome of unknown writes."""
     closed, in_doubt_until, opening, process = [], 0, False, None
     begin = None
     for line in keeper.history():
         if line.pid != process or line.event in ("lost", "connected"):
-            # A write of the session before this one may still come.
+            # A write of the previous session may still take effect.
             if opening:
                 in_doubt_until = line.ns + int((SESSION_TIMEOUT_MS / 1000 + 3) * 1e9)
-            # What was closed stays so until the next one opens it.
+            # A closed gate stays closed until the next process opens it.
             opening, process = False, line.pid
         if line.event == "closed":
             begin = begin or line.ns
@@ -540,8 +544,8 @@ def alone_nobody_passes_a_closed_gate(server):
         scene.do_mischief([keeper] + visitors, hangs_members=True, is_enough=lambda: (
             len(of_event(scene.history(visitors), "passed")) > PASSED_MIN
             and len(surely_closed(keeper)) > CLOSED_MIN))
-        # The gate stays open, and all have to come through. A process that has only just begun might
-        # end before it opens what the one before it has closed.
+        # The gate stays open, and all visitors have to pass. Waits, because a keeper that has only just begun might
+        # end before it opens the gate that the keeper before it has closed.
         keeper.wait_for_process("opened")
         scene.finish([keeper])
         assert keeper.history()[-1].event == "opened", keeper.history()[-3:]
@@ -563,7 +567,8 @@ def alone_nobody_passes_a_closed_gate(server):
 
 
 def check_transactions(history, members):
-    """All say the same of each, and it was committed only if all of so many members were for it."""
+    """Checks that all processes report the same decision for each transaction, and that it was committed only if all
+    `members` voted for it."""
     decisions = collections.defaultdict(set)
     for line in of_event(history, "decided", "coordinated"):
         decisions[line.words[0]].add(line.words[1])

@@ -1,27 +1,28 @@
-"""Files of what workers of recipes print (recipes/history.h)."""
+"""Reads the history files of recipes' workers (recipes/history.h)."""
 
 import os
 
 
 def parse(path, line):
-    """(ns, process, thread, event, words) of a line of bytes, without its end. `path`: of the file that has it."""
+    """Parses a line of bytes without its end. Returns (ns, process, thread, event, words). `path`: the file of the
+    line, for errors."""
     try:
         ns, process, thread, event, *words = line.decode("ascii").split(" ")
         return int(ns), int(process), int(thread), event, words
     except ValueError as error:
-        raise ValueError(f"{path}: no line of a history: {line!r}") from error
+        raise ValueError(f"{path}: not a line of a history: {line!r}") from error
 
 
 def lines(path):
-    """What parse() returns of the lines that are whole: one that is just being written may be there in part, and of a
-    process that is killed meanwhile the kernel may leave what fits into a page of the file."""
+    """Yields parse() of the complete lines. The last line may be incomplete: it is being written, or its process was
+    killed meanwhile and the kernel has written only the part that fits into a page of the file."""
     with open(path, "rb") as file:
         *whole, _ = file.read().split(b"\n")
     return [parse(path, line) for line in whole]
 
 
 def remove_cut_line(path):
-    """Before another process goes on with a file whose last one was killed."""
+    """Removes an incomplete last line. Called before another process continues the file of a killed process."""
     if not os.path.exists(path):
         return
     with open(path, "rb+") as file:

@@ -1,5 +1,5 @@
-"""Locks, semaphores and elections of the C++ client, while members and workers are killed and workers
-are stopped for longer than their sessions last: what locks_worker.cc has printed is checked."""
+"""Tests locks, semaphores and elections of the C++ client while members and workers are killed, and workers
+are stopped for longer than their sessions last. Checks the output of locks_worker.cc."""
 
 import collections
 import contextlib
@@ -21,35 +21,36 @@ WORKER = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, "
                       "tests/native/recipes/locks_worker")
 WORKERS = 4
 SECONDS = 6
-# It goes on for longer until so much was held, and so many who had something outlived their sessions:
-# not each time is it for the recipe to hear of it, for the deletion of the znode may be told first.
+# A run goes on until locks were held at least HOLDS_MIN times, and at least OUTLIVED_MIN holders outlived their
+# sessions. Not every stop counts as outliving, because a recipe may learn of the deletion of its znode before it
+# learns of the end of the session.
 HOLDS_MIN, OUTLIVED_MIN = 40, 3
 SECONDS_MAX = 60
 SESSION_TIMEOUT_MS = 1500
-WAITING = 9  # in line for a lock
-# Pieces that the last three of them hear more than the first three, on average: 6 and more if all hear
-# of each release, and none if they do not.
+WAITING = 9  # how many clients wait for a lock
+# How many pieces of data more the last three waiting clients receive than the first three, on average, if each
+# release notifies all of them: 6 or more. Otherwise there is no difference.
 HERD_MIN = 4
 HERD_ATTEMPTS = 3
-STOPPED_SECONDS = 2.4  # the session is over then
-# So long without a tick: the worker did not run, and could not hear that it had lost what it had. Well
-# below the session's timeout, and above what a busy machine does.
+STOPPED_SECONDS = 2.4  # longer than a session lives
+# After this time without a tick a worker counts as stopped: it could not learn that it had lost its lock. Well
+# below the session's timeout, and longer than the delays of a busy machine.
 GAP_NS = 500_000_000
-# So long after a gap a worker may take answers that had come before it for news.
+# How long after a gap a worker may still read answers that arrived before or during the gap.
 GRACE_NS = 1_000_000_000
-FINISH_SECONDS = 40  # all workers have to end in them
+FINISH_SECONDS = 40  # the time in which all workers have to end
 LEASES = 3
 
 Line = collections.namedtuple("Line", "ns process thread event arguments")
-# Somebody has something: `key` is process, kind and token.
+# The time for which a process held a lock or led: `key` is process, kind and token.
 Hold = collections.namedtuple("Hold", "begin end key")
 
 
 class Worker:
-    """A process, and what it has printed."""
+    """A worker process and its output."""
 
     def __init__(self, arguments, directory, prefix=()):
-        """`prefix`: of its command, if it is to run somewhere else."""
+        """`prefix`: the prefix of its command, if it is to run on a node of a network."""
         self.path = tempfile.mktemp(dir=directory)
         with open(self.path, "wb") as output:
             self.process = subprocess.Popen([*prefix, WORKER, *map(str, arguments)], stdout=output,
@@ -58,7 +59,7 @@ class Worker:
         self.killed_ns = None
 
     def has_begun(self):
-        """Whether it has come so far that it takes signals."""
+        """Returns whether the worker has started far enough to handle signals."""
         return os.path.getsize(self.path) > 0
 
     def kill(self):
@@ -68,7 +69,7 @@ class Worker:
         self.killed_ns = time.monotonic_ns()
 
     def go_on(self):
-        """Lets it go on, if it has stopped itself long ago. Whether it did."""
+        """Continues the worker if it stopped itself long enough ago. Returns whether it did."""
         with open(f"/proc/{self.process.pid}/stat", encoding="utf-8") as file:
             if file.read().rsplit(")", 1)[1].split()[0] != "T":
                 self.stopped = None
@@ -80,12 +81,12 @@ class Worker:
         return True
 
     def state(self):
-        """Where each of its threads is: the last lines, and what the kernel knows."""
+        """Describes what each of its threads does: its last lines, and its state in the kernel."""
         last = {line.thread: line for line in self.lines()}
         text = "".join(f"\n    thread {thread}: {line.ns} {line.event} {' '.join(line.arguments)}"
                        for thread, line in sorted(last.items()))
         for task in sorted(glob.glob(f"/proc/{self.process.pid}/task/*")):
-            with contextlib.suppress(OSError):  # one that has ended
+            with contextlib.suppress(OSError):  # a thread that has ended
                 with open(f"{task}/wchan", encoding="utf-8") as file:
                     waits = file.read()
                 with open(f"{task}/status", encoding="utf-8") as file:
@@ -96,13 +97,14 @@ class Worker:
         return text
 
     def problem(self):
-        """What is wrong with it after it had time to end, or nothing. It runs no more."""
+        """Returns what is wrong with the worker's end, or nothing. Kills the worker if it still runs. REQUIRES: it had
+        time to end."""
         if self.process.poll() is None:
             state = self.state()
             self.kill()
             return f"worker {self.process.pid} does not end:{state}"
         status = self.process.returncode
-        # It may not have got to main yet.
+        # It may not have reached main yet.
         if self.is_killed or status in (0, -signal.SIGTERM):
             return None
         return f"worker {self.process.pid} ended with status {status}"
@@ -112,7 +114,7 @@ class Worker:
 
 
 def finish(workers):
-    """Lets all of them end by themselves; what is wrong with any."""
+    """Lets all workers end by themselves. Returns the problems of any of them."""
     for worker in workers:
         worker.process.send_signal(signal.SIGTERM)
     deadline = time.monotonic() + FINISH_SECONDS
@@ -126,8 +128,8 @@ def finish(workers):
 
 
 def gaps_of(worker, lines):
-    """When the worker did not run, as (begin, end)."""
-    # A worker that was asked to end ticks no more; its last line shows that it ran again.
+    """Returns the times, (begin, end), at which the worker did not run."""
+    # A worker that was asked to end ticks no more; its last line shows that it ran until then.
     ticks = [line.ns for line in lines if line.event == "tick"] + [line.ns for line in lines[-1:]]
     gaps = [(a, b) for a, b in zip(ticks, ticks[1:]) if b - a > GAP_NS]
     if worker.is_killed and ticks:
@@ -136,7 +138,7 @@ def gaps_of(worker, lines):
 
 
 def holds_of(worker, lines, begins, ends):
-    """What the worker had. `begins` and `ends` are names of events."""
+    """Returns the Holds of the worker. `begins` and `ends` are names of events."""
     gaps = gaps_of(worker, lines)
     end_of_all = worker.killed_ns or (lines[-1].ns if lines else 0)
     holds, open_, released = [], {}, set()
@@ -145,8 +147,8 @@ def holds_of(worker, lines, begins, ends):
         begin = open_.pop(key, None)
         if begin is None:
             return
-        # Who does not run does nothing with what he has. What he does afterwards, before he has heard
-        # that it was lost, is what tokens are for.
+        # A stopped process does not use its lock, so the hold ends when the gap begins. What the process does
+        # after the gap, before it learns that it has lost the lock, is prevented by tokens.
         for gap_begin, gap_end in gaps:
             if gap_begin < ns and begin < gap_end + GRACE_NS:
                 ns = min(ns, gap_begin)
@@ -167,7 +169,7 @@ def holds_of(worker, lines, begins, ends):
 
 
 def overlaps(holds):
-    """Each pair that was there at the same time."""
+    """Returns each pair of holds that overlap in time."""
     current, found = [], []
     for hold in sorted(holds):
         current = [other for other in current if other.end > hold.begin]
@@ -177,7 +179,7 @@ def overlaps(holds):
 
 
 def described(pair, histories):
-    """Two holds, and what their workers have printed about them."""
+    """Describes two holds, with the lines that their workers have printed about them."""
     text = ""
     for hold in pair:
         text += f"\n  {hold}:"
@@ -191,8 +193,9 @@ def described(pair, histories):
 
 
 def check_tokens(workers, kind, begin, end):
-    """Who gets it later has a larger token. Not of those who did not run between `begin`, when they asked,
-    and `end`, when they had it: they may say so late."""
+    """Checks that later acquisitions have larger tokens. Leaves out workers that did not run for some time between the
+    event `begin` (the request) and the event `end` (the acquisition), because they may report it late. Returns the
+    number of acquisitions that were checked."""
     acquired = []
     for worker, lines in workers:
         gaps = gaps_of(worker, lines)
@@ -221,7 +224,7 @@ def is_enough(workers):
 
 
 def run_workers(server, recipe, seed, *more):
-    """Runs workers while members and workers fail; pairs of a worker and its lines, and a note."""
+    """Runs workers while members and workers fail. Returns pairs of a worker and its lines, and a note."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="quorate-locks-") as directory, \
             harness.Cluster(server, settings=["tickTime=500"]) as cluster:
@@ -248,7 +251,7 @@ def run_workers(server, recipe, seed, *more):
                 stops += sum(worker.go_on() for worker in running)
                 if time.monotonic() < next_fault + 0.5 or not running:
                     continue
-                # Others have to wait until the session is over: not too often.
+                # Faults are not too frequent, because the other workers wait until the victim's session has ended.
                 next_fault += chance.uniform(1.5, 2.5)
                 victim = chance.choice(running)
                 faults += 1
@@ -267,13 +270,13 @@ def run_workers(server, recipe, seed, *more):
         check_nothing_left(servers)
     kept, outlived = ([line for _, lines in histories for line in lines if line.event == event]
                       for event in ("kept", "outlived"))
-    assert not kept, f"seed {seed}: had it when its session was over: {kept[0]}"
+    assert not kept, f"seed {seed}: a lock was reported as held when its session had ended: {kept[0]}"
     return histories, (f"seed {seed}: {member_kills} members and {kills} workers killed, {stops} stopped, "
                        f"{len(outlived)} outlived their sessions")
 
 
 def check_nothing_left(servers):
-    """When all sessions have ended there is no znode of any of them."""
+    """Checks that no znode of any session is left when all sessions have ended."""
     def left(tree, path):
         try:
             children = tree.list(path).result.children
@@ -306,13 +309,13 @@ def count_of(event, histories):
 
 
 def check_mutex(histories, note):
-    """One holder at a time, and a resource that takes what comes in the order of the tokens. What it saw;
-    `note` is told of a failure."""
+    """Checks that there is one holder at a time, and that the resource accepts writes in the order of their tokens.
+    Returns a line of figures. A failure's message begins with `note`."""
     found = overlaps(all_holds(histories))
     assert not found, f"{note}: two have it: {described(found[0], histories)}"
     acquired = check_tokens(histories, "mutex", "acquiring", "acquired")
-    # The resource takes what comes in the order of the tokens, and so does not take what a holder
-    # writes who was stopped, and has lost the lock.
+    # The resource accepts writes only in the order of the tokens. So it refuses writes of a holder that was stopped
+    # and has lost the lock.
     wrote = sorted((int(line.arguments[1]), int(line.arguments[0])) for _, lines in histories
                    for line in lines if line.event == "wrote")
     assert [token for _, token in wrote] == sorted({token for _, token in wrote}), f"{note}: {wrote}"
@@ -326,11 +329,12 @@ def alone_a_mutex_has_one_holder(server):
 
 
 def heard_in_line(server):
-    """Pieces that came to each of those who waited for a lock, first to last, until all had it."""
+    """Returns how many pieces of data each client received that waited for a lock, first to last, until all clients had
+    held the lock."""
     with tempfile.TemporaryDirectory(prefix="quorate-locks-") as directory, \
             harness.Cluster(server, size=1, settings=["tickTime=30000"]) as cluster:
         address = cluster.command("grpc")
-        proxies = links.Links(WAITING + 2, seed=1)  # one for each that takes the lock; the last is the server
+        proxies = links.Links(WAITING + 2, seed=1)  # one for each client that takes the lock; the last is the server
         *names, served = proxies.members
         proxies.lead_to([int(address.rpartition(":")[2])] * len(proxies.members))
         go = os.path.join(directory, "go")
@@ -340,13 +344,13 @@ def heard_in_line(server):
                 tree.create("/line")
                 for count, name in enumerate(names, 1):
                     own = f"{harness.HOST}:{proxies.port(name, served)}"
-                    # Nobody has to say that he lives while this goes on.
+                    # The session timeout is so long that no client sends a keepalive meanwhile.
                     holders.append(subprocess.Popen(
                         [CLI, "lock", "--quiet", "--server", own, "--session-timeout", "600", "/line", "--", "sh", "-c",
                          f"while [ ! -e {go} ]; do sleep 0.02; done"]))
                     deadline = time.monotonic() + FINISH_SECONDS
                     while len(tree.list("/line").result.children) < count:
-                        assert time.monotonic() < deadline, f"{name} does not stand in line"
+                        assert time.monotonic() < deadline, f"{name} has no znode below /line"
                         time.sleep(0.01)
                 with open(go, "w", encoding="ascii"):
                     pass
@@ -361,17 +365,17 @@ def heard_in_line(server):
 
 
 def alone_who_waits_hears_of_his_own_turn_only(server):
-    """No herd: of those who wait, the one behind a holder that releases is told, and nobody else."""
+    """There is no herd effect: a release notifies only the client that is next in line."""
     attempts = []
     for _ in range(HERD_ATTEMPTS):
-        # Those at the end of the line have waited while all others had it. Each is told once, looks
-        # once, and no two of them find what they hear in pieces of the same size: so it counts whether
-        # they hear more the longer they wait, and that in each attempt.
+        # Clients at the end of the line have waited while all others held the lock. Each client receives one event
+        # and reads once, but the data may arrive in different numbers of pieces. So the test fails only if clients
+        # that wait longer receive more, in each attempt.
         heard = heard_in_line(server)
         attempts.append(heard)
         if (sum(heard[-3:]) - sum(heard[:3])) / 3 < HERD_MIN:
-            return f"messages heard by those who waited, first to last: {heard}"
-    raise AssertionError(f"messages heard by those who waited, first to last, in each attempt: {attempts}")
+            return f"pieces received by the waiting clients, first to last: {heard}"
+    raise AssertionError(f"pieces received by the waiting clients, first to last, in each attempt: {attempts}")
 
 
 def alone_a_multi_lock_has_all_or_none(server):
@@ -392,7 +396,7 @@ def alone_a_multi_lock_has_all_or_none(server):
 def alone_a_read_write_lock_has_readers_or_a_writer(server):
     histories, note = run_workers(server, "read-write", new_seed())
     holds = all_holds(histories)
-    # Who writes and reads has the same token twice.
+    # A worker that downgrades from writer to reader has the same token twice.
     found = [(a, b) for a, b in overlaps(holds) if "write" in (a.key[1], b.key[1])
              and not (a.key[0] == b.key[0] and a.key[2] == b.key[2])]
     assert not found, f"{note}: a writer is not alone: {described(found[0], histories)}"

@@ -1,5 +1,5 @@
-"""What the C++ client's recipes keep there, znodes and instances of services, while those who keep it
-and members are killed, and somebody deletes it again and again (recipes_data.py has the scene)."""
+"""Tests the znodes and service instances that the C++ client's recipes keep, while their workers and members
+are killed, and another worker deletes the znodes again and again (recipes_data.py has the scene)."""
 
 import collections
 import time
@@ -7,14 +7,14 @@ import time
 import native
 from recipes_data import PATIENCE_SECONDS, Scene, of_event
 
-# The mischief goes on until more than that has happened.
+# The faults go on until there were more such events.
 READS_MIN, DELETIONS_MIN, FINDS_MIN = 100, 50, 50
 
 Said = collections.namedtuple("Said", "session number")
 
 
 def said(text):
-    """What a session has written: its own number, and one that grows."""
+    """Parses the data of a session: the session's id, and a number that grows."""
     session, number = text.split(":")
     return Said(int(session), int(number))
 
@@ -24,7 +24,7 @@ def last_sessions(workers):
 
 
 class Written:
-    """What readers have to see of each session and znode: at least this, from then on."""
+    """The numbers that readers have to see of each session and znode: from a time on, at least the given number."""
 
     def __init__(self, history, event):
         self.by_key = collections.defaultdict(list)  # (ns, number)
@@ -37,7 +37,7 @@ class Written:
 
 
 def looks_of(history, event):
-    """Each line of an event that ends a look, and when that began."""
+    """Yields each line of an event that ends a read, and the time when that read began."""
     looking = {}
     for line in history:
         if line.event == "looking":
@@ -47,7 +47,8 @@ def looks_of(history, event):
 
 
 def check_reads(history):
-    """A znode is of the session that its data say, and not older than what that has said."""
+    """Checks that a znode belongs to the session in its data, and that the data are not older than data that the
+    session has set before."""
     written = Written(history, "set")
     reads = 0
     stays = collections.defaultdict(list)  # when a session had closed its znode: (closed, again)
@@ -64,7 +65,7 @@ def check_reads(history):
         least = written.least(path, owner, began)
         assert data.number >= least, f"{path} has {data.number}, and {owner} had set {least}: {line}"
         for closed, again in stays[path, owner]:
-            assert not closed < began < line.ns < again, f"{path} is there, and {owner} has closed it: {line}"
+            assert not closed < began < line.ns < again, f"{path} exists although {owner} has closed it: {line}"
     return reads
 
 
@@ -83,7 +84,7 @@ def alone_a_persistent_node_is_there_and_its_owners(server):
             len(of_event(observer.history(), "saw")) > READS_MIN
             and len(of_event(raider.history(), "deleted")) > DELETIONS_MIN))
         scene.finish([raider])
-        # All are there again, of the sessions that are there.
+        # Waits until all znodes exist again, each with its current session.
         finished = time.monotonic_ns()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
@@ -108,7 +109,8 @@ def alone_a_persistent_node_is_there_and_its_owners(server):
 
 
 def check_finds(history):
-    """Everybody finds itself, and what others have said, not older than what they had said."""
+    """Checks that each worker finds itself, and that the payloads of other workers are not older than payloads that
+    they had set before."""
     written = Written(history, "updated")
     finds = 0
     for line, began in looks_of(history, "found"):

@@ -1,4 +1,4 @@
-"""Writes that are sent again, through whatever member, while leaders die: each is made exactly once."""
+"""Tests that writes are applied exactly once when they are sent again through any member while leaders die."""
 
 import random
 import threading
@@ -16,10 +16,10 @@ SECONDS_MAX = 60
 
 
 class Client(threading.Thread):
-    """Increments a counter of its own by transactions, and sends again what it has no answer to."""
+    """Increments a counter of its own by transactions, and sends unanswered transactions again."""
 
     def __init__(self, cluster, number, ends):
-        """`ends`: an Event, set when it has done enough."""
+        """`ends`: an Event; when it is set, the client ends."""
         super().__init__(daemon=True)
         self.addresses = cluster.command("grpc").split(",")
         self.path = f"/exactly-once/{number}"
@@ -35,7 +35,7 @@ class Client(threading.Thread):
             while not self.ends.is_set():
                 answer = self._write([native.create(self.path + "/n-", b"", types.PERSISTENT_SEQUENTIAL)])
                 self.paths.append(answer.write.results[0].path)
-                # Not only leaders make streams end.
+                # The client breaks streams itself, too.
                 if self.random.random() < 0.02:
                     self._break()
             self.session = self.session or self._open()
@@ -64,7 +64,7 @@ class Client(threading.Thread):
                 time.sleep(0.05)
 
     def _write(self, operations):
-        """Sends it until there is an answer; half of the time the stream breaks before it can come."""
+        """Sends the write until it is answered. Half of the time, breaks the stream before the answer can arrive."""
         self.sequence += 1
         write = native.session.Request.Write(sequence=self.sequence, operations=operations)
         while True:

@@ -369,7 +369,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"mutex", "multi", "read-write", "semaphore", "election"}));
   app.add_option("--servers", options.servers)->required();
   app.add_option("--path", options.path)->required();
-  app.add_option("--resource", options.resource, "a znode that takes writes of the newest holder");
+  app.add_option("--resource", options.resource,
+                 "a znode that accepts writes only of the newest holder");
   app.add_option("--session-timeout-ms", options.session_timeout_ms);
   app.add_option("--threads", options.threads);
   app.add_option("--leases", options.leases);

@@ -22,8 +22,8 @@ import org.apache.curator.x.discovery.ServiceType;
 import org.apache.curator.x.discovery.UriSpec;
 
 /**
- * Shares recipes with curator_peer.cc, which does the other half: Curator's classes and the C++ ones
- * work on the same znodes. Exit status 0 if each saw what the other did.
+ * Uses recipes together with curator_peer.cc, which does the other half: Curator's classes and the
+ * C++ classes work on the same znodes. Exit status 0 if each program saw the other's changes.
  */
 public final class Peer {
   private static final int PATIENCE_SECONDS = 20;
@@ -163,7 +163,7 @@ public final class Peer {
     final ServiceDiscovery<String> services = register(client);
     System.out.println("ready");
 
-    // The other one enters when it has done its half.
+    // The other program enters when it has done its half.
     final var both = new DistributedDoubleBarrier(client, "/both", 2);
     expect(true, both.enter(PATIENCE_SECONDS, TimeUnit.SECONDS));
     expect(42L, number.get().postValue());
