@@ -1,5 +1,5 @@
-"""Tests of tools/performance/run: it measures rows beside ZooKeeper, keeps them, and its document says
-what is in them, the bad as well as the good."""
+"""Tests of tools/performance/run: it measures rows in comparison with ZooKeeper, keeps them, and its document
+shows their results, the bad as well as the good."""
 
 import argparse
 import collections
@@ -19,7 +19,7 @@ ENVIRONMENT = {"machine": "one of a test", "quorate": "abc"}
 
 
 def performance(directory, *arguments, status=0):
-    """Runs the tool with all that it writes in `directory`; what it says."""
+    """Runs the tool, which writes all files into `directory`. Returns its output."""
     result = subprocess.run(
         [RUN, "--results", directory, "--document", os.path.join(directory, "document.md"), *arguments],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
@@ -34,7 +34,7 @@ def read(directory, name):
 
 
 def keep(directory, name, **result):
-    """Stands for a row that was measured."""
+    """Writes the result of a row as if it had been measured."""
     kept = {"row": name, "begun": "2020-01-02 03:04 UTC", "load_average": 0.5, "quick": False,
             "environment": ENVIRONMENT, **result}
     with open(os.path.join(directory, f"{name}.json"), "w", encoding="utf-8") as file:
@@ -47,7 +47,7 @@ def spread(median, around=0.1):
 
 
 def bench_run(rate=1.0, p50=1.0, p99=1.0, cpu=1.0, workload="write", around=0.1, size=None, **more):
-    """What `quorate bench` would have said: these ratios."""
+    """Returns a result of `quorate bench` with these ratios."""
     measurements = [{"server_cpu_us": value, "operations": 1000, "seconds": 5.0,
                      "operations_per_second": 200.0, **more} for value in (10.0 * cpu, 10.0)]
     ratios = {"operations_per_second": spread(rate, around), "p50": spread(p50, around),
@@ -59,7 +59,7 @@ def bench_run(rate=1.0, p50=1.0, p99=1.0, cpu=1.0, workload="write", around=0.1,
 
 
 def load_program():
-    """The tool as a module."""
+    """Loads the tool as a module."""
     loader = importlib.machinery.SourceFileLoader("performance_run", RUN)
     program = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(program)
@@ -75,7 +75,7 @@ def alone_performance_document_hides_nothing(_):
     with tempfile.TemporaryDirectory() as directory:
         keep(directory, "write-30x32", runs=[bench_run(rate=6, cpu=0.1, p50=0.2, p99=0.3)])
         keep(directory, "read-30x32", runs=[bench_run(rate=3, cpu=0.1, p99=1.5)])
-        # The quartiles are on both sides of 1: no difference to speak of.
+        # The quartiles are on both sides of 1, so the difference is not significant.
         keep(directory, "read-1x1", runs=[bench_run(p99=1.05)])
         keep(directory, "failover-kill", runs=[
             bench_run(workload="failover", pauses_ms=[290, 310, 330], connections_dropped=30)])
@@ -140,7 +140,7 @@ def alone_performance_document_checks_memory(_):
         line = line_of((250, 220), (1000, 500, 400))
         assert line.startswith("| flat | 1,000 | 250 | 1,000 | 0.250 | 220 | 500 | 0.440 | 400 |"), line
         assert line.endswith("| met |"), line
-        # It has grown by less than what lives on its heap.
+        # The process has grown by less than the data on its heap.
         line = line_of((250, 220), (1000, 200, 440))
         assert "| 220 | 200 | 0.500 | 440 |" in line and line.endswith("| met |"), line
         line = line_of((250, 220), (1000, 200, 210))
@@ -165,10 +165,10 @@ def alone_performance_document_says_what_grows(_):
         line = line_with(text, "| read |")
         assert line == ("| read | 1,000,000 znodes beside 10 znodes | 10.0 → 15.0 | +5.00 | -0.500 | node +2.50, "
                         "apply +2.50 | find +3.00, new +0.500 |"), line
-        # Of what was measured, and of nothing else.
+        # The document has the measured rows and no others.
         assert "checkpoint" in text and "100,000 B" not in text and "no profile" not in text, text
 
-        # Where perf is not there.
+        # Without perf.
         keep(directory, "growth-where-values", runs=[], points=[point(
             "write", "values", 1_000, grown_side(10, 5), grown_side(15, 6))])
         performance(directory, "--render")
@@ -199,10 +199,10 @@ def alone_performance_profiles_are_read(_):
     with mock.patch.object(profiles.subprocess, "run", side_effect=FileNotFoundError):
         profiles.sample("/nothing/there", 0)
     assert profiles.read("/nothing/there", [1]) == {"functions": {}, "threads": {}}
-    # 10 us for each of 200 a second: half of that has to be seen in the time in which samples are taken.
+    # 10 us for each of 200 operations a second: the samples have to show half of that.
     assert profiles.is_of_load(bench_run(), 2_100_000, 2)
     assert not profiles.is_of_load(bench_run(), 1_900_000, 2)
-    # As many as are to be kept of each, and those at the other one, too.
+    # Keeps the largest entries of each side, and the same entries of the other side.
     base = {"functions": {f"f{i}": i for i in range(100)}}
     large = {"functions": {f"f{i}": 1000 - i for i in range(100)}}
     base, large = profiles.keep_most(base, large)
@@ -241,11 +241,11 @@ def alone_performance_profiles_take_turns(_):
         ("write", i, size) for large in (1_000, 100_000)
         for i, size in ((0, 100), (1, large), (1, large), (0, 100))], asked
     assert len(kept["runs"]) == 12, kept
-    # By operations: of 1 and 4 us, three times as many were 4 us.
+    # Weighted by operations: three times as many took 4 us as took 1 us.
     first = kept["points"][0]
     assert (first["base"]["cpu_us"], first["large"]["cpu_us"]) == (3.25, 2.5), first
     assert first["base"]["kernel_us"] == 3.25 * 0.75 and first["base"]["functions"] == {}, first
-    # What has to be there before the samples are taken, and that each has a tree of its own.
+    # The preparation is done before samples are taken, and each cluster has a tree of its own.
     measured("watches")
     assert [beside for *_, beside in asked[:2]] == [
         {"num_alive_connections": 100, "watch_count": 1},
@@ -253,7 +253,7 @@ def alone_performance_profiles_take_turns(_):
     measured("nodes")
     roots = [options[options.index("--root") + 1] for _, _, options, _ in asked[:2]]
     assert roots == [f"/populated-{scale.nodes[0]}-compared", f"/populated-{scale.nodes[0]}"], asked
-    # Samples are of the whole: 30 of 40 are 7.5 us of 10.
+    # Samples are shares of the whole time: 30 of 40 are 7.5 us of 10.
     run = bench_run()
     counts = {"functions": collections.Counter({"f": 15, "g (kernel)": 5}),
               "threads": collections.Counter({"node": 20})}
@@ -263,7 +263,7 @@ def alone_performance_profiles_take_turns(_):
 
 
 def alone_performance_profiles_what_grows(server):
-    """A row for real, for a second each: with samples, where there is perf."""
+    """Measures a real row, for a second on each side; with samples, if there is perf."""
     if server != "quorate":
         raise harness.Skipped("measures Quorate alone")
     with tempfile.TemporaryDirectory() as directory:
@@ -272,7 +272,7 @@ def alone_performance_profiles_what_grows(server):
         [point] = kept["points"]
         for side in (point["base"], point["large"]):
             assert 0 <= side["kernel_us"] <= side["cpu_us"] and side["cpu_us"] > 0, point
-            # Rounded, and without what takes little.
+            # The figures are rounded, and small ones are left out.
             assert sum(side["functions"].values()) < 1.01 * side["cpu_us"], point
             assert bool(side["samples"]) == bool(side["functions"]) == bool(side["threads"]), point
         assert all("--compare" not in run["command"] for run in kept["runs"]), kept["runs"]
@@ -304,13 +304,13 @@ def alone_performance_goes_on_where_it_was(_):
     assert planned({**measured, "tail": {"error": "no room"}}) == ["lock", "tail"]
     assert planned(measured, again=True) == everything
     assert planned(measured, only="connect,idle") == ["connect", "idle"]
-    # What gives the rate of another row is measured before it, if it was not yet.
+    # A row that determines the rate of another row is measured before it, unless it was measured already.
     assert planned({}, only="open-loop") == ["write-30x32", "open-loop"]
     assert planned(measured, only="open-loop") == ["open-loop"]
 
 
 def alone_performance_measures(server):
-    """Two rows for real, for a second each, and their document."""
+    """Measures some real rows, for a second each, and makes their document."""
     if server != "quorate":
         raise harness.Skipped("measures both")
     with tempfile.TemporaryDirectory() as directory:
@@ -332,7 +332,7 @@ def alone_performance_measures(server):
         assert {"node", "log", "zk-io"} <= set(where["threads"]), where["threads"]
         assert all(figures["us"] >= 0 for figures in where["threads"].values()), where["threads"]
         assert "node " in line_with(text.partition("## Where")[2], "| write, 30 x 1")
-        # What was measured before stands there still; of the servers, nothing does.
+        # The rows that were measured before are still in the document.
         assert "123 [" in line_with(text, "| lock, 20 contenders")
         assert os.listdir(os.path.join(directory, "data")) == []
 

@@ -1,5 +1,5 @@
-"""Backups of clusters that work, what becomes of them when something breaks, and clusters that are made
-of them; and what the command line says of a cluster."""
+"""Tests backups of running clusters, backups while connections and members fail, clusters that are restored
+from backups, and the output of `quorate members` and `quorate status`."""
 
 import json
 import os
@@ -20,10 +20,10 @@ CLI = os.environ.get("QUORATE", os.path.join(harness.ROOT, ".bazel/opt-bin/tools
 SETTINGS = ["snapCount=2000", "logSegmentBytes=65536"]
 WAIT_SECONDS = 60
 NODES = 300
-# At the lowest rate, a backup of it takes some seconds.
+# So large that a backup at the lowest rate takes some seconds.
 LARGE_NODES, LARGE_BYTES = 60, 150_000
 CUT_AFTER_BYTES = 2_000_000
-# Of each client, before a backup.
+# How many writes of each client are acknowledged before a backup begins.
 WRITES_BETWEEN = 100
 # How far above its backup's zxid a restored cluster begins.
 ZXID_BUMP = 1 << 40
@@ -38,7 +38,7 @@ def _require_quorate(server):
 
 
 def _quorate(*arguments, status=0):
-    """(standard output, standard error) of the command line, which has to end with `status`."""
+    """Runs the command line, which has to end with `status`. Returns (standard output, standard error)."""
     result = subprocess.run([CLI, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
                             text=True, timeout=WAIT_SECONDS, check=False)
     assert result.returncode == status, (f"quorate {' '.join(map(str, arguments))} ended with "
@@ -55,12 +55,12 @@ def _servers(cluster):
 
 
 def _backup(cluster, name, *options):
-    """(path, what the command says of it)"""
+    """Makes a backup. Returns (path, the facts that the command prints)."""
     path = os.path.join(cluster.parent, name)
     output, _ = _quorate("--server", _servers(cluster), "--json", "backup", path, *options)
     facts = json.loads(output)
     assert facts["bytes"] == os.path.getsize(path)
-    assert os.stat(path).st_mode & 0o777 == 0o600, "others may read it"
+    assert os.stat(path).st_mode & 0o777 == 0o600, "other users may read the backup"
     assert not os.path.exists(path + ".partial")
     return path, facts
 
@@ -73,7 +73,7 @@ def _restore(path, cluster, member, *options, status=0):
 
 
 def _fill(cluster, large=False):
-    """Nodes of all kinds, and a session that stays. Returns its connection."""
+    """Creates nodes of all kinds, and a session that stays. Returns its connection."""
     with zk.Connection(cluster.address(1)) as connection:
         connection.create("/tree", b"root of all")
         count, size = (LARGE_NODES, LARGE_BYTES) if large else (NODES, 500)
@@ -90,7 +90,7 @@ def _fill(cluster, large=False):
 
 
 def _walk(cluster, member):
-    """{path: (data, stat)} of all but what speaks of the servers."""
+    """Returns {path: (data, stat)} of all nodes except those that describe the servers."""
     return {path: node for path, node in checkpoints._walk(cluster, member).items()
             if not path.startswith("/zookeeper")}
 
@@ -126,7 +126,7 @@ def alone_a_backup_under_load_has_every_write_that_was_acknowledged_before_it(se
             crashes.Writer = original
         longest = max(writer.longest_pause for writer in writers)
         assert not any(writer.disconnects for writer in writers), "a client lost its connection"
-        # One more, of a cluster that is quiet, to compare with.
+        # Makes one more backup, of an idle cluster, for comparison.
         quiet, facts = _backup(cluster, "quiet")
         tree = _walk(cluster, 1)
         assert len({facts["zxid"] for _, facts in backups}) == 3, backups
@@ -141,7 +141,7 @@ def alone_a_backup_under_load_has_every_write_that_was_acknowledged_before_it(se
             with harness.Cluster(server, start=False) as restored:
                 made = [_restore(path, restored, member) for member in restored.numbers()]
                 assert len({facts["cluster_id"] for facts in made}) == 1, made
-                assert made[0]["cluster_id"] != facts["cluster_id"], "it looks like the old cluster"
+                assert made[0]["cluster_id"] != facts["cluster_id"], "the new cluster has the id of the old one"
                 assert int(made[0]["zxid"], 16) == int(facts["zxid"], 16) + ZXID_BUMP, made
                 restored.start()
                 assert _digests(restored) == {made[0]["digest"]}
@@ -149,7 +149,7 @@ def alone_a_backup_under_load_has_every_write_that_was_acknowledged_before_it(se
                 assert not wanted - found.keys(), f"lost: {sorted(wanted - found.keys())[:5]}"
                 if path == quiet:
                     assert found == tree, "the trees differ"
-                # The session of the old cluster goes on in the new one, and it works as any other.
+                # The session of the old cluster goes on in the new cluster.
                 with zk.Connection(restored.address(3), checkpoints.SESSION_MS, session=session) as resumed:
                     assert resumed.session == session
                     assert resumed.exists("/tree/3/mine").ephemeral_owner == session[0]
@@ -164,7 +164,7 @@ def alone_a_backup_under_load_has_every_write_that_was_acknowledged_before_it(se
 
 
 class _Proxy:
-    """Stands before a member, and breaks each connection after so many bytes of answers, once."""
+    """A proxy in front of a member, which breaks a connection once, after a number of bytes of answers."""
 
     def __init__(self, address, cut_after):
         host, _, port = address.partition(":")
@@ -210,7 +210,7 @@ def alone_a_backup_whose_connection_breaks_goes_on_and_one_whose_member_dies_beg
         _fill(cluster, large=True).abandon()
         proxy = _Proxy(_grpc(cluster, cluster.followers()[0]), CUT_AFTER_BYTES)
         broken = os.path.join(cluster.parent, "broken")
-        # Writes in between, so that there are newer checkpoints by the time it comes back.
+        # Writes in between, so that there are newer checkpoints when the client reconnects.
         command = [CLI, "--server", proxy.address, "backup", broken, "--rate", "1"]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True) as process:
@@ -239,7 +239,7 @@ def alone_a_backup_whose_connection_breaks_goes_on_and_one_whose_member_dies_beg
             output, _ = process.communicate(timeout=WAIT_SECONDS)
         errors = "".join(lines)
         assert victim, f"no member was killed:\n{errors}"
-        assert victim in cluster.others(*leaders) or len(set(leaders)) > 1, "it was made by the leader"
+        assert victim in cluster.others(*leaders) or len(set(leaders)) > 1, "the leader sent the backup"
         assert process.returncode == 0, errors
         assert "starting from the beginning" in errors, errors
         source = json.loads(output)["server"]
@@ -253,7 +253,7 @@ def alone_a_backup_whose_connection_breaks_goes_on_and_one_whose_member_dies_beg
                 nodes = checkpoints._walk(restored, 1)
                 assert len([node for node in nodes if node.startswith("/tree/")]) == LARGE_NODES + 2
         _kill_and_repeat(cluster)
-        # No server is left: that is said, soon.
+        # No server is left: the command reports that soon.
         cluster.command("down")
         _, errors = _quorate("--server", "127.0.0.1:1", "status", status=1)
         assert "127.0.0.1:1" in errors or "none of the servers" in errors, errors
@@ -261,7 +261,7 @@ def alone_a_backup_whose_connection_breaks_goes_on_and_one_whose_member_dies_beg
 
 
 def _kill_and_repeat(cluster):
-    """A backup starts again when the command has died, and has what was written meanwhile."""
+    """A backup starts from the beginning when the command was killed, and has the writes made meanwhile."""
     path = os.path.join(cluster.parent, "killed")
     command = [CLI, "--server", _servers(cluster), "backup", path, "--rate", "1"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -278,8 +278,8 @@ def _kill_and_repeat(cluster):
 
 
 def _check_progress(lines, source):
-    """What is said of a backup from `source` grows up to all of it; how often it was said. At the
-    lowest rate it takes longer than there is between two lines."""
+    """Checks that the progress of a backup from `source` grows up to its full size. Returns the number of progress
+    lines. At the lowest rate a backup takes longer than the time between two lines."""
     units = {"B": 1, "KiB": 2**10, "MiB": 2**20}
     shown = []
     for line in lines:
@@ -290,7 +290,7 @@ def _check_progress(lines, source):
     assert all(before[0] <= after[0] and before[1] <= after[1]
                for before, after in zip(shown, shown[1:])), f"progress goes back: {shown}"
     assert shown[0][1] < shown[-1][1] and shown[0][0] < shown[-1][0] == 100, (
-        f"it does not grow up to all: {shown}")
+        f"the progress does not reach the full size: {shown}")
     return len(shown)
 
 
@@ -315,12 +315,12 @@ def alone_damage_and_full_directories_are_refused_and_a_killed_restore_can_be_re
         for number, options in enumerate(((), ("--cluster-name", "other"))):
             output, _ = _quorate("--json", "restore", path, "--config", _config(cluster, number), *options)
             made.append(json.loads(output)["cluster_id"])
-        assert made[0] != made[1], "the name makes no difference"
+        assert made[0] != made[1], "--cluster-name makes no difference"
         return f"{refused} damaged files refused, {_kill_restores(server, path, facts)}"
 
 
 def _config(cluster, number):
-    """The configuration of a server that is standalone, in a directory of its own."""
+    """Writes the configuration of a standalone server with a directory of its own."""
     directory = os.path.join(cluster.parent, f"by-config-{number}")
     path = directory + ".cfg"
     with open(path, "w", encoding="ascii") as file:
@@ -329,7 +329,7 @@ def _config(cluster, number):
 
 
 def _damage(path, cluster):
-    """Every file that is damaged or cut is refused, and nothing is made of it."""
+    """Checks that every damaged or truncated file is refused, and that no directory is made of it."""
     with open(path, "rb") as file:
         whole = file.read()
     target = os.path.join(cluster.parent, "refused")
@@ -372,7 +372,7 @@ def _kill_restores(server, path, facts):
                 process.kill()
             again = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                    timeout=WAIT_SECONDS, check=False)
-            if again.returncode != 0:  # it was killed after the last moment
+            if again.returncode != 0:  # the first command was killed after it had finished
                 assert again.returncode == 1 and f"{directory}: is not empty" in again.stderr, again.stderr
                 whole += 1
             else:
@@ -386,7 +386,7 @@ def _kill_restores(server, path, facts):
 
 def alone_the_command_line_shows_how_servers_and_members_do(server):
     _require_quorate(server)
-    # One that does not change its leader if a member is held up for a moment.
+    # The leader of this cluster does not change if a member is delayed for a moment.
     with harness.Cluster(server, settings=["electionTimeoutMs=2000"]) as cluster:
         with zk.Connection(cluster.address(1)) as connection:
             connection.create("/a", b"12345")
@@ -415,11 +415,11 @@ def alone_the_command_line_shows_how_servers_and_members_do(server):
         def noticed():
             seen = json.loads(_quorate("--server", _servers(cluster), "--json", "members")[0])["members"]
             return [member["id"] for member in seen if not member["reachable"]] == [down]
-        checkpoints._wait_for("known that it is down", noticed)
+        checkpoints._wait_for("the member is shown as down", noticed)
         output, _ = _quorate("--server", _servers(cluster), "--json", "status", status=3)
         servers = json.loads(output)["servers"]
         assert ["error" in status for status in servers] == [i == down for i in cluster.numbers()], servers
-        # A follower says what it knows, and that it is no more than that.
+        # A follower shows only its own view, and says so.
         follower = next(i for i in cluster.followers() if i != down)
         assert "knows by itself" in _quorate("--server", _grpc(cluster, follower), "members")[0]
         _, errors = _quorate("--server", _grpc(cluster, down), "status", status=1)
@@ -427,14 +427,14 @@ def alone_the_command_line_shows_how_servers_and_members_do(server):
         for arguments in (("status",), ("--server", "nonsense", "status"), ("backup",), ("restore", "x"),
                           ("no-such-command",), ()):
             _quorate(*arguments, status=2)
-        # Without a majority there is no backup, and it says so.
+        # Without a majority there is no backup, and the command says so.
         cluster.kill(follower)
 
         def alone():
             result = subprocess.run([CLI, "--server", _grpc(cluster, leader), "status"], capture_output=True,
                                     stdin=subprocess.DEVNULL, timeout=WAIT_SECONDS, check=False)
-            return result.returncode == 1  # answers, and knows no leader
-        checkpoints._wait_for("known that there is no majority", alone)
+            return result.returncode == 1  # the member answers, and knows no leader
+        checkpoints._wait_for("the member knows no leader", alone)
         _, errors = _quorate("--server", _servers(cluster), "backup", os.path.join(cluster.parent, "none"),
                              status=1)
         assert "no server can make a backup" in errors and "no leader" in errors, errors

@@ -1,4 +1,4 @@
-"""Rubbish on a client port costs its sender the connection at most. Another client of the same
+"""Tests that garbage on a client port at most closes its sender's connection. Another client of the same
 member, and the member itself, go on."""
 
 import struct
@@ -10,7 +10,7 @@ PATIENCE_SECONDS = 5
 
 
 def _check_bystander(cluster, sender):
-    """Runs `sender(address)` while another client of the same member works; checks that one."""
+    """Runs `sender(address)` while another client of the same member works. Checks that client and the members."""
     address = cluster.address(1)
     before = cluster.pids()
     with zk.Connection(address) as bystander:
@@ -18,7 +18,7 @@ def _check_bystander(cluster, sender):
         sender(address)
         stat = bystander.set(name, b"1")
         assert stat.version == 1, f"the bystander's write made version {stat.version}"
-        assert bystander.get(name)[0] == b"1", "the bystander's write is not there"
+        assert bystander.get(name)[0] == b"1", "the bystander's write is lost"
         bystander.close()
     with zk.Connection(address) as newcomer:
         newcomer.sync()
@@ -27,7 +27,7 @@ def _check_bystander(cluster, sender):
 
 
 def _send_raw(data):
-    """A sender of `data` on a fresh connection, who must then be disconnected."""
+    """Returns a sender of `data` on a new connection, which must then be closed."""
     def send(address):
         connection = zk.RawConnection(address)
         try:
@@ -39,7 +39,7 @@ def _send_raw(data):
 
 
 def _send_in_session(data, must_close=True):
-    """The same on a connection with a session."""
+    """Returns a sender of `data` on a connection with a session."""
     def send(address):
         with zk.Connection(address) as connection:
             connection.offer(data)
@@ -101,7 +101,7 @@ def shared_an_unknown_operation(cluster):
                 assert "in time" not in str(error), "no answer and no end of the connection"
             session = connection.session
         with zk.Connection(address, session=session) as again:
-            again.close()  # the session lives on
+            again.close()  # the session still exists
     _check_bystander(cluster, send)
 
 
@@ -115,8 +115,8 @@ def shared_a_wrong_session_password(cluster):
             except zk.SessionRefused:
                 pass
             else:
-                raise AssertionError("a session was given to somebody with a wrong password")
-            # Whether the owner's connection lives on is the server's choice; the session must.
+                raise AssertionError("a session was resumed with a wrong password")
+            # The server may close the owner's connection, but must keep the session.
             with zk.Connection(address, session=owner.session) as again:
                 assert again.exists(path), "the owner's ephemeral node is gone"
                 again.close()
@@ -129,7 +129,7 @@ def shared_a_session_that_never_was(cluster):
             zk.Connection(address, session=(0x0123456789ABCDEF, bytes(range(16))))
         except zk.SessionRefused:
             return
-        raise AssertionError("a session that never was has been resumed")
+        raise AssertionError("a session that never existed was resumed")
     _check_bystander(cluster, send)
 
 
@@ -142,7 +142,7 @@ def shared_random_bytes_in_sessions(cluster):
         for _ in range(8 + state % 60):
             state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
             body.append(state >> 56)
-        # A valid operation in most, so that its decoder sees the rubbish; never closeSession.
+        # Most frames have a valid operation, so that its decoder gets the garbage; never closeSession.
         operation = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 14, 15, 19, 21, 22, 101, 103, 105, 106)[state % 19]
         frames.append(zk.frame(zk.header(1, operation) + bytes(body)))
 
@@ -150,7 +150,7 @@ def shared_random_bytes_in_sessions(cluster):
         for data in frames:
             with zk.Connection(address) as connection:
                 connection.offer(data + zk.frame(zk.header(2, zk.CLOSE)))
-                # Nothing to expect but that the member lives; the bystander sees to that.
+                # Only the member must stay alive, which the bystander checks.
                 connection.is_closed_by_peer(0.5)
     _check_bystander(cluster, send)
 
@@ -167,5 +167,5 @@ def shared_a_client_that_reads_no_answers(cluster):
                 while time.monotonic() < end:
                     connection.send(request)
             except zk.Closed:
-                pass  # the server has stopped reading, as it should
+                pass  # the server has stopped reading, as expected
     _check_bystander(cluster, send)

@@ -1,4 +1,4 @@
-"""What only the native front end can do to a cluster."""
+"""Administration of a cluster through the native front end."""
 
 import importlib
 import subprocess
@@ -24,7 +24,8 @@ _messages = _load()
 
 
 def transfer_leadership(address, member):
-    """Asks the member at `address`, which leads, to hand over to another one. Why it did not; "" if it did."""
+    """Asks the leader, at `address`, to transfer leadership to `member`. Returns the reason of a refusal; "" if the
+    transfer has begun."""
     with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
         stub = channel.unary_unary("/quorate.v1.Cluster/TransferLeadership",
                                    _messages.TransferLeadershipRequest.SerializeToString,

@@ -1,5 +1,5 @@
-"""What the tests with real processes share: clusters on free ports that are always cleaned up, a
-killer that takes members down one at a time, and a runner that prints a line a test."""
+"""Shared by the tests with real processes: clusters on free ports that are always cleaned up, a
+killer that kills members one at a time, and a runner that prints a line for each test."""
 
 import argparse
 import atexit
@@ -26,9 +26,9 @@ SERVERS = {
     "zookeeper": os.path.join(ROOT, "tests/lib/zookeeper_server"),
 }
 HOST = "127.0.0.1"
-WAIT_SECONDS = 20  # for what does not take long
-PORTS_EACH = 500  # of a cluster: base + 1 to base + 499
-# Below the range from which the kernel takes ports for outgoing connections.
+WAIT_SECONDS = 20  # for conditions that hold soon
+PORTS_EACH = 500  # the ports of a cluster are base + 1 to base + 499
+# The range ends below the ports that the kernel uses for outgoing connections.
 FIRST_PORT, LAST_PORT = 12000, 32000
 
 
@@ -37,9 +37,8 @@ def end_of(text, lines=25):
 
 
 def run_in_group(command, seconds, directory, lines=25):
-    """Runs a program with temporary files in `directory`. (0 or what went wrong, the last `lines` of
-    its output.)
-    When this returns or raises, the program and all that it has started are gone."""
+    """Runs a program with temporary files in `directory`. Returns (0 or the problem, the last `lines` of
+    its output). When this returns or raises, the program and all processes that it started have ended."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace",
                                start_new_session=True, env=dict(os.environ, TMPDIR=directory))
@@ -56,7 +55,7 @@ def run_in_group(command, seconds, directory, lines=25):
 
 
 def wait_for_exit(process, seconds):
-    """Whether a process that this one started ends within that time."""
+    """Returns whether a child process of this one ends within `seconds`."""
     if process.poll() is None:
         descriptor = os.pidfd_open(process.pid)
         try:
@@ -67,8 +66,8 @@ def wait_for_exit(process, seconds):
 
 
 class Reservation:
-    """A range of free ports. A socket bound to its base, which no member uses, holds it against
-    other test runs for as long as this object lives."""
+    """A range of free ports. A socket bound to its base, which no member uses, reserves the range as long as this
+    object lives, so that other test runs do not take it."""
 
     def __init__(self, members):
         bases = list(range(FIRST_PORT, LAST_PORT, PORTS_EACH))
@@ -80,7 +79,7 @@ class Reservation:
                 for offset in (0, 100, 200, 300, 400):
                     for i in range(1, members + 1):
                         with socket.socket() as probe:
-                            # As servers do: what is left of closed connections is in nobody's way.
+                            # As servers do, so that closed connections do not block the port.
                             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                             probe.bind((HOST, base + offset + i))
             except OSError:
@@ -99,11 +98,11 @@ class Cluster:
 
     def __init__(self, server="quorate", size=3, settings=(), start=True, directory=None,
                  environment=None):
-        """`directory`: where its files are, if not among the temporary ones. `environment`: what its
-        servers have in theirs beside what this process has."""
+        """`directory`: the directory for its files, if not a temporary one. `environment`: variables that its servers
+        have in addition to those of this process."""
         self.size = size
-        # What Quorate promises and ZooKeeper does not: clients of other members stay connected when
-        # the leader dies.
+        # Quorate promises, and ZooKeeper does not, that clients of other members stay connected when the
+        # leader dies.
         self.keeps_connections = server == "quorate"
         self.is_java = server == "zookeeper"
         self.environment = dict(os.environ, **(environment or {}))
@@ -126,7 +125,7 @@ class Cluster:
         self.remove()
 
     def command(self, *arguments, check=True, timeout=90):
-        """Runs tools/cluster; its standard output. CalledProcessError shows what it said."""
+        """Runs tools/cluster, and returns its standard output. Raises RuntimeError with the program's errors."""
         result = subprocess.run(
             [TOOL, "--dir", self.dir, *map(str, arguments)], env=self.environment,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
@@ -149,7 +148,7 @@ class Cluster:
         return range(1, self.size + 1)
 
     def leader(self, timeout=15):
-        """The number of the leader; waits for one."""
+        """Returns the number of the leader; waits until there is one."""
         deadline = time.monotonic() + timeout
         while True:
             result = self.command("leader", check=False)
@@ -163,8 +162,8 @@ class Cluster:
         return [i for i in self.numbers() if i not in members]
 
     def followers(self):
-        """Who the leader is may be another matter at the next question: those who need both ask for
-        the leader, and then for the others."""
+        """Returns the members other than the leader. The leader may change between two calls: a test that needs both
+        calls leader(), and then others()."""
         return self.others(self.leader())
 
     def pids(self):
@@ -174,7 +173,8 @@ class Cluster:
         self.command("kill", member)
 
     def kill_all(self):
-        """All at once; when this returns they are gone. One that waits for its disk needs a while."""
+        """Kills all members at once. When this returns they have ended; a member that waits for its disk takes a
+        while."""
         descriptors = []
         try:
             for pid in filter(None, self.pids()):
@@ -202,7 +202,7 @@ class Cluster:
             return ""
 
     def monitor(self, member):
-        """What mntr says, as {key without zk_: text}; {} if it says nothing."""
+        """Returns the answer to mntr as {key without zk_: text}; {} if there is none."""
         try:
             lines = zk.four_letter(self.address(member), "mntr").splitlines()
         except (zk.Closed, OSError):
@@ -210,15 +210,15 @@ class Cluster:
         return dict(line[len("zk_"):].split("\t", 1) for line in lines if "\t" in line)
 
     def wait_until(self, what, condition):
-        """For what is so within WAIT_SECONDS, or else is wrong."""
+        """Waits until the condition holds, which must be within WAIT_SECONDS."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not condition():
-            assert time.monotonic() < deadline, f"after {WAIT_SECONDS} s: not yet {what}"
+            assert time.monotonic() < deadline, f"not within {WAIT_SECONDS} s: {what}"
             time.sleep(0.05)
 
     def check_alive(self):
-        """Raises if a member has died by itself (the tests restart those that they kill), with the
-        end of its log; starts it again, so that the next test is not the victim."""
+        """Raises with the end of the log if a member has ended by itself (tests restart the members that they kill).
+        Starts that member again, so that the next test does not fail because of it."""
         dead = [i for i, pid in zip(self.numbers(), self.pids()) if not pid]
         if not dead:
             return
@@ -229,7 +229,7 @@ class Cluster:
         raise AssertionError(f"member {dead} died by itself\n{logs}")
 
     def diagnosis(self, lines=30):
-        """The state of the members, the end of their logs, and what ZooKeeper's threads do."""
+        """Returns the state of the members, the end of their logs, and the stacks of ZooKeeper's threads."""
         status = self.command("status", check=False)
         parts = [status.stdout + status.stderr]
         for i in self.numbers():
@@ -255,9 +255,9 @@ class Cluster:
 
 
 class Killer:
-    """Kills members with SIGKILL and restarts them, one at a time, each as often as the others and
-    the leader first, for `seconds` or until it is stopped. At most one member is down at any time.
-    Raises from stop() what went wrong in it."""
+    """Kills members with SIGKILL and restarts them, for `seconds` or until it is stopped. It kills each member equally
+    often, and the leader first if there is a choice. At most one member is down at any time. stop() raises an error of
+    the killer."""
 
     def __init__(self, cluster, seconds, down_seconds=0.4, settle_seconds=0.6):
         self.cluster, self.seconds = cluster, seconds
@@ -301,25 +301,25 @@ class Skipped(Exception):
 
 
 class BeginAnew(Exception):
-    """The test cannot go on, and not for what is tested: begun_anew()."""
+    """The test cannot go on for a reason that is not under test; begun_anew() starts it again."""
 
 
 ATTEMPTS = 3
 
 
 def begun_anew(function, *arguments):
-    """What a test returns that may have to start again, at most twice."""
+    """Runs a test, again after BeginAnew, at most ATTEMPTS times. Returns the result of the test."""
     for _ in range(ATTEMPTS - 1):
         try:
             return function(*arguments)
         except BeginAnew as reason:
-            print(f"     begun again: {reason}", flush=True)
+            print(f"     started again: {reason}", flush=True)
     return function(*arguments)
 
 
 class Runner:
-    """Runs tests in order, a line each, and counts. Those that were skipped are not passed, and the
-    last line says so."""
+    """Runs tests in order, prints a line for each, and counts them. Skipped tests do not count as passed; the last line
+    has their number."""
 
     def __init__(self, pattern=""):
         self.pattern = pattern
@@ -347,9 +347,9 @@ class Runner:
         print(f"ok   {name}  ({time.monotonic() - started:.1f} s)  {note}".rstrip(), flush=True)
 
     def run_modules(self, suite, modules, server="quorate", settings=()):
-        """Runs the functions of modules that are tests, by their prefixes: test_...(), alone_...(server), and
-        those that share a cluster with `settings`, one for each module, shared_...(cluster). No member of
-        that may die but by the test's hand."""
+        """Runs the tests of modules, which are the functions with these prefixes: test_...(), alone_...(server), and
+        shared_...(cluster). The shared_ tests of a module share a cluster with `settings`, whose members may end only
+        because the test ends them."""
         for module in modules:
             label = f"{suite} {module.__name__.split('.')[-1].replace('_', ' ')}:"
 
@@ -382,7 +382,7 @@ class Runner:
             self.abort([name for name, _ in tests], error)
 
     def abort(self, names, error):
-        """Counts as failed the tests of `names` that a broken cluster kept from running."""
+        """Counts the tests of `names` as failed, because their cluster is broken."""
         for name in names:
             self.failed.append(name)
             print(f"FAIL {name}  (its cluster is broken)", flush=True)
@@ -399,14 +399,14 @@ class Runner:
 def arguments(description):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--server", choices=sorted(SERVERS), default="quorate",
-                        help="zookeeper: run the same tests against Debian's ZooKeeper, which shows "
+                        help="zookeeper: run the same tests against Debian's ZooKeeper, to show "
                         "that the tests are right")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests with TEXT in the name")
     return parser
 
 
 def prepare(server):
-    """Makes interruption clean up, and fails early if there is no server to test."""
+    """Makes signals end the tests with a clean-up, and exits at once if there is no server to test."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     path = SERVERS[server]

@@ -1,6 +1,6 @@
-"""The connections between members, where these cannot have a network of their own: a proxy of TCP for each
-pair of them. It can hold what comes, and delay it; there are no packets that it could lose, send twice or
-send in another order. Clients are not concerned."""
+"""The connections between members that have no network of their own: a TCP proxy for each pair of members.
+A proxy can hold data and delay it, but cannot lose, duplicate or reorder packets. Connections of clients do not
+go through proxies."""
 
 import asyncio
 import itertools
@@ -14,16 +14,16 @@ RULES = ("drop", "delay", "jitter")
 
 
 class _Link:
-    """From one member to another. What is sent while it is cut is held, as by TCP."""
+    """The link from one member to another. Data that is sent while the link is cut is held, as by TCP."""
 
     def __init__(self, chance):
         self.chance = chance
-        self.port = 0  # where the sender finds the receiver
+        self.port = 0  # the port to which the sender connects
         self.receiver_port = 0
         self.passes = asyncio.Event()
         self.passes.set()
         self.delay_ms = self.jitter_ms = 0
-        self.delivered = 0  # pieces
+        self.delivered = 0  # the number of pieces of data that have passed
         self.holds = False
 
     def set(self, rule):
@@ -38,7 +38,7 @@ class _Link:
             self.holds = False
 
     async def admit(self):
-        """Waits as long as the rules say."""
+        """Waits until the rules let the next piece of data pass."""
         pause_ms = self.delay_ms + self.chance.uniform(0, self.jitter_ms)
         if pause_ms:
             await asyncio.sleep(pause_ms / 1000)
@@ -55,14 +55,14 @@ class _Link:
                 await writer.drain()
             await self.admit()
         except OSError:
-            pass  # one of the ends is gone, which the other one is told
+            pass  # one of the ends is closed; the other end is closed then, too
         finally:
             writer.close()
 
 
 class Links:
-    """Members by name: member1, member2, ... The methods of Network that nemeses use; each returns when
-    what it does is in force. Thread-safety: methods from one thread."""
+    """Links between named members: member1, member2, ... Has the methods of Network that nemeses use; each returns
+    when its change is in force. Thread-safety: methods from one thread."""
 
     def __init__(self, members, seed):
         self.members = [f"member{i}" for i in range(1, members + 1)]
@@ -101,17 +101,17 @@ class Links:
         await asyncio.gather(link.pump(reader, onward[1]), back.pump(onward[0], writer))
 
     def lead_to(self, ports):
-        """Where the members listen: their ports, in their order."""
+        """Sets the ports on which the members listen, in the order of the members."""
         for (_, receiver), link in self.links.items():
             link.receiver_port = ports[self.members.index(receiver)]
 
     def port(self, sender, receiver):
-        """Where the sender finds the receiver."""
+        """Returns the port to which `sender` connects in order to reach `receiver`."""
         return self.links[sender, receiver].port
 
     def set(self, senders, receivers, rule):
-        """What each of the ones sends to each of the others is treated by `rule` ("drop", "delay=50
-        jitter=20", "": it passes)."""
+        """Applies `rule` to data from each sender to each receiver ("drop", "delay=50 jitter=20"; "": data
+        passes)."""
         async def do():
             for pair in itertools.product(senders, receivers):
                 if pair in self.links:
@@ -119,7 +119,7 @@ class Links:
         self._call(do())
 
     def cut(self, one, other):
-        """Nothing passes between the ones and the others, in both directions."""
+        """Holds all data between the two groups of members, in both directions."""
         self.set(one, other, "drop")
         self.set(other, one, "drop")
 
@@ -127,11 +127,11 @@ class Links:
         self.set(self.members, self.members, "")
 
     def delivered(self, sender, receiver):
-        """Pieces that have passed."""
+        """Returns how many pieces of data have passed from `sender` to `receiver`."""
         return self.links[sender, receiver].delivered
 
     def holds(self, sender, receiver):
-        """Whether something waits for the end of a cut."""
+        """Returns whether data from `sender` to `receiver` waits for the end of a cut."""
         return self.links[sender, receiver].holds
 
     def end(self):

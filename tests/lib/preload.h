@@ -1,4 +1,4 @@
-// What libraries that are preloaded into programs under test have in common.
+// Functions shared by the libraries that are preloaded into programs under test.
 //
 // REQUIRES: _GNU_SOURCE is defined before the first header.
 #pragma once

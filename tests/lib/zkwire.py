@@ -1,8 +1,8 @@
-"""The ZooKeeper wire protocol, spoken by hand: what the tests use to say exactly what they mean.
+"""The ZooKeeper wire protocol, encoded by hand, so that tests control every byte.
 
 A Connection is one TCP connection with one session on it. It sends and waits in one thread, does
-not reconnect, and hides nothing: the end of the connection is Closed, an error code is ZkError.
-Frames can be made (request_*) and taken apart without a socket, and sent raw.
+not reconnect, and hides nothing: the end of the connection raises Closed, an error code raises ZkError.
+Frames can be encoded (request_*) and decoded without a socket, and sent raw.
 """
 
 import collections
@@ -17,7 +17,7 @@ PING, GET_CHILDREN2, CHECK, MULTI, SET_WATCHES, AUTH, CLOSE = 11, 12, 13, 14, 10
 # Create flags.
 PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL = 0, 1, 2, 3
 
-# xids with a meaning of their own.
+# xids with a special meaning.
 XID_EVENT, XID_PING, XID_AUTH, XID_SET_WATCHES = -1, -2, -4, -8
 
 # Error codes.
@@ -40,7 +40,7 @@ class ZkError(Exception):
 
 
 class Closed(Exception):
-    """The connection has ended, or nothing came in time."""
+    """The connection has ended, or no data arrived in time."""
 
 
 class SessionRefused(Closed):
@@ -109,7 +109,7 @@ def request_auth(scheme, credentials):
 
 
 def request_multi(operations):
-    """The body of a multi; `operations` are (operation, request body)."""
+    """Encodes the body of a multi; `operations` are (operation, request body)."""
     items = [multi_header(operation, False, -1) + body for operation, body in operations]
     return b"".join(items) + multi_header(-1, True, -1)
 
@@ -195,11 +195,11 @@ class RawConnection:
             raise Closed(str(error)) from error
 
     def offer(self, data):
-        """Sends `data` that the server may refuse: it may end the connection before it has it all."""
+        """Sends `data` that the server may refuse: it may close the connection before it has received all of it."""
         try:
             self.send(data)
         except Closed:
-            pass  # is_closed_by_peer() tells.
+            pass  # is_closed_by_peer() reports it
 
     def _receive(self, count, deadline):
         while len(self.received) < count:
@@ -226,7 +226,7 @@ class RawConnection:
         return body
 
     def is_closed_by_peer(self, timeout):
-        """Whether the server ends the connection within `timeout` s; drops what it sends first."""
+        """Returns whether the server closes the connection within `timeout` s; drops the data that it sends before."""
         deadline = time.monotonic() + timeout
         while (left := deadline - time.monotonic()) > 0:
             self.socket.settimeout(left)
@@ -240,7 +240,7 @@ class RawConnection:
         return False
 
     def abandon(self):
-        """Closes the socket and leaves the session alone, as a client does that dies."""
+        """Closes the socket without closing the session, as a client that dies."""
         self.socket.close()
 
 
@@ -276,7 +276,7 @@ class Connection(RawConnection):
     def __exit__(self, *_):
         self.abandon()
 
-    # Sending and receiving apart, for pipelines.
+    # Separate functions to send and to receive, for pipelines.
 
     def submit(self, operation, body=b"", xid=None):
         if xid is None:
@@ -286,7 +286,7 @@ class Connection(RawConnection):
         return xid
 
     def receive(self, timeout=None):
-        """The next reply. Events that come before it go to self.events."""
+        """Returns the next reply. Adds events that arrive before it to self.events."""
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         while True:
             reply = decode_reply(self.receive_frame(max(0.0, deadline - time.monotonic())))
@@ -299,14 +299,14 @@ class Connection(RawConnection):
             self.events.append(decode_event(reply))
 
     def wait_event(self, timeout=10.0):
-        """The oldest event not taken yet; waits for it if there is none."""
+        """Returns the oldest event that was not returned yet; waits if there is none."""
         deadline = time.monotonic() + timeout
         while not self.events:
             reply = decode_reply(self.receive_frame(max(0.0, deadline - time.monotonic())))
             if reply.xid == XID_EVENT:
                 self.events.append(decode_event(reply))
             elif reply.xid != XID_PING:
-                raise AssertionError(f"an answer to xid {reply.xid} that nobody waits for")
+                raise AssertionError(f"an answer to xid {reply.xid}, which is not outstanding")
         return self.events.pop(0)
 
     def call(self, operation, body=b"", xid=None):
@@ -329,7 +329,7 @@ class Connection(RawConnection):
         self.call(DELETE, request_delete(path, version))
 
     def exists(self, path, watch=False):
-        """The Stat, or None."""
+        """Returns the Stat, or None if there is no such node."""
         try:
             return self.call(EXISTS, request_path_watch(path, watch)).stat()
         except ZkError as error:
@@ -354,13 +354,13 @@ class Connection(RawConnection):
         self.call(PING, xid=XID_PING)
 
     def close(self):
-        """Ends the session and the connection."""
+        """Closes the session and the connection."""
         self.call(CLOSE)
         self.abandon()
 
 
 def four_letter(address, word, timeout=2.0):
-    """The answer to a four-letter word."""
+    """Returns the answer to a four-letter word."""
     connection = RawConnection(address, timeout)
     try:
         connection.send(word.encode())

@@ -1,5 +1,5 @@
-"""Known encodings of the ZooKeeper protocol. A test client that encoded wrongly would make every
-test above it say something else than it means."""
+"""Tests the test client with known encodings of the ZooKeeper protocol. If it encoded requests wrongly, the other
+tests would not test what they claim."""
 
 import zkwire as zk
 
