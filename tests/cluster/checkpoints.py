@@ -1,5 +1,5 @@
-"""Checkpoints and what they make possible: a log that is cut, a start without the whole log, and
-members that come back by a snapshot or with an empty directory."""
+"""Tests checkpoints and their uses: the log is cut, a start needs only the end of the log, and members catch
+up by a snapshot or with an empty directory."""
 
 import os
 import shutil
@@ -10,13 +10,13 @@ import crashes
 import harness
 import zkwire as zk
 
-# Small enough that a few thousand writes cut the log.
+# So small that a few thousand writes cut the log.
 SNAP_COUNT = 2000
 SETTINGS = [f"snapCount={SNAP_COUNT}", "logSegmentBytes=65536"]
 NODES = 200
 PIPELINE = 500
 WAIT_SECONDS = 30
-SESSION_MS = 40000  # the most that a tick of 2 s allows
+SESSION_MS = 40000  # the longest timeout with a tick of 2 s
 
 WRITTEN = "written in"
 LOADED = "loaded in"
@@ -33,17 +33,17 @@ def _require_quorate(server):
 def _wait_for(what, condition):
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"after {WAIT_SECONDS} s: still not {what}"
+        assert time.monotonic() < deadline, f"not within {WAIT_SECONDS} s: {what}"
         time.sleep(0.05)
 
 
 def _segments(cluster, member):
-    """The files of the log, without the ballast file."""
+    """Returns the files of the log, without the ballast file."""
     return set(os.listdir(os.path.join(cluster.member_dir(member), "log"))) - {"spare"}
 
 
 class _Log:
-    """What a member logs from now on."""
+    """The lines that a member logs from now on."""
 
     def __init__(self, cluster, member):
         self.cluster, self.member = cluster, member
@@ -65,7 +65,7 @@ def _make_nodes(cluster, member, parent):
 
 
 def _write_until_cut(cluster, member, parent):
-    """Changes the nodes under `parent` until no member that runs has any of the log files that it
+    """Changes the nodes below `parent` until every running member has removed all the log files that it
     has now."""
     old = {i: _segments(cluster, i) for i, pid in zip(cluster.numbers(), cluster.pids()) if pid}
     count = 0
@@ -84,7 +84,7 @@ def _write_until_cut(cluster, member, parent):
 
 
 def _walk(cluster, member):
-    """{path: (data, stat)} of everything, after a sync."""
+    """Returns {path: (data, stat)} of the whole tree, after a sync."""
     nodes = {}
     with zk.Connection(cluster.address(member), timeout=WAIT_SECONDS) as reader:
         reader.sync()
@@ -106,7 +106,7 @@ def _zxid(cluster, member):
 
 
 def _check_same(cluster):
-    """All members have the same tree, to the stat, and come to the same zxid."""
+    """Checks that all members have the same tree, including the stats, and reach the same zxid."""
     trees = [_walk(cluster, member) for member in cluster.numbers()]
     for member, tree in zip(cluster.numbers(), trees):
         different = [path for path in trees[0].keys() | tree.keys() if trees[0].get(path) != tree.get(path)]
@@ -116,7 +116,7 @@ def _check_same(cluster):
     def equal():
         zxids[:] = [_zxid(cluster, member) for member in cluster.numbers()]
         return zxids[0] is not None and len(set(zxids)) == 1
-    _wait_for("at the same zxid", equal)
+    _wait_for("all members have the same zxid", equal)
     return len(trees[0])
 
 
@@ -185,7 +185,7 @@ def alone_a_member_that_was_away_for_long_comes_back_by_a_snapshot(server):
                               (zk.NODE_CHILDREN_CHANGED, "/quiet")], events
             client.close()
         nodes = _check_same(cluster)
-        # What it got is its own now: it starts again without the others' help.
+        # The member has stored the snapshot: it starts again without the help of the others.
         again = _Log(cluster, away)
         cluster.kill(away)
         cluster.restart(away)
@@ -215,7 +215,7 @@ def alone_a_member_that_lost_its_disk_is_rebuilt_and_counts_again(server):
             cluster.restart(lost)
             for text in (RECOVERING, SNAPSHOT, RECOVERED):
                 log.wait(text)
-            # Now a majority needs it.
+            # Now a majority needs this member.
             cluster.kill(home)
             with zk.Connection(cluster.address(lost), timeout=WAIT_SECONDS) as connection:
                 connection.create("/with-the-rebuilt-one")
@@ -248,7 +248,7 @@ def alone_checkpoints_are_in_the_data_directory_and_go_with_their_log(server):
         assert os.path.isdir(os.path.join(cluster.member_dir(1), "checkpoints"))
         assert os.path.isdir(os.path.join(log_dir, "log"))
         assert not os.path.exists(os.path.join(log_dir, "checkpoints"))
-        # A checkpoint beside a new log: what this member once promised the others is not known.
+        # With a checkpoint beside a new log, the member does not know what it promised to the others.
         os.rename(log_dir, log_dir + ".moved")
         result = subprocess.run(
             [cluster.environment.get("QUORATED", harness.SERVERS[server]),

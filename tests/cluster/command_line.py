@@ -1,4 +1,4 @@
-"""What `quorate` says of its commands."""
+"""Tests the help texts of `quorate` and its errors about unknown commands."""
 
 import os
 import re
@@ -15,13 +15,13 @@ def quorate(*arguments):
 
 
 def commands_of(text):
-    """Names and descriptions that a help text lists; none if it lists no commands."""
+    """Returns the names and descriptions of the commands in a help text; none if it lists no commands."""
     listed = re.search(r"\nSubcommands:\n((?:  .*\n)+)", text)
     return re.findall(r"^  (\S+) +(\S.*)$", listed[1], re.MULTILINE) if listed else []
 
 
 def check_help(*names):
-    """The help of a command and of those below it; how many there are."""
+    """Checks the help of a command and of its subcommands. Returns how many there are."""
     shown = quorate(*names, "--help")
     assert shown.returncode == 0 and not shown.stderr, shown
     assert f"Usage: {' '.join(('quorate', *names))}" in shown.stdout, shown.stdout

@@ -1,5 +1,5 @@
-"""Members are killed at any time with writes under way: nothing that was acknowledged is lost, and
-the clients of the others go on."""
+"""Tests that no acknowledged write is lost, and that the clients of the other members go on, when members are
+killed at any time while writes are under way."""
 
 import shutil
 import threading
@@ -13,8 +13,8 @@ CATCH_UP_SECONDS = 15
 
 
 class Writer(threading.Thread):
-    """Creates sequential nodes through one member as fast as it is answered, and remembers which
-    were acknowledged. Reconnects with its session when it must, and counts that."""
+    """Creates sequential nodes through one member as fast as it is answered, and records which creations
+    were acknowledged. Reconnects with its session when its connection is lost, and counts the losses."""
 
     def __init__(self, cluster, member, parent):
         super().__init__(daemon=True)
@@ -66,11 +66,11 @@ class Writer(threading.Thread):
                 time.sleep(0.02)
 
     def wait_for_writes(self, count, seconds=30):
-        """Until `count` more are acknowledged."""
+        """Waits until `count` more writes are acknowledged."""
         with self.progress:
             wanted = len(self.acknowledged) + count
             assert self.progress.wait_for(lambda: len(self.acknowledged) >= wanted, seconds), (
-                f"the writer on member {self.member} gets nowhere: {self.error!r}")
+                f"the writer on member {self.member} makes no progress: {self.error!r}")
 
     def finish(self):
         self.stopping.set()
@@ -82,10 +82,10 @@ class Writer(threading.Thread):
 
 
 def check_all_there(cluster, parent, writers):
-    """Every member has every acknowledged node, with its data, and none that was never sent."""
+    """Checks that every member has every acknowledged node, with its data, and no node that was never sent."""
     wanted = {path for writer in writers for path in writer.acknowledged}
     possible = wanted | {path for writer in writers for path in writer.unknown}
-    assert wanted, "nothing was written"
+    assert wanted, "no write was acknowledged"
     for member in cluster.numbers():
         with zk.Connection(cluster.address(member), timeout=CATCH_UP_SECONDS) as reader:
             reader.sync()
@@ -94,13 +94,13 @@ def check_all_there(cluster, parent, writers):
                                         f"{sorted(wanted - there)[:5]}")
             assert not there - possible, f"member {member} has {sorted(there - possible)[:5]}: never sent"
             for path in sorted(wanted)[::max(1, len(wanted) // 50)]:
-                assert reader.get(path)[0] == path.encode(), f"{path} holds something else"
+                assert reader.get(path)[0] == path.encode(), f"{path} has wrong data"
             reader.close()
     return len(wanted)
 
 
 def with_writers(cluster, parent, disturb):
-    """Runs disturb() with a writer on each member, once each has written. Returns the writers, finished."""
+    """Runs disturb() with a writer on each member, after each has written. Returns the finished writers."""
     with zk.Connection(cluster.address(1)) as connection:
         connection.create(parent)
         connection.close()
@@ -132,7 +132,7 @@ def _kill_one(cluster, victim, parent):
     if cluster.keeps_connections:
         dropped = [writer.member for writer in others if writer.disconnects]
         assert not dropped, f"clients of member {dropped} lost their connections when {victim} died"
-    assert all(writer.acknowledged for writer in others), "a client of a surviving member got nowhere"
+    assert all(writer.acknowledged for writer in others), "a client of a surviving member made no progress"
     pause = max(writer.longest_pause for writer in others)
     return f"{total} writes acknowledged, longest pause of the others {pause * 1000:.0f} ms"
 
@@ -172,12 +172,12 @@ def shared_all_are_killed_and_come_back_with_data_and_sessions(cluster):
     writers = with_writers(cluster, "/all-killed", disturb)
     total = check_all_there(cluster, "/all-killed", writers)
     for number, (session, zxid, path) in enumerate(owners):
-        # At another member than the one where it was opened.
+        # Resumes the session at another member than the one that opened it.
         address = cluster.address(1 + (number + 1) % cluster.size)
         with zk.Connection(address, 30000, session=session, last_zxid=zxid) as resumed:
             assert resumed.session == session, "a resumed session has another id or password"
             stat = resumed.exists(path)
-            assert stat, f"{path} is gone although its session lives"
+            assert stat, f"{path} is deleted although its session exists"
             assert stat.ephemeral_owner == session[0], f"{path} belongs to {stat.ephemeral_owner:x}"
             resumed.close()
     with zk.Connection(cluster.address(1)) as reader:
@@ -211,16 +211,16 @@ def shared_the_leader_hangs_under_writes(cluster):
             pause = time.monotonic() - started
         finally:
             cluster.command("resume", leader)
-        # The one that hung must not serve what it holds as if nothing had happened.
+        # The member that hung must not serve outdated state as current.
         deadline = time.monotonic() + CATCH_UP_SECONDS
         while True:
             try:
                 with zk.Connection(cluster.address(leader), last_zxid=connection.last_zxid) as there:
-                    assert there.exists(f"{parent}/during"), "a read behind what the client has seen"
+                    assert there.exists(f"{parent}/during"), "a read is older than what the client has seen"
                     there.close()
                     break
             except zk.Closed:
-                assert time.monotonic() < deadline, "the member that hung does not come back"
+                assert time.monotonic() < deadline, "the member that hung does not recover"
                 time.sleep(0.1)
         connection.close()
     return f"writes went on after {pause * 1000:.0f} ms"

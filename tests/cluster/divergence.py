@@ -1,4 +1,4 @@
-"""A member whose tree differs from the others' finds out, stops, and serves again only when it was
+"""Tests that a member whose tree differs from the others' notices it, stops, and serves again only after it was
 rebuilt."""
 
 import json
@@ -25,12 +25,12 @@ def _require_quorate(server):
 def _wait_for(what, condition):
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"after {WAIT_SECONDS} s: still not {what}"
+        assert time.monotonic() < deadline, f"not within {WAIT_SECONDS} s: {what}"
         time.sleep(0.05)
 
 
 def _write(cluster, prefix, count):
-    """Makes nodes, and returns when every member has them."""
+    """Creates nodes, and returns when every member has them."""
     with zk.Connection(cluster.address(1)) as connection:
         for i in range(count):
             connection.create(f"/{prefix}{i}", prefix.encode())
@@ -43,7 +43,7 @@ def _write(cluster, prefix, count):
 
 
 def _terms(cluster, member):
-    """Those of the entries of a log, of a member that does not run."""
+    """Returns the terms of the entries in the log of a stopped member."""
     dumped, _ = offline_tools._apart("log", "dump", cluster.member_dir(member), "--json")
     return [entry["term"] for entry in json.loads(dumped)["items"]]
 
@@ -53,7 +53,7 @@ def _compared(cluster, member):
 
 
 class _Directories:
-    """Copies of members' directories, of servers that do not run."""
+    """Copies the directories of stopped members."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -75,16 +75,15 @@ class _Directories:
 
 
 def _fork(cluster):
-    """Two histories that begin alike, of which member 3 ends up with the one and the others with the
-    other: somebody has put back a copy of a directory that has been in use elsewhere. The copied log
-    has other entries than the others', but at the same places and in the same term, so that
-    consensus cannot see it. Leaves all members stopped."""
+    """Makes two histories with the same beginning. Member 3 gets one of them, and the others the other one, as if an
+    operator had put back a copy of a directory that was in use elsewhere. The copied log has other entries than the
+    others', but with the same indexes and terms, so that consensus cannot notice it. Leaves all members stopped."""
     directories = _Directories(cluster)
     _write(cluster, "common", 3)
     cluster.kill_all()
     directories.keep("common")
     for attempt in range(ATTEMPTS):
-        # An election may take more terms than usual, here and elsewhere.
+        # The terms may differ, because an election may take several terms.
         name = f"elsewhere-{attempt}"
         _go_on(cluster, name, 5)
         directories.keep(name)
@@ -95,14 +94,14 @@ def _fork(cluster):
             directories.put_back(name, 3)
             return
         directories.put_all_back("common")
-    raise AssertionError(f"in {ATTEMPTS} attempts there were never two histories in the same terms")
+    raise AssertionError(f"{ATTEMPTS} attempts did not make two histories in the same terms")
 
 
 def _go_on(cluster, name, writes):
-    """Writes in a cluster that begins and ends for that."""
+    """Starts the cluster, writes, and stops the cluster."""
     cluster.command("start")
     _write(cluster, name, writes)
-    # Killed, for a leader that is stopped hands over: that may put an entry of another term into a log.
+    # The members are killed, because a leader that is stopped hands over, which may add an entry of another term.
     cluster.kill_all()
 
 
@@ -111,7 +110,7 @@ def alone_a_member_that_differs_stops_and_serves_again_when_it_was_rebuilt(serve
     with harness.Cluster(server) as cluster:
         _fork(cluster)
         begin = len(cluster.log(3))
-        # Without waiting until all serve: it may be gone before the others do.
+        # Does not wait until all serve, because the diverged member may end before the others serve.
         for member in cluster.numbers():
             cluster.command("launch", member)
         _wait_for("stopped", lambda: not cluster.pids()[2])
@@ -122,24 +121,24 @@ def alone_a_member_that_differs_stops_and_serves_again_when_it_was_rebuilt(serve
             zxid = int(re.search(r"^zxid (0x[0-9a-f]+)$", file.read(), re.MULTILINE).group(1), 16)
         assert f"at zxid 0x{zxid:x} its digest is" in said, said
 
-        # It stays away; the others go on.
+        # The member does not start again; the others go on.
         begin = len(cluster.log(3))
         cluster.command("restart", 3, check=False)
         _wait_for("refused", lambda: DIFFERS in cluster.log(3)[begin:])
-        _wait_for("stopped again", lambda: not cluster.pids()[2])
-        _wait_for("served by the others", lambda: all(
+        _wait_for("the member has stopped again", lambda: not cluster.pids()[2])
+        _wait_for("the other members serve", lambda: all(
             cluster.monitor(member).get("server_state") in ("leader", "follower") for member in (1, 2)))
         with zk.Connection(cluster.address(1)) as connection:
             connection.create("/after")
             connection.close()
 
-        # The one command that a user has for it.
+        # Rebuilds the member, as the message advises.
         offline_tools._quorate("rebuild", cluster.member_dir(3), "--yes")
         aside = [name for name in os.listdir(cluster.member_dir(3)) if name.startswith("aside-")]
         assert len(aside) == 1, aside
         kept = os.listdir(os.path.join(cluster.member_dir(3), aside[0]))
         assert {"identity", "hard_state", "log", MARKER} <= set(kept), kept
-        assert not os.path.exists(marker), "it is still marked"
+        assert not os.path.exists(marker), "the marker file still exists"
         begin = len(cluster.log(3))
         cluster.command("restart", 3)
         with zk.Connection(cluster.address(3)) as connection:
@@ -147,10 +146,10 @@ def alone_a_member_that_differs_stops_and_serves_again_when_it_was_rebuilt(serve
             assert connection.exists("/after") and connection.exists("/here0")
             assert not connection.exists("/elsewhere0")
             connection.close()
-        _wait_for("counted again", lambda: offline_tools.RECOVERED in cluster.log(3)[begin:])
+        _wait_for("the member counts again", lambda: offline_tools.RECOVERED in cluster.log(3)[begin:])
         _wait_for("compared", lambda: all(_compared(cluster, member) > zxid
                                           for member in cluster.numbers()))
-        # Now a majority needs it.
+        # Now a majority needs this member.
         cluster.kill(1)
         with zk.Connection(cluster.address(3), timeout=WAIT_SECONDS) as connection:
             connection.create("/with-the-rebuilt-one")

@@ -1,5 +1,5 @@
-"""What is done to the directories of members that are stopped: made from records, looked through,
-and set aside to be filled again by the others."""
+"""Tests the tools for directories of stopped members: they make directories from records, read them, and
+put them aside, so that the other members fill them again."""
 
 import json
 import os
@@ -14,12 +14,12 @@ import zkwire as zk
 QUORATE = os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate")
 MAKE_MEMBER = os.path.join(harness.ROOT, ".bazel/opt-bin/tests/cluster/make_member")
 LARGE_ZXID = 0x500000123
-# Of a segment of the log, and of a record in it.
+# The sizes of the heads of a log segment and of a record in it.
 SEGMENT_HEADER_BYTES, RECORD_HEADER_BYTES = 4096, 32
 NODES = 300
 WAIT_SECONDS = 30
 RECOVERED = "counts as a member again"
-# Writes that only a leader has, and how often they are tried: it may have no leadership left by then.
+# How many writes only a leader has, and how often the test tries that: the leader may be deposed too early.
 TAIL, ATTEMPTS = 50, 5
 
 
@@ -35,7 +35,7 @@ def _program(variable, path):
 
 
 def _run(*command, status=0):
-    """Standard output and error of a program that ends with this exit status."""
+    """Runs a program, which has to end with `status`. Returns its standard output and error together."""
     result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
     assert result.returncode == status, (f"{' '.join(command)} ended with {result.returncode}, not "
@@ -48,7 +48,7 @@ def _quorate(*arguments, status=0):
 
 
 def _apart(*arguments, status=0):
-    """(standard output, standard error) of the command line, which has to end with `status`."""
+    """Runs the command line, which has to end with `status`. Returns (standard output, standard error)."""
     result = subprocess.run([_program("QUORATE", QUORATE), *map(str, arguments)], stdin=subprocess.DEVNULL,
                             capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == status, (f"quorate {' '.join(map(str, arguments))} ended with "
@@ -57,8 +57,8 @@ def _apart(*arguments, status=0):
 
 
 def _contents(directory):
-    """{path: (bytes, time of change)} of all files under a directory but LOCK, in which whoever may
-    change something leaves its process id."""
+    """Returns {path: (bytes, time of change)} of all files below a directory except LOCK, into which each program
+    that locks the directory writes its process id."""
     contents = {}
     for parent, _, names in os.walk(directory):
         for path in (os.path.join(parent, name) for name in names if name != "LOCK"):
@@ -76,7 +76,7 @@ def _write(cluster, member, parent):
 
 
 def _damage_log(directory):
-    """Turns a bit of the first record over; the path of the segment."""
+    """Flips a bit of the first record. Returns the path of the segment."""
     log = os.path.join(directory, "log")
     segment = os.path.join(log, min(os.listdir(log)))
     with open(segment, "r+b") as file:
@@ -88,7 +88,7 @@ def _damage_log(directory):
 
 
 def _refusal(server, cluster, member):
-    """What a member says that does not start."""
+    """Starts a member that must refuse to start. Returns its output."""
     server = cluster.environment.get("QUORATED", harness.SERVERS[server])
     return _run(server, os.path.join(cluster.member_dir(member), "zoo.cfg"), status=1)
 
@@ -112,7 +112,7 @@ def _serve_from_made_directories(server, size, zxid):
                     assert last < stat.czxid < zxid + 1000, f"zxid 0x{stat.czxid:x} after 0x{last:x}"
                     last = stat.czxid
                     connection.close()
-            # Whatever was made is kept as by any other member.
+            # Member directories that were made by the tool keep their data after a restart.
             cluster.command("down")
             cluster.start()
         leader = cluster.leader()
@@ -160,11 +160,11 @@ def alone_a_damaged_member_is_explained_put_aside_and_filled_again(server):
         assert f"-- damage: {segment}" in dump, dump[:2000]
         tree = json.loads(_quorate("snapshot", "dump", directory, "--json", "--path", "/before"))
         assert tree["znodes"][0]["path"] == "/before", tree["head"]
-        assert _contents(directory) == before, "looking has changed something"
+        assert _contents(directory) == before, "a command that only reads has changed a file"
 
         message = _quorate("rebuild", directory, status=1)
         assert "CHECK FIRST" in message and "--yes" in message, message
-        assert _contents(directory) == before, "it did not wait for a yes"
+        assert _contents(directory) == before, "the command did not wait for a confirmation"
         _quorate("rebuild", directory, "--yes")
         begin = len(cluster.log(damaged))
         cluster.restart(damaged)
@@ -172,7 +172,7 @@ def alone_a_damaged_member_is_explained_put_aside_and_filled_again(server):
         while RECOVERED not in cluster.log(damaged)[begin:]:
             assert time.monotonic() < deadline, f"member {damaged} was not filled again"
             time.sleep(0.05)
-        # Now a majority needs it.
+        # Now a majority needs this member.
         cluster.kill(home)
         _write(cluster, damaged, "/after")
         cluster.restart(home)
@@ -202,7 +202,7 @@ def alone_trees_of_stopped_members_and_backups_are_compared(server):
         for path in (directory, twin):
             _run(_program("MAKE_MEMBER", MAKE_MEMBER), path, "1", "1", "20")
         before = _contents(twin)
-        assert _apart("snapshot", "diff", directory, twin) == ("", ""), "equal trees are silent"
+        assert _apart("snapshot", "diff", directory, twin) == ("", ""), "equal trees print nothing"
         output, errors = _apart("snapshot", "diff", directory, twin, "--json")
         assert json.loads(output) == {"differences": [], "same": True} and not errors, (output, errors)
 
@@ -227,11 +227,11 @@ def alone_trees_of_stopped_members_and_backups_are_compared(server):
         assert found["znode", "/made/new"]["only_in"] == "b", found
         assert found["znode", "/made/a"]["fields"]["data"] == {"a": '"from records"', "b": '"changed"'}, found
         assert found["head", None]["fields"]["zxid"]["a"] == "0x14", found
-        # The other way round.
+        # Compares in the other direction.
         document = json.loads(_apart("snapshot", "diff", backup, twin, "--json", status=1)[0])
         turned = {(one["kind"], one.get("name")): one for one in document["differences"]}
         assert turned.keys() == found.keys() and turned["znode", "/made/new"]["only_in"] == "a", turned
-        assert _contents(twin) == before, "looking has changed something"
+        assert _contents(twin) == before, "a command that only reads has changed a file"
 
         nowhere = os.path.join(cluster.parent, "nowhere")
         assert nowhere in _apart("snapshot", "diff", twin, nowhere, status=1)[1]
@@ -277,13 +277,13 @@ def alone_the_log_of_a_stopped_member_is_dumped_for_programs(server):
         # Operations of a transaction have lines of their own.
         lines = [line for line in _apart("log", "dump", directory)[0].splitlines() if not line.startswith(" ")]
         assert len(lines) == len(items) and lines[first - 1].endswith("create /dumped (4 bytes)"), lines
-        assert _contents(directory) == before, "looking has changed something"
+        assert _contents(directory) == before, "a command that only reads has changed a file"
         return f"{len(items)} entries"
 
 
 def _tail_of_a_deposed_leader(cluster):
-    """Writes of which no follower hears, for it was killed; the leader, who has them in its log and is
-    stopped, or nobody if none of them got there."""
+    """Sends writes to a leader whose followers were killed, so that only the leader has them. Returns the stopped leader;
+    0 if no write reached its log."""
     leader = cluster.leader()
     pids = cluster.pids()
     with zk.Connection(cluster.address(leader), timeout=WAIT_SECONDS) as connection:
@@ -321,7 +321,7 @@ def alone_an_export_says_what_a_deposed_leader_cannot_know(server):
                 for member in cluster.numbers()}
         ends = {member: (log["log"]["last_term"], log["log"]["last_index"]) for member, log in logs.items()}
         best = max(others, key=lambda member: ends[member])
-        assert ends[best] > ends[deposed], f"the rule takes the deposed leader {deposed}: {ends}"
+        assert ends[best] > ends[deposed], f"the rule chooses the deposed leader {deposed}: {ends}"
         exported = {}
         for name, source in (("deposed", cluster.member_dir(deposed)), ("best", cluster.member_dir(best)),
                              ("backup", backup)):

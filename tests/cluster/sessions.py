@@ -1,20 +1,20 @@
-"""Sessions, ephemeral nodes and watches on a cluster whose members die."""
+"""Tests sessions, ephemeral nodes and watches on a cluster whose members are killed."""
 
 import time
 
 import zkwire as zk
 
-SESSION_MS = 4000  # the least that a tick of 2 s allows
+SESSION_MS = 4000  # the shortest timeout with a tick of 2 s
 TICK_SECONDS = 2
-# A busy machine may be late; a session that never ends is found all the same.
+# Long enough for a busy machine; a session that never ends is found nevertheless.
 EXPIRY_SECONDS_MAX = SESSION_MS / 1000 + TICK_SECONDS + 20
 
 
 def _expiry(watcher, path, started):
-    """Seconds from `started` until `path` is gone, as `watcher` sees it."""
+    """Returns the seconds from `started` until `watcher` sees that `path` is deleted."""
     while watcher.exists(path):
         assert time.monotonic() - started < EXPIRY_SECONDS_MAX, (
-            f"{path} is still there after {EXPIRY_SECONDS_MAX} s")
+            f"{path} still exists after {EXPIRY_SECONDS_MAX} s")
         time.sleep(0.02)
     return time.monotonic() - started
 
@@ -23,7 +23,7 @@ def shared_an_abandoned_session_expires_in_time(cluster):
     with zk.Connection(cluster.address(1), 20000) as watcher:
         abandoned = zk.Connection(cluster.address(2), SESSION_MS)
         assert abandoned.timeout_ms == SESSION_MS, f"negotiated {abandoned.timeout_ms} ms"
-        touched = time.monotonic()  # or later: the server may hear of it at any time from now on
+        touched = time.monotonic()  # the earliest time at which the server may receive the last message
         abandoned.create("/abandoned", b"", zk.EPHEMERAL)
         session = abandoned.session
         abandoned.abandon()
@@ -44,7 +44,7 @@ def shared_pings_alone_keep_a_session(cluster):
         while time.monotonic() < end:
             idle.ping()
             time.sleep(0.5)
-        assert idle.exists("/idle"), "the ephemeral node of a session that pings is gone"
+        assert idle.exists("/idle"), "the ephemeral node of a session that pings is deleted"
         idle.close()
 
 
@@ -67,14 +67,14 @@ def shared_a_session_moves_between_members_with_its_nodes(cluster):
     second = zk.Connection(cluster.address(2), session=session, last_zxid=zxid)
     assert second.session == session, "the moved session has another id or password"
     assert second.exists(path), "a session that moved does not see its own node"
-    # What is written over the old connection must not count any more.
+    # Writes over the old connection must have no effect any more.
     try:
         first.set(path, b"from the old place")
     except (zk.Closed, zk.ZkError):
         pass
     else:
         raise AssertionError("a connection that lost its session to another one can still write")
-    assert second.get(path)[0] == b"", "a write over the old connection was done"
+    assert second.get(path)[0] == b"", "a write over the old connection was applied"
     second.close()
     first.abandon()
 
@@ -83,10 +83,10 @@ def shared_a_server_behind_the_client_refuses_it(cluster):
     try:
         zk.Connection(cluster.address(1), last_zxid=0x7000000000000000, timeout=8)
     except zk.SessionRefused as error:
-        raise AssertionError("told that its session is over, for having seen a later zxid") from error
+        raise AssertionError("a client that has seen a later zxid was told that its session has ended") from error
     except zk.Closed:
         return
-    raise AssertionError("a client that has seen a later zxid was let in")
+    raise AssertionError("a client that has seen a later zxid was served")
 
 
 def shared_sessions_outlive_the_leader_and_expire_under_the_next(cluster):

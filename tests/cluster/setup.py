@@ -1,4 +1,5 @@
-"""Configuration and data directories: what is wrong is refused, by name. And tools/cluster."""
+"""Tests that mistakes in configurations and data directories are refused with a message that names them. Also tests
+tools/cluster."""
 
 import os
 import re
@@ -22,7 +23,7 @@ def _require_quorate(server):
 
 
 def _run_server(cluster, config):
-    """Runs the server on `config` and waits for it to end. (exit status, all its output)"""
+    """Runs the server on `config` until it ends. Returns (exit status, all its output)."""
     try:
         result = subprocess.run([_server(cluster), config], stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -34,7 +35,7 @@ def _run_server(cluster, config):
 
 
 def _write_config(cluster, lines, name="bad.cfg"):
-    """A configuration for member 1 with `lines` appended. (path, number of the last line)"""
+    """Writes a configuration for member 1 with `lines` appended. Returns (path, number of the last line)."""
     directory = cluster.member_dir(1)
     os.makedirs(directory, exist_ok=True)
     with open(os.path.join(directory, "myid"), "w", encoding="ascii") as file:
@@ -76,7 +77,7 @@ def alone_a_line_that_is_no_key_and_value_is_refused(server):
 
 
 def alone_members_may_be_named_in_a_file_of_their_own(server):
-    """As ZooKeeper since 3.5 has it: a server that passed that file over would be a cluster alone."""
+    """ZooKeeper has this since 3.5. A server that ignored the file would be a cluster of one."""
     with harness.Cluster(server) as cluster:
         with zk.Connection(cluster.address(1)) as session:
             session.create("/before", b"")
@@ -138,7 +139,7 @@ def alone_a_directory_in_use_is_refused(server):
         second = os.path.join(cluster.parent, "second.cfg")
         with open(os.path.join(cluster.member_dir(1), "zoo.cfg"), encoding="utf-8") as file:
             text = file.read()
-        # Ports of its own, so that the directory is the only thing in common.
+        # The second server has ports of its own, so that only the directory is in common.
         for offset in (0, 100, 300):
             port = cluster.ports.base + offset + 1
             text = text.replace(f"={port}\n", f"={port + 1}\n")
@@ -205,8 +206,8 @@ def alone_a_directory_of_another_cluster_is_refused(server):
         try:
             deadline = time.monotonic() + REFUSAL_SECONDS
             while process.poll() is None and "another cluster" not in ours.log(3):
-                assert time.monotonic() < deadline, f"it is not refused:\n{ours.log(3)}"
-                assert "Mode:" not in _answer(ours.address(3), "srvr"), "it serves in the wrong cluster"
+                assert time.monotonic() < deadline, f"the member is not refused:\n{ours.log(3)}"
+                assert "Mode:" not in _answer(ours.address(3), "srvr"), "the member serves in the wrong cluster"
                 time.sleep(0.1)
             assert re.search("another cluster", ours.log(3)), f"the reason is not named:\n{ours.log(3)}"
         finally:
@@ -247,16 +248,16 @@ def alone_a_member_whose_clock_was_ahead_before_its_disk_was_lost_starts_itself_
         deadline = time.monotonic() + REFUSAL_SECONDS
         pid = cluster.pids()[2]
         while "starting again" not in cluster.log(3):
-            assert pid and time.monotonic() < deadline, f"it does not start itself again:\n{cluster.log(3)}"
+            assert pid and time.monotonic() < deadline, f"the member does not start itself again:\n{cluster.log(3)}"
             time.sleep(0.05)
         write_through(1, "/goes-on")
         while "Mode: follower" not in _answer(cluster.address(3), "srvr"):
-            assert time.monotonic() < deadline, f"it does not serve:\n{cluster.log(3)}"
+            assert time.monotonic() < deadline, f"the member does not serve:\n{cluster.log(3)}"
             time.sleep(0.05)
         write_through(3, "/and-on")
-        assert cluster.pids()[2] == pid, "it is another process now"
+        assert cluster.pids()[2] == pid, "the member has another pid"
         with open(os.path.join(directory, "incarnation"), encoding="ascii") as file:
-            assert int(file.read()) > ahead, "its number is not greater"
+            assert int(file.read()) > ahead, "the incarnation is not greater"
 
 
 def _answer(address, word):

@@ -1,5 +1,5 @@
-"""Clients that send too much, too little, too slowly or nonsense, or read nothing. The bystander's
-operations go on, and the server's memory stays bounded."""
+"""Tests clients that send too much, too little, too slowly or nonsense, or read nothing. The operations of another
+client (the bystander) go on, and the server's memory stays bounded."""
 
 import fcntl
 import random
@@ -30,7 +30,7 @@ def _await_connections(address, count):
 
 
 def _send_without_waiting(connection, data):
-    """Sends what the socket takes; how much that was."""
+    """Sends as much as the socket accepts without waiting. Returns the number of bytes."""
     connection.socket.setblocking(False)
     sent = 0
     try:
@@ -58,7 +58,7 @@ def shared_readers_that_do_not_read(cluster):
             for _ in range(requests):
                 session.submit(zk.GET_DATA, zk.request_path_watch("/big", False))
         client.progress(100)
-        # 4.8 GB were asked for.
+        # The requests asked for 4.8 GB.
         note = memory.note(count * 12)
         # What was held back comes when somebody reads, and all of it.
         for xid in range(1, requests + 1):
@@ -84,7 +84,7 @@ def shared_a_reader_that_does_not_read_loses_its_session(cluster):
             request = b"".join(zk.frame(zk.header(xid, zk.GET_DATA) +
                                         zk.request_path_watch("/big", False))
                                for xid in range(10, 1000))
-            # It goes on to ask, but what it says is not read.
+            # The client goes on to send requests, but the server does not read them.
             deleted = None
             deadline = time.monotonic() + by.PATIENCE_SECONDS
             while deleted is None and time.monotonic() < deadline:
@@ -96,15 +96,14 @@ def shared_a_reader_that_does_not_read_loses_its_session(cluster):
                     deleted = owner.wait_event(0.3)
                 except zk.Closed:
                     owner.ping()
-            assert deleted and deleted.path == path, "the session of a reader that hangs lives on"
+            assert deleted and deleted.path == path, "the session of a reader that hangs does not expire"
             client.progress()
         owner.delete("/big")
 
 
 def shared_clients_that_close_and_do_not_wait(cluster):
-    """Locks of a client that closes its session behind requests it does not wait for, as
-    zookeeper_close() does, are free at once and not when the session would have ended. ZooKeeper
-    loses some."""
+    """A client sends closeSession behind requests whose answers it does not wait for, as zookeeper_close() does. Its
+    locks are released at once, not only when the session would have expired. ZooKeeper loses some of these requests."""
     with zk.Connection(cluster.address(2), 60000) as watcher:
         for member in (1, 2, 3):
             for pairs in (1, 5, 50, 500):
@@ -115,11 +114,11 @@ def shared_clients_that_close_and_do_not_wait(cluster):
                 for operation, body in pair * pairs:
                     client.submit(operation, body)
                 client.submit(zk.CLOSE)
-                # A socket that is closed with answers unread throws away what it has not sent.
+                # A socket that is closed with unread answers discards the bytes that it has not sent yet.
                 _await(lambda: _unsent_bytes(client) == 0, "all requests are sent")
                 client.abandon()
                 watcher.sync()
-                _await(lambda: not watcher.exists(path), f"{path}, {pairs} pairs of requests, is gone")
+                _await(lambda: not watcher.exists(path), f"{path}, {pairs} pairs of requests, is deleted")
 
 
 def shared_writers_that_send_slowly(cluster):
@@ -176,7 +175,7 @@ def shared_a_flood_of_connects(cluster):
         started = time.monotonic()
         for i in range(3000):
             connection = zk.RawConnection(address)
-            if i % 2:  # reset it, and do not wait for anything
+            if i % 2:  # resets the connection without waiting for an answer
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                                              struct.pack("ii", 1, 0))
             if i % 3 == 0:
@@ -202,7 +201,7 @@ def shared_a_flood_of_four_letter_words(cluster):
             unread.append(connection)
         client.progress()
         for connection in unread[:16]:
-            assert connection.is_closed_by_peer(by.PATIENCE_SECONDS), "a word leaves a connection"
+            assert connection.is_closed_by_peer(by.PATIENCE_SECONDS), "the connection stays open after a word"
         for connection in unread:
             connection.abandon()
         _await_connections(address, before)
@@ -244,11 +243,11 @@ def shared_multis_of_ten_thousand_operations(cluster):
         deletes = [(zk.DELETE, zk.request_delete(f"/m/{i:05}", -1)) for i in range(count)]
         session.call(zk.MULTI, zk.request_multi(creates))
         assert len(session.children("/m")) == count
-        # The last of them fails, and so nothing is done.
+        # The last operation fails, so none is applied.
         session.submit(zk.MULTI, zk.request_multi(deletes + [(zk.DELETE, zk.request_delete("/m", 7))]))
         reply = session.receive()
         assert reply.xid == session.xid
-        assert len(session.children("/m")) == count, "a multi that failed has done something"
+        assert len(session.children("/m")) == count, "a failed multi has had an effect"
         client.progress()
         session.call(zk.MULTI, zk.request_multi(deletes))
         assert session.children("/m") == []
@@ -278,7 +277,7 @@ def shared_a_list_of_children_above_the_buffer(cluster):
         session.close()  # which deletes them all in one step
         client.progress()
     with zk.Connection(address) as session:
-        _await(lambda: not session.children("/many"), "the ephemeral nodes are gone")
+        _await(lambda: not session.children("/many"), "the ephemeral nodes are deleted")
         session.delete("/many")
     return f"listed in {seconds * 1000:.0f} ms, {note}"
 
@@ -295,7 +294,7 @@ def shared_lengths_that_cannot_be(cluster):
                 session.offer(struct.pack(">i", length) + b"x" * 1000)
                 assert session.is_closed_by_peer(by.PATIENCE_SECONDS), f"{name} length in a session"
             client.progress(2)
-        # Lengths inside a request that has room for none of it.
+        # Lengths inside a request that is too short for any of them.
         for length in FRAMES.values():
             for operation in (zk.CREATE, zk.SET_DATA, zk.MULTI, zk.SET_WATCHES, zk.AUTH, 15, 22, 105):
                 with zk.Connection(address) as session:
@@ -306,7 +305,7 @@ def shared_lengths_that_cannot_be(cluster):
 
 
 def _life():
-    """The bytes of a whole session."""
+    """Returns the bytes of a whole session."""
     requests = [(zk.CREATE, zk.request_create("/cut-", b"data", zk.EPHEMERAL_SEQUENTIAL)),
                 (zk.GET_DATA, zk.request_path_watch("/", True)),
                 (zk.MULTI, zk.request_multi([(zk.CHECK, zk.request_delete("/", -1))])),

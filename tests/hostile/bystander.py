@@ -1,4 +1,4 @@
-"""A well-behaved client, and what a server uses of the machine while others misbehave."""
+"""A well-behaved client, and measurements of a server's memory while other clients misbehave."""
 
 import threading
 
@@ -9,7 +9,7 @@ PATIENCE_SECONDS = 20
 
 class Bystander:
     """Writes and reads a node of its own on one member, in a thread of its own, until it is closed.
-    Use as a context manager; what went wrong with it is raised by progress() and at the end."""
+    Use as a context manager; progress() and the end of the `with` raise its errors."""
 
     def __init__(self, address):
         self.connection = zk.Connection(address, timeout_ms=30000, timeout=PATIENCE_SECONDS)
@@ -32,7 +32,7 @@ class Bystander:
                 with self.changed:
                     self.operations += 2
                     self.changed.notify_all()
-        except Exception as error:  # raised by the others' calls
+        except Exception as error:  # raised by progress() and at the end
             with self.changed:
                 self.error = error
                 self.changed.notify_all()
@@ -65,7 +65,7 @@ class Bystander:
 
 
 def memory_mib(pid):
-    """The resident memory of a process."""
+    """Returns the resident memory of a process."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         for line in file:
             if line.startswith("VmRSS:"):
@@ -74,7 +74,7 @@ def memory_mib(pid):
 
 
 class Memory:
-    """How much the memory of a member grew since this object was made; checks a generous bound."""
+    """Measures how much the memory of a member grew since this object was made, and checks a generous bound."""
 
     def __init__(self, cluster, member=1):
         self.pid = cluster.pids()[member - 1]
@@ -88,6 +88,6 @@ class Memory:
 
 
 def monitor(address):
-    """The values of mntr."""
+    """Returns the values of mntr."""
     lines = zk.four_letter(address, "mntr", PATIENCE_SECONDS).splitlines()
     return dict(line.split("\t", 1) for line in lines)

@@ -1,4 +1,4 @@
-"""The limits that are configured, and those of the machine."""
+"""Tests the configured limits, and those of the machine."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ import zkwire as zk
 
 
 def _open(address, count):
-    """`count` sessions; those that the server refuses are None."""
+    """Opens `count` sessions, and returns them; None stands for a refused session."""
     sessions = []
     for _ in range(count):
         try:
@@ -33,7 +33,7 @@ def alone_connections_of_an_address(server):
         sessions[0].close()
         deadline = time.monotonic() + by.PATIENCE_SECONDS
         while _open(address, 1) == [None]:
-            assert time.monotonic() < deadline, "the place of one that has gone is not given away"
+            assert time.monotonic() < deadline, "no client is accepted in place of one that has disconnected"
 
 
 def alone_requests_above_the_buffer(server):
@@ -47,7 +47,7 @@ def alone_requests_above_the_buffer(server):
                 assert session.is_closed_by_peer(by.PATIENCE_SECONDS), "a request above the limit"
             with zk.Connection(address) as session:
                 assert not session.exists("/large")
-                # What the server sends may be longer.
+                # Replies may be longer than the limit.
                 session.call(zk.MULTI, zk.request_multi(
                     [(zk.CREATE, zk.request_create(f"/{i}-" + "n" * 40, b"", zk.EPHEMERAL))
                      for i in range(40)]))
@@ -73,7 +73,7 @@ def alone_outstanding_requests(server):
                 for _ in range(count):
                     session.submit(zk.SET_DATA, zk.request_set(session.path, b"x" * 100, -1))
             client.progress()
-            # None that was accepted is dropped.
+            # No accepted request is dropped.
             for session in sessions:
                 for i in range(count):
                     reply = session.receive()
@@ -84,19 +84,19 @@ def alone_outstanding_requests(server):
 
 def alone_descriptors(server):
     if server != "quorate":
-        raise harness.Skipped("ZooKeeper does not come back from it")
+        raise harness.Skipped("ZooKeeper does not recover from that")
     with harness.Cluster(server, size=1, settings=["maxClientCnxns=0"]) as cluster:
         address = cluster.address(1)
         pid = cluster.pids()[0]
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         with by.Bystander(address) as client:
-            # There is room for some clients, and the log keeps its own.
+            # There are descriptors for some clients, and the log keeps its own.
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (300, before[1]))
             sessions = _open(address, 300)
             served = sum(session is not None for session in sessions)
             assert 50 < served < 250, f"{served} of 300 clients are served with 300 descriptors"
             client.progress()
-            # Not even a connection can be accepted.
+            # Now the server cannot even accept a connection.
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (20, before[1]))
             waiting = [zk.RawConnection(address) for _ in range(5)]
             client.progress()
@@ -133,13 +133,13 @@ def alone_a_log_that_nobody_reads(server):
                     session = zk.Connection(cluster.address(1))
                     break
                 except (OSError, zk.Closed):
-                    assert time.monotonic() < deadline, "it does not serve"
+                    assert time.monotonic() < deadline, "the server does not serve"
                     time.sleep(0.05)
             with session:
                 session.create("/node", b"", zk.EPHEMERAL)
-            # Nor does it wait for a reader when it ends.
+            # The server does not wait for a reader when it ends.
             process.terminate()
-            assert harness.wait_for_exit(process, by.PATIENCE_SECONDS), "it does not end"
+            assert harness.wait_for_exit(process, by.PATIENCE_SECONDS), "the server does not end"
             assert process.returncode == 0, f"exit status {process.returncode}"
         finally:
             process.kill()

@@ -1,5 +1,5 @@
-"""A server with little memory under each kind of load that takes much of it: it stays within its limit,
-serves others, and says what it refuses."""
+"""Tests a server with a small memory limit under each kind of load that takes much memory. The server stays within
+its limit, serves other clients, and says what it refuses."""
 
 import contextlib
 import re
@@ -11,9 +11,9 @@ import harness
 import zkwire as zk
 
 LIMIT_MIB = 384
-# Between two measurements of itself a server may grow beyond its limit.
+# By how much a server may exceed its limit between two measurements of itself.
 OVER_MIB = 128
-# The process must not come near to it: what it maps and never touches counts, too.
+# The limit of the address space is far higher, because memory that is mapped and never touched counts there, too.
 ADDRESS_SPACE_MIB = 6144
 SYSTEM_ERROR = -1
 MULTI_READ = 22
@@ -31,7 +31,7 @@ def _server(server):
         yield cluster, cluster.address(1)
         cluster.check_alive()
         peak = _peak_mib(cluster)
-        assert peak <= LIMIT_MIB + OVER_MIB, f"it took {peak} MiB, and the limit is {LIMIT_MIB} MiB"
+        assert peak <= LIMIT_MIB + OVER_MIB, f"the server took {peak} MiB, and the limit is {LIMIT_MIB} MiB"
 
 
 def _peak_mib(cluster):
@@ -40,14 +40,14 @@ def _peak_mib(cluster):
 
 
 def _flood(address, requests, connections=30):
-    """Connections that send all of `requests` and read nothing. They are open when this returns, but
-    for those that the server has closed."""
+    """Opens connections that send all of `requests` and read nothing. Returns them, open except for those that the
+    server has closed."""
     floods = []
     for _ in range(connections):
         try:
             connection = zk.Connection(address, 60000, timeout=5)
         except (zk.Closed, OSError):
-            continue  # turned away: the memory is used up
+            continue  # refused, because memory is low
         floods.append(connection)
         for operation, body in requests:
             connection.next_xid = getattr(connection, "next_xid", 1) + 1
@@ -57,7 +57,7 @@ def _flood(address, requests, connections=30):
 
 
 def _is_served(address):
-    """A client gets a session and writes, however often it has to ask."""
+    """Checks that a client gets a session and can write, perhaps after several attempts."""
     deadline = time.monotonic() + by.PATIENCE_SECONDS
     while True:
         try:
@@ -66,7 +66,7 @@ def _is_served(address):
                 session.close()
                 return
         except (zk.Closed, zk.ZkError, OSError):
-            assert time.monotonic() < deadline, "nobody is served any more"
+            assert time.monotonic() < deadline, "no client is served any more"
 
 
 def _abandon(floods):
@@ -114,7 +114,7 @@ def alone_large_requests_that_never_end(server):
             try:
                 connection = zk.Connection(address, 60000, timeout=5)
             except (zk.Closed, OSError):
-                break  # turned away
+                break  # refused, because memory is low
             floods.append(connection)
             with contextlib.suppress(OSError, zk.Closed):
                 connection.offer(request[:-10])
@@ -129,7 +129,7 @@ def alone_watches(server):
             try:
                 session = zk.Connection(address, 60000, timeout=30)
             except (zk.Closed, OSError):
-                break  # turned away
+                break  # refused, because memory is low
             sessions.append(session)
             with contextlib.suppress(OSError, zk.Closed):
                 for j in range(20):
@@ -146,14 +146,14 @@ def alone_more_data_than_fits(server):
         deadline = time.monotonic() + 3 * by.PATIENCE_SECONDS
         with zk.Connection(address, 60000, timeout=30) as session:
             while not refused:
-                assert time.monotonic() < deadline, f"nothing was refused after {made} znodes of 900 KB"
+                assert time.monotonic() < deadline, f"no write was refused after {made} znodes of 900 KB"
                 try:
                     session.create(f"/data-{made}", LARGE)
                     made += 1
                 except zk.ZkError as error:
                     assert error.code == SYSTEM_ERROR, error
                     refused += 1
-            # What frees memory is not refused.
+            # Writes that free memory are not refused.
             for i in range(made):
                 session.delete(f"/data-{i}")
             while True:

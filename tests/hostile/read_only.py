@@ -1,4 +1,4 @@
-"""A member that has lost the others serves reads to the clients that accept it."""
+"""Tests that a member without a quorum serves reads to clients that accept a read-only server."""
 
 import struct
 import time
@@ -54,7 +54,7 @@ def alone_reads_without_a_quorum(server):
             owned = session.create("/owned", b"", zk.EPHEMERAL)
             last_zxid = session.last_zxid
         with ReadOnlyConnection(address) as accepting:
-            assert not accepting.read_only, "with a quorum, nobody reads only"
+            assert not accepting.read_only, "a session is read-only although there is a quorum"
         for member in (2, 3):
             cluster.kill(member)
         _await(lambda: zk.four_letter(address, "isro"), "ro", "isro")
@@ -78,11 +78,11 @@ def alone_reads_without_a_quorum(server):
         _refused(reader, zk.DELETE, zk.request_delete(path, -1))
         _refused(reader, zk.MULTI, zk.request_multi([]))
         _refused(reader, zk.SYNC, zk.ustring("/"))
-        # The client of before reads on, with its own session.
+        # The client from before goes on reading, with its own session.
         same = ReadOnlyConnection(address, session=session.session, last_zxid=last_zxid)
         assert same.read_only and same.session_id == session.session_id
         _refused(same, zk.CLOSE, b"")
-        # One that has seen more than this server is not served.
+        # A client that has seen a newer zxid than this server is not served.
         newer = zk.RawConnection(address)
         newer.send(zk.frame(struct.pack(">iqiq", 0, last_zxid + 1000, 10000, 0) +
                             zk.buffer(zk.NO_PASSWORD) + b"\1"))
@@ -91,7 +91,7 @@ def alone_reads_without_a_quorum(server):
         cluster.restart(2)
         _await(lambda: zk.four_letter(address, "isro"), "rw", "isro")
         for connection in (reader, same):
-            assert connection.is_closed_by_peer(by.PATIENCE_SECONDS), "it could write elsewhere now"
+            assert connection.is_closed_by_peer(by.PATIENCE_SECONDS), "the connection stays open although there is a quorum"
         with zk.Connection(address, session=session.session, last_zxid=last_zxid) as again:
             assert again.exists(owned), "the session has not survived"
             again.set(path, b"more")
