@@ -1,4 +1,4 @@
-"""Clocks that are wrong, and were."""
+"""Tests servers whose clocks are wrong, or were wrong before."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
 def _off(days):
-    """The environment of a process whose wall clock is off by so much."""
+    """Returns the environment of a process whose wall clock is off by so many days."""
     if not os.path.exists(LIBRARY):
         raise harness.Skipped(f"{LIBRARY} is not there: apt-get install libfaketime")
     return {"LD_PRELOAD": LIBRARY, "FAKETIME": f"{days:+}d", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
@@ -28,7 +28,7 @@ def test_a_start_with_a_clock_in_the_future_does_not_lock_the_members_number():
             return stack.enter_context(servers.Server(config, f"{directory}/{number}.log", environment))
 
         def write(path):
-            """Through the first member, which may have to start again by itself with a greater number."""
+            """Writes through the first member, which may have to start itself again with a greater incarnation."""
             def is_written():
                 try:
                     with zk.Connection(f"127.0.0.1:{base + 1}") as connection:
@@ -43,19 +43,19 @@ def test_a_start_with_a_clock_in_the_future_does_not_lock_the_members_number():
         first.wait_for_log("has caught up with its leader")
         write("/ahead")
         members.stop(first)
-        # The clock is right again: the same directory,
+        # The clock is right again. The first member starts with the same directory,
         first = start(1)
         first.wait_for_log("has caught up with its leader")
         write("/right")
         members.stop(first)
-        # one that was rebuilt,
+        # then with a rebuilt directory,
         status, output, errors = servers.quorate("rebuild", f"{directory}/1", "--yes")
         assert status == 0, (output, errors)
         first = start(1)
         first.wait_for_log("counts as a member again")
         write("/rebuilt")
         members.stop(first)
-        # and one that was lost.
+        # and then with an empty one.
         os.rename(f"{directory}/1", f"{directory}/lost")
         first = start(1)
         first.wait_for_log("counts as a member again")
@@ -76,7 +76,7 @@ def test_a_clock_that_is_off_from_the_leaders_is_said():
         start(1), start(2)
         off = start(3, _off(-2))
         said = off.wait_for_log("has caught up with its leader")
-        # Whoever leads: each difference is seen by one that follows.
+        # A follower logs the difference, whichever member leads.
         leader = 3 if "leading in term" in said else 0
         watched = f"{directory}/{1 if leader == 3 else 3}.log"
 
@@ -86,7 +86,7 @@ def test_a_clock_that_is_off_from_the_leaders_is_said():
                 with zk.Connection(f"127.0.0.1:{base + 1}") as connection:
                     connection.create("/clock-", b"", zk.SEQUENTIAL)
             with open(watched, encoding="utf-8") as log:
-                # Two days, but for the way of a command.
+                # The difference is two days, less the delay of a command.
                 return re.search(r"this server's clock is 172[78]\d{5} ms (ahead of|behind) that of the leader, "
                                  r"server \d; check both clocks", log.read())
-        servers.wait_until("the clock is said to be off", is_said)
+        servers.wait_until("a warning that the clocks differ", is_said)

@@ -1,5 +1,5 @@
-"""What scripts and people get from `quorate`: JSON, defaults from files, completion, data from files, and
-whether a backup is whole."""
+"""Tests the command line `quorate`: JSON, defaults from files, completion, data from files, and the check of a
+backup."""
 
 import base64
 import contextlib
@@ -19,14 +19,14 @@ NOBODY = "127.0.0.1:1"
 
 
 def _run(*arguments, data=b"", environment=None):
-    """(exit status, standard output, standard error), in bytes."""
+    """Runs `quorate`. Returns (exit status, standard output, standard error); the outputs are bytes."""
     result = quorate_cli.run(*arguments, typed=data, environment={"QUORATE_CONFIG": "", **(environment or {})})
     return result.returncode, result.stdout, result.stderr
 
 
 @contextlib.contextmanager
 def _stopped_member():
-    """(a backup, the dataDir of the member that has made it and was stopped, a log with a transaction)."""
+    """Returns (a backup, the dataDir of the stopped member that has made it, a log with a transaction)."""
     with tempfile.TemporaryDirectory(prefix="quorate-operator-") as directory:
         with harness.Cluster(size=1) as cluster:
             with zk.Connection(cluster.address(1)) as connection:
@@ -43,7 +43,7 @@ def _stopped_member():
 
 
 def _commands(line="quorate"):
-    """All commands, with the names of their groups before them."""
+    """Returns all commands, with the names of their groups before them."""
     names = _run("completion", "words", f"{line} ")[1].decode().split()
     if not names or line.endswith(" shell"):
         return [line.removeprefix("quorate ")]
@@ -55,15 +55,15 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
             tempfile.TemporaryDirectory(prefix="quorate-operator-") as directory:
         where = cluster.command("grpc")
         new = ("--data-dir", f"{directory}/new", "--member", 1, "--members", "1,2,3")
-        # Of each command: words with which it succeeds, what it takes for its lines, and words with which
-        # it fails and does so quickly; several documents, if each line is one.
+        # For each command: words with which it succeeds, words with which it fails quickly, and whether its output has
+        # several documents, one on each line.
         table = {
             "status": ([], [], False), "members": ([], [], False),
             "rolling-restart": (["--dry-run"], ["--dry-run"], False),
             "shell": (["--", "ls", "/"], ["--timeout", 1, "--", "ls", "/"], True),
             "watch": (["/watched", "--after", "1", "--count", 1], ["relative"], True),
             "lock": (["/lock", "--", "echo", "{}"], ["relative", "--", "echo", "{}"], True),
-            # It never ends by itself: it has a test of its own.
+            # This command never ends by itself, so it has a test of its own.
             "elect": ([], ["relative", "--", "echo", "{}"], True),
             "backup": ([f"{directory}/backup"], [backup], False),
             "restore": ([backup, *new], ["/none", *new], False),
@@ -86,13 +86,13 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
                 status, output, errors = _run("--json", "--server", where, *name.split(), *good)
                 assert status == 0, f"{name}: {errors.decode()}"
                 _documents(name, output, is_lines)
-            # Where nobody answers, some go on trying.
+            # Without an answer, some commands would go on trying.
             other = where if name in ("watch", "lock", "elect") else NOBODY
             status, output, errors = _run("--json", "--server", other, *name.split(), *bad)
             assert status != 0, f"{name} {bad}: it succeeds: {output}"
             _documents(name, output, is_lines, may_be_none=True)
             _error(name, status, output, errors, is_lines)
-            # What the command line does not allow.
+            # Arguments that the command line does not allow.
             status, output, errors = _run(*name.split(), "--json", "--no-such-option")
             assert status == 2 and not output, f"{name}: {output}"
             _error(name, status, output, errors, False)
@@ -119,7 +119,7 @@ def test_the_leader_of_an_election_prints_json_only():
             process.wait()
         assert status == 0, _bytes_of(f"{directory}/errors")
         assert json.loads(_bytes_of(f"{directory}/output")) == {"leads": True}
-        # What the shell says of its own child is no line of quorate's.
+        # Leaves out the shell's messages about its own child, which are not lines of quorate.
         assert b"quorate" not in _bytes_of(f"{directory}/errors"), _bytes_of(f"{directory}/errors")
 
 
@@ -144,7 +144,7 @@ def _error(name, status, output, errors, is_lines):
     if is_lines and output and not lines:
         assert "error" in json.loads(output.splitlines()[-1]), f"{name}: {output}"
         return
-    assert lines, f"{name}: nothing on standard error"
+    assert lines, f"{name}: standard error is empty"
     try:
         error = json.loads(lines[-1])["error"]
     except (ValueError, TypeError, KeyError) as problem:
@@ -243,7 +243,7 @@ def test_defaults_come_from_the_files_of_the_person_and_of_the_machine():
             return result.returncode, result.stdout, result.stderr
         status, output, errors = run("status")
         assert status == 0 and json.loads(output)["servers"][0]["server"] == where, (output, errors)
-        # The environment goes before files, and the command line before both.
+        # The environment overrides files, and the command line overrides both.
         assert json.loads(run("status", QUORATE_SERVER=NOBODY)[1])["servers"][0]["server"] == NOBODY
         assert run("--server", where, "status", QUORATE_SERVER=NOBODY)[0] == 0
         named = servers.write(f"{home}/named", f"server={NOBODY}\n")
@@ -258,7 +258,7 @@ def test_defaults_come_from_the_files_of_the_person_and_of_the_machine():
 
 
 def _completed(line, environment):
-    """What bash offers at the end of `line`, with the script loaded."""
+    """Returns the completions that bash offers at the end of `line`, with the script loaded."""
     script = r'''
 source <("$1" completion bash)
 COMP_LINE=$2 COMP_POINT=${#2}
@@ -290,8 +290,8 @@ def test_bash_completes_commands_options_and_paths():
                 ("quorate shell -- get /ap", ["/app", "/apple"]), ("quorate watch /app/", ["/app/one", "/app/two"]),
                 ("quorate shell get /app/t", ["/app/two"]), ("quorate verify /tm", [])):
             assert _completed(line, servers_named) == wanted, (line, _completed(line, servers_named))
-        # Servers of the command line go before those of the environment; without any, or if none answers,
-        # there is nothing.
+        # Servers of the command line override those of the environment. Without servers, or if none answers,
+        # there are no completions.
         assert _completed(f"quorate --server {where} lock /appl", {"QUORATE_SERVER": NOBODY}) == ["/apple"]
         assert _completed("quorate watch /ap", {"QUORATE_SERVER": ""}) == []
         assert _completed("quorate watch /ap", {"QUORATE_SERVER": NOBODY}) == []

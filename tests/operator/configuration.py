@@ -1,4 +1,4 @@
-"""Configuration files with mistakes in them, and the start of a server."""
+"""Tests configuration files with mistakes, and the start of a server."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def test_an_unreadable_file_is_named_with_the_reason_and_the_user():
         return "not run as root: files cannot be made unreadable to another user"
     with servers.place() as (directory, port):
         os.chmod(directory, 0o755)
-        # The build's own directory may be closed to other users.
+        # Other users may have no access to the build's directory.
         program = shutil.copy(servers.quorated(), f"{directory}/quorated")
         os.chmod(program, 0o755)
         config = servers.write(f"{directory}/zoo.cfg", _base(directory, port), 0o600)

@@ -1,4 +1,4 @@
-"""What a server takes of the disk, and what it does when it cannot open files there."""
+"""Tests how much disk space a server takes, and what it does when it cannot open files."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ import harness
 import zkwire as zk
 
 MIB = 1 << 20
-# A file of the log and what RocksDB takes.
+# At most the size of a log file and of the files of RocksDB.
 EMPTY_BYTES_MAX = 70 * MIB
 
 
@@ -18,7 +18,7 @@ def _taken(directory):
 
 
 def _is_measured(cluster, member):
-    """The free space was looked at, and used for ballast files if it was to be."""
+    """Returns whether the member has measured its free space, after which it makes ballast files if there is space."""
     return int(cluster.monitor(member).get("quorate_disk_free_bytes", -1)) >= 0
 
 
@@ -58,7 +58,7 @@ def test_a_log_that_cannot_open_a_file_names_the_limit_and_goes_on_when_it_is_ra
             writer.start()
             try:
                 cluster.wait_until("the message", lambda: "the log cannot open a file" in cluster.log(1))
-                assert os.path.exists(ballast), "it was taken as if the disk were full"
+                assert os.path.exists(ballast), "the ballast file was used as if the disk were full"
                 assert writer.is_alive()
             finally:
                 resource.prlimit(pid, resource.RLIMIT_NOFILE, before)

@@ -1,18 +1,15 @@
-// Preloaded into a server: lets one of the system calls of its start fail.
+// A library to preload into a server: lets one of the system calls of its start fail.
 //
-//   FAIL_AT_DIRECTORY  calls on files below this directory count; of other files none does
-//   FAIL_AT_REPORT     a file to which each call that counts is added, a line each: the step, which
-//   is
-//                      "function path" with the path below the directory and # for each number in
-//                      it, or "function" alone for calls that concern no file
+//   FAIL_AT_DIRECTORY  only calls on files below this directory count, and calls without a file
+//   FAIL_AT_REPORT     a file to which a line is added for each call that counts: its step, which
+//                      is "function path", the path below the directory with # for each number in
+//                      it; or "function" alone for calls that concern no file
 //   FAIL_AT_STEP       the step that fails
-//   FAIL_AT_COUNT      from which of the calls of that step on, from 1; after it those fail that
-//   concern
-//                      the same file or port
+//   FAIL_AT_COUNT      the number, from 1, of the first call of that step that fails; after it, the
+//                      calls that concern the same file or port fail too
 //   FAIL_AT_ERRNO      the number of the error
-//   FAIL_AT_FAILED     a file that is made when the call fails, with what it concerned: the whole
-//   path,
-//                      the port, or nothing
+//   FAIL_AT_FAILED     a file that is made when the call fails; it holds the object of the call:
+//                      the whole path, the port, or nothing
 //
 // Calls count until the server has logged that it serves.
 #define _GNU_SOURCE
@@ -49,9 +46,9 @@ static const char kServes[] = "listening for ZooKeeper clients on";
 static atomic_long calls;
 static atomic_bool serves;
 static atomic_bool has_failed;
-static char failed[PATH_MAX];  // what the call concerned that failed first
+static char failed[PATH_MAX];  // the object of the call that failed first
 
-// The error of a call with that step, or 0; `object` is what it concerns.
+// Returns the error of a call of that step, or 0. `object`: the file or port that it concerns.
 static int error_of(const char* function, const char* path, const char* object) {
   if (atomic_load(&serves)) return 0;
   char line[PATH_MAX + 64];
@@ -82,7 +79,7 @@ static int on_path(const char* function, const char* typed) {
   while (length > 1 && length < PATH_MAX && path[length - 1] == '/') path[--length] = '\0';
   const char* inside = below("FAIL_AT_DIRECTORY", path);
   if (inside == NULL) return 0;
-  // Nothing but texts.
+  // These files are text logs, without which a server starts.
   if (strstr(path, "/LOG") != NULL || strstr(path, "/server.log") != NULL) return 0;
   return error_of(function, inside, path);
 }
@@ -92,7 +89,7 @@ static int on_fd(const char* function, int fd) {
   return path_of_fd(fd, path) ? on_path(function, path) : 0;
 }
 
-// The step of a call that gRPC makes by itself is "gRPC-function".
+// Handles a call without a file. For a call that gRPC makes, the step is "gRPC-function".
 static int on_nothing(const char* function, const void* caller) {
   Dl_info info;
   char step[64];
@@ -186,7 +183,7 @@ int bind(int fd, const struct sockaddr* address, socklen_t size) {
   } else {
     return real(fd, address, size);
   }
-  // Libraries try out with it whether there is IPv6.
+  // Libraries bind port 0 to find out whether there is IPv6; such calls do not count.
   const int error = strcmp(port, "0") == 0 ? 0 : error_of("bind", "", port);
   return error != 0 ? fail(error) : real(fd, address, size);
 }
@@ -196,7 +193,7 @@ int listen(int fd, int backlog) {
   struct sockaddr_in6 address;
   socklen_t size = sizeof(address);
   char port[16] = "";
-  // Of IPv4 it stands in the same place.
+  // The port has the same place in an IPv4 address.
   if (getsockname(fd, (struct sockaddr*)&address, &size) == 0) {
     snprintf(port, sizeof(port), "%d", ntohs(address.sin6_port));
   }
@@ -216,7 +213,7 @@ ON_NOTHING(epoll_create, (int size), (size))
 ON_NOTHING(eventfd, (unsigned int value, int flags), (value, flags))
 ON_NOTHING(timerfd_create, (int clock, int flags), (clock, flags))
 
-// Counts for the program itself: other libraries may do without the memory.
+// Counts only calls of the program itself, because other libraries may go on without the memory.
 void* mmap(void* address, size_t size, int protection, int flags, int fd, off_t at) {
   void* (*real)(void*, size_t, int, int, int, off_t) = next("mmap");
   Dl_info info;

@@ -1,4 +1,4 @@
-"""What the logs of a cluster say of its everyday life."""
+"""Tests the log lines about ordinary events: sessions, connections and leader changes."""
 
 import re
 
@@ -10,7 +10,7 @@ SETTINGS = ["tickTime=500", "minSessionTimeout=1000"]
 
 
 def _wait_for(cluster, members, pattern):
-    """Until the log of one of `members` has a line with it."""
+    """Waits until the log of one of `members` has a line that matches `pattern`."""
     cluster.wait_until(f"logged: {pattern}", lambda: any(re.search(pattern, cluster.log(i)) for i in members))
 
 
@@ -51,7 +51,7 @@ def test_leaders_and_connections_that_come_and_go_are_in_the_log():
         cluster.kill(leader)
         for one in others:
             _wait_for(cluster, [one], rf"info connection to server {leader} at \S+ lost: ")
-        # Whatever of it is noticed first.
+        # The line depends on what the member notices first.
         _wait_for(cluster, others, rf"no leader \(term \d+\): (the connection to server {leader}, which led, is lost: |"
                                    rf"server {leader}, which led, was silent|another server .* of server {leader}\n)")
         for member in cluster.numbers():

@@ -1,4 +1,4 @@
-"""A server whose own address is a name that the resolver does not find at once."""
+"""Tests a server whose own address is a name that the resolver does not answer at once."""
 
 import os
 
@@ -29,6 +29,6 @@ def test_a_start_that_waits_for_the_resolver_says_which_name_it_looks_up():
                 os.unlink(f"{place}/hangs/{name}")
             log = server.wait_for_log(SERVES)
             assert log.count("the start waits for") == len(NAMES), log
-        # Names that are found at once are no news.
+        # Names that are resolved at once are not logged.
         with servers.Server(config, f"{place}/log", environment) as server:
             assert "the start waits" not in server.wait_for_log(SERVES)

@@ -1,4 +1,4 @@
-"""Mistakes with the numbers and addresses of servers, and with who takes part."""
+"""Tests mistakes with the numbers and addresses of servers, and with the membership."""
 
 import contextlib
 import os
@@ -10,8 +10,8 @@ import zkwire as zk
 
 
 def _newcomer(cluster, number, place):
-    """A second server with the number of a member of `cluster` and an empty directory: on this machine, so
-    with other ports."""
+    """Returns a second server with the number of a member of `cluster` and an empty directory. It runs on this machine,
+    so it has other ports."""
     base = cluster.ports.base
     lines = [f"dataDir={cluster.parent}/new{number}", f"clientPort={place + 10}", "clientPortAddress=127.0.0.1"]
     for i in cluster.numbers():
@@ -37,19 +37,19 @@ def test_second_servers_with_the_numbers_of_live_ones_are_refused_and_disturb_no
                 said = server.wait_for_log(f"server {other} at 127.0.0.1:{base + 200 + other} rejected the "
                                            f"connection: server {number} is alive at 127.0.0.1:{base + 200 + number}; "
                                            "two servers have the same number")
-            # What it waits for has the reason, too.
+            # The line about what it waits for has the reason, too.
             said = server.wait_for_log("it waits for ")
             assert re.search(rf"not reached: .*server {number} is alive at", said), said
             assert "its data directory is empty" in said and "move this one away" not in said, said
-        # The others say it, too: of one of them, since such lines are rare.
+        # The other members log it, too, but only for one of the newcomers, because such lines are limited in rate.
         for number in cluster.numbers():
-            cluster.wait_until("said by the others", lambda i=number: "the port for servers is closed: server " in
+            cluster.wait_until("a log line of the other members", lambda i=number: "the port for servers is closed: server " in
                                cluster.log(i) and "is alive at" in cluster.log(i))
         assert cluster.pids() == before and cluster.leader() == leader
         for number in cluster.numbers():
             with zk.Connection(cluster.address(number)) as connection:
                 connection.create(f"/meanwhile{number}", b"x")
-        # Their directories open again, while the newcomers go on.
+        # The members restart on their directories, while the newcomers go on.
         for number in (follower, leader):
             cluster.restart(number)
             with zk.Connection(cluster.address(number)) as connection:
@@ -61,7 +61,8 @@ def test_second_servers_with_the_numbers_of_live_ones_are_refused_and_disturb_no
 
 
 def write_config(directory, base, number, voters, extra=()):
-    """The configuration of server `number`, with a server line for each of `voters`; none for a single server."""
+    """Writes the configuration of server `number`, with a server line for each of `voters`; without any for a single
+    server."""
     lines = [f"dataDir={directory}/{number}", f"clientPort={base + number}", "clientPortAddress=127.0.0.1",
              f"grpcPort={base + 100 + number}", "4lw.commands.whitelist=*", *extra]
     if len(voters) > 1:
@@ -76,13 +77,13 @@ def _start(stack, directory, base, number, voters):
 
 
 def stop(server):
-    """In good order."""
+    """Stops the server by SIGTERM."""
     server.process.terminate()
     assert server.process.wait(timeout=servers.START_SECONDS) == 0, server.log()
 
 
 def _restored(directory, number, voters, source):
-    """What `quorate restore` says that makes the directory of a member from that of a stopped one."""
+    """Makes the directory of a member from that of a stopped member. Returns the output of `quorate restore`."""
     os.rename(f"{directory}/{number}", f"{directory}/{number}.before")
     servers.write(f"{directory}/{number}/myid", f"{number}\n")
     status, output, errors = servers.quorate("restore", "--config", f"{directory}/{number}.cfg",
@@ -111,7 +112,7 @@ def test_a_single_servers_data_in_a_cluster_of_three_is_recognised_and_can_be_mo
                 f"(127.0.0.1:{base + 201}: Connection refused)" in said, said
         for server in empty:
             stop(server)
-        # What the message advises.
+        # Does what the message advises.
         source = f"{directory}/source"
         os.rename(f"{directory}/1", source)
         os.makedirs(f"{directory}/1")
@@ -134,7 +135,7 @@ def test_a_majority_of_disks_is_lost_and_the_last_one_has_the_data():
         with zk.Connection(f"127.0.0.1:{base + 3}") as connection:
             for i in range(20):
                 connection.create(f"/kept{i}", b"data")
-            # So that server 3 has them all: the majority that answered may be the others.
+            # Ensures that server 3 has all writes, because a majority without it may have acknowledged them.
             connection.sync()
             last = connection.exists("/kept19").czxid
         for server in members:
@@ -144,7 +145,7 @@ def test_a_majority_of_disks_is_lost_and_the_last_one_has_the_data():
             os.rename(f"{directory}/{number}", f"{directory}/lost{number}")
             os.makedirs(f"{directory}/{number}")
             servers.write(f"{directory}/{number}/myid", f"{number}\n")
-        # The last one cannot elect a leader with two that know nothing, and says so.
+        # The last server cannot elect a leader together with two empty ones, and says so.
         again = [_start(stack, directory, base, number, three) for number in three]
         said = again[2].wait_for_log("it waits for ")
         assert "a leader: enough voters for a majority are reached, and none of them is elected" in said, said
@@ -188,11 +189,11 @@ def test_edited_server_lines_are_refused_and_the_real_voters_are_shown():
         said = servers.refusal(write_config(directory, base, 1, five))
         assert "the members of this cluster are voters 1, 2, 3, but the server lines of the configuration name " \
             "voters 1, 2, 3, 4, 5. Restore those lines" in said, said
-        # A member that is not one of them is told.
+        # A server that is not a member is told so.
         fourth = _start(stack, directory, base, 4, five)
         said = fourth.wait_for_log(f"server 2 at 127.0.0.1:{base + 202} rejected the connection: the configuration "
                                    "of server 2 has no other server 4")
-        # With the lines as they were it starts, and shows who takes part.
+        # With its former lines the server starts, and shows its members.
         _start(stack, directory, base, 1, three).wait_for_log("has caught up with its leader")
         for number in three:
             address = f"127.0.0.1:{base + number}"

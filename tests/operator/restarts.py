@@ -1,4 +1,4 @@
-"""`quorate rolling-restart`."""
+"""Tests `quorate rolling-restart`."""
 
 import threading
 
@@ -19,7 +19,7 @@ def test_a_rolling_restart_restarts_each_server_once_and_the_leader_last_while_c
         stop, written, problems = threading.Event(), [], []
 
         def write():
-            # A session that moves on, as clients' libraries do.
+            # Moves the session to another member, as client libraries do.
             address = 0
             while not stop.is_set():
                 try:

@@ -1,4 +1,4 @@
-"""One server that a test starts by hand, with a configuration of its own, and the CLI."""
+"""Runs one server with a configuration of its own, and the command line `quorate`."""
 
 import contextlib
 import ipaddress
@@ -20,14 +20,14 @@ def quorated():
 
 
 def quorate(*arguments, environment=None):
-    """(exit status, standard output, standard error) of the CLI."""
+    """Runs the command line. Returns (exit status, standard output, standard error)."""
     result = quorate_cli.run(*arguments, environment=environment or {})
     return result.returncode, result.stdout, result.stderr
 
 
 @contextlib.contextmanager
 def place(members=1):
-    """(directory, first of free ports) for servers of a test."""
+    """Yields (directory, first of free ports) for servers of a test."""
     ports = harness.Reservation(members)
     directory = tempfile.mkdtemp(prefix="quorate-operator-")
     try:
@@ -47,8 +47,8 @@ def write(path, text, mode=None):
 
 
 def listening(port):
-    """The addresses on which processes of this machine listen on `port`, as the kernel says; those of IPv4
-    within IPv6 as of IPv4, and all of IPv6 as 0.0.0.0."""
+    """Returns the addresses on which processes of this machine listen on `port`, according to the kernel. IPv4-mapped
+    IPv6 addresses are returned as IPv4 addresses, and the IPv6 wildcard address as 0.0.0.0."""
     addresses = []
     for name in ("tcp", "tcp6"):
         with open(f"/proc/net/{name}", encoding="ascii") as table:
@@ -57,7 +57,7 @@ def listening(port):
                 words, hex_port = local.split(":")
                 if state != "0A" or int(hex_port, 16) != port:
                     continue
-                # Words of 32 bits, each in the order of this machine.
+                # The address consists of 32-bit words, each in the byte order of this machine.
                 raw = b"".join(bytes.fromhex(words[i:i + 8])[::-1] for i in range(0, len(words), 8))
                 address = ipaddress.ip_address(raw)
                 if address.version == 6:
@@ -69,12 +69,12 @@ def listening(port):
 def wait_until(what, condition, seconds=START_SECONDS):
     until = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < until, f"after {seconds} s: not yet {what}"
+        assert time.monotonic() < until, f"not within {seconds} s: {what}"
         time.sleep(POLL_SECONDS)
 
 
 def refusal(*arguments, user=None, program=None):
-    """All that a server says that has to end by itself with status 1."""
+    """Runs a server that has to end by itself with status 1. Returns its output."""
     result = subprocess.run([program or quorated(), *arguments], stdin=subprocess.DEVNULL, text=True, user=user,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=START_SECONDS,
                             check=False)
@@ -85,7 +85,7 @@ def refusal(*arguments, user=None, program=None):
 class Server:
     """A running server, with its log in a file. Use as a context manager."""
 
-    log_begin = 0  # where its lines begin in the file
+    log_begin = 0  # the offset of its first line in the file
 
     def __init__(self, config, log, environment=None):
         self.config, self.log_path = config, log
@@ -103,13 +103,13 @@ class Server:
         self.process.wait()
 
     def log(self):
-        """What it has said; not what an earlier server said in the same file."""
+        """Returns the log of this server, without the lines of an earlier server in the same file."""
         with open(self.log_path, "rb") as file:
             file.seek(self.log_begin)
             return file.read().decode(errors="replace")
 
     def wait_for_log(self, text, seconds=START_SECONDS):
-        """Waits until the log has `text`, which the server has to live to see."""
+        """Waits until the log has `text`, and returns the log. The server must not end before."""
         until = time.monotonic() + seconds
         while text not in self.log():
             assert self.process.poll() is None, f"the server ended:\n{self.log()}"

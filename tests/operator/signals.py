@@ -1,4 +1,4 @@
-"""Signals that people and scripts send to a server."""
+"""Tests the signals that people and scripts send to a server."""
 
 import os
 import signal

@@ -1,8 +1,7 @@
-// Preloaded into a server: looks up names below "test." as 127.0.0.1, and lets such a lookup hang
-// while a file is there.
+// A library to preload into a server: resolves names below "test." to 127.0.0.1, and lets the
+// lookup of a name hang while a file of that name exists.
 //
-//   SLOW_LOOKUP_DIRECTORY  the lookup of a name takes until no file of that name is in this
-//   directory
+//   SLOW_LOOKUP_DIRECTORY  the directory of these files
 #define _GNU_SOURCE
 #include <limits.h>
 #include <netdb.h>

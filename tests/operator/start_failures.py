@@ -1,12 +1,12 @@
 #!/usr/bin/python3 -B
-"""A system call of a server's start fails, and with it all later ones of that kind that concern the same
-file: the server starts all the same, or it ends within a bounded time with status 1, and its last line names
-the file or the port, the reason, and what to do about it.
+"""Lets a system call of a server's start fail, and with it all later calls of that kind on the same file. Either the
+server starts nevertheless, or it ends within a bounded time with status 1, and its last line names the file or the
+port, the reason, and what to do about it.
 
   tests/operator/start_failures.py --all [--filter TEXT]    every call with every error, some minutes
   tests/operator/start_failures.py --seed N                 the calls that a run with that seed has chosen
 
-As a module of tests/operator/run it takes some of the calls."""
+As a module of tests/operator/run it tests some of the calls."""
 
 import argparse
 import collections
@@ -34,11 +34,11 @@ import zkwire as zk  # noqa: E402
 SERVES = "listening for ZooKeeper clients on"
 LEADS = "this server has caught up with its leader"
 SMALL_LOG = "logSegmentBytes=1048576\n"  # files of 1 MiB, which take less time to read
-SECONDS = 30  # that a start may take, or its end
+SECONDS = 30  # the longest time of a start, or until the server ends
 AT_ONCE = 3
-SUITE_CALLS = 60  # of each kind of start
+SUITE_CALLS = 60  # calls that are tested for each kind of start
 
-# The errors that calls of a kind are given.
+# The errors with which calls of each kind fail.
 ERRORS = {
     "open": (errno.EACCES, errno.EMFILE, errno.EIO), "opendir": (errno.EACCES, errno.EMFILE),
     "create": (errno.EACCES, errno.ENOSPC, errno.EMFILE, errno.EROFS), "mkdir": (errno.EACCES, errno.ENOSPC),
@@ -52,21 +52,21 @@ ERRORS = {
     "gRPC-socket": (errno.EMFILE,), "gRPC-epoll_create1": (errno.EMFILE,), "gRPC-eventfd": (errno.EMFILE,),
     "gRPC-pthread_create": (errno.EAGAIN,),
 }
-# What is said at least about what to do.
+# Patterns of the advice that the last line must have for each error.
 WAYS_OUT = {
     errno.EACCES: "as the user that owns its files|running as user|CAP_NET_BIND_SERVICE",
     errno.EROFS: "writable",
     errno.EMFILE: "ulimit -n", errno.ENOSPC: "[Ff]ree some space", errno.EIO: "dmesg", errno.ENOLCK: "lock",
     errno.EADDRINUSE: "ss -ltnp", errno.EAGAIN: "ulimit -u", errno.ENOMEM: "memory of",
 }
-# gRPC keeps the reason to itself: it aborts, or tells that it cannot listen.
+# gRPC does not report the reason: it aborts, or reports that it cannot listen.
 OF_GRPC = "cannot start gRPC .*ulimit -n.*ulimit -u|gRPC .*start the server again"
 
 Call = collections.namedtuple("Call", "step count error")
 
 
 class Start:
-    """A kind of start, and a directory in which it is made again and again."""
+    """A kind of start, and a directory in which it is repeated."""
     members = ()
     has_data = False
 
@@ -81,7 +81,7 @@ class Start:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def begin(self):
-        """As it is before the start."""
+        """Makes the directory as it is before the start."""
         base = self.ports.base
         for name in os.listdir(self.root):
             path = os.path.join(self.root, name)
@@ -96,7 +96,7 @@ class Start:
             servers.write(f"{self.root}/data/myid", "1\n")
 
     def run(self, environment):
-        """(exit status, or None if it serves; all that it says)."""
+        """Starts the server. Returns (exit status, or None if it serves; all its output)."""
         self.begin()
         process = subprocess.Popen([servers.quorated(), f"{self.root}/zoo.cfg"], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(
@@ -111,14 +111,14 @@ class Start:
 
     @staticmethod
     def wait(process):
-        """As run."""
+        """Waits until the server serves or ends. Returns the same as run()."""
         until = time.monotonic() + SECONDS
         said = b""
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
                 left = until - time.monotonic()
-                assert left > 0 and selector.select(left), f"it hangs:\n{said.decode(errors='replace')}"
+                assert left > 0 and selector.select(left), f"the server hangs:\n{said.decode(errors='replace')}"
                 piece = os.read(process.stdout.fileno(), 1 << 16)
                 said += piece
                 text = said.decode(errors="replace")
@@ -128,7 +128,7 @@ class Start:
                     return process.wait(timeout=SECONDS), text
 
     def calls(self):
-        """Every call with every error."""
+        """Returns every call with every error."""
         report = f"{self.root}.report"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(report)
@@ -143,7 +143,7 @@ class Start:
                 for number in range(1, count + 1) for error in ERRORS[step.split()[0]]]
 
     def check(self, call):
-        """Lets it fail; "" or what is wrong."""
+        """Lets the call fail. Returns "" or the problem."""
         failed = f"{self.root}.failed"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(failed)
@@ -154,13 +154,13 @@ class Start:
             return str(error)
         if status is None:
             return ""
-        # Other threads may log until the process is gone.
+        # Other threads may log until the process has ended.
         critical = [line for line in said.splitlines() if re.match(r"\S+ critical ", line)]
         last = critical[-1] if critical else harness.end_of(said, 1)
         if status != 1:
             return f"exit status {status}: {harness.end_of(said, 4)}"
         if not os.path.exists(failed):
-            return f"it ended though no call failed: {last}"
+            return f"the server ended although no call failed: {last}"
         with open(failed, encoding="utf-8") as file:
             what = file.read()
         os.unlink(failed)
@@ -169,14 +169,14 @@ class Start:
             missing.append("no line of level critical")
         if call.step.startswith("gRPC-"):
             if not re.search(OF_GRPC, last):
-                missing.append("gRPC or what to do is not named")
+                missing.append("gRPC or the advice is missing")
             return f"{'; '.join(missing)}: {last}" if missing else ""
         if what not in last:
-            missing.append(f"{what} is not named")
+            missing.append(f"{what} is missing")
         if os.strerror(call.error) not in last:
             missing.append(f"the reason, {os.strerror(call.error)}, is missing")
         if not re.search(WAYS_OUT[call.error], last):
-            missing.append("what to do is missing")
+            missing.append("the advice is missing")
         return f"{'; '.join(missing)}: {last}" if missing else ""
 
 
@@ -185,7 +185,7 @@ class FirstStartAlone(Start):
 
 
 class FirstStartOfThree(Start):
-    """A new member of three; the others are not there."""
+    """A new member of three; the others do not run."""
     members = (1, 2, 3)
 
 
@@ -198,7 +198,7 @@ KINDS = (FirstStartAlone, FirstStartOfThree, StartWithData)
 
 
 def make_data(directory):
-    """The dataDir of a server that has stopped, in `directory`."""
+    """Makes the dataDir of a stopped server in `directory`. Returns it."""
     with servers.place() as (place, port):
         config = servers.write(f"{place}/zoo.cfg", f"dataDir={place}/data\nclientPort={port + 1}\n"
                                f"clientPortAddress=127.0.0.1\nsnapCount=20\n{SMALL_LOG}")
@@ -214,7 +214,7 @@ def make_data(directory):
 
 
 def check(kind, chooses, at_once=AT_ONCE):
-    """[(call, what is wrong)] of the calls that `chooses` takes of all; and how many there were."""
+    """Tests the calls that `chooses` selects from all calls. Returns [(call, problem)], and the number of tested calls."""
     directory = tempfile.mkdtemp(prefix="quorate-operator-")
     starts = []
     try:
@@ -267,18 +267,18 @@ def test_a_start_with_data_in_which_a_call_fails_says_what_and_why_and_what_to_d
 
 def test_a_start_in_which_a_call_of_grpc_fails_says_so():
     wrong, count = check(FirstStartAlone, lambda calls: [call for call in calls if call.step.startswith("gRPC-")])
-    assert count > 10, f"only {count} calls of gRPC are seen"
+    assert count > 10, f"only {count} calls of gRPC were made"
     assert not wrong, "\n".join(f"{_text(c)}: {w}" for c, w in wrong)
     return f"{count} calls"
 
 
 def test_a_start_with_too_few_file_descriptors_names_the_limit():
-    """With each limit that is too small, up to one with which it serves."""
+    """Tests each limit that is too small, up to the first with which the server serves."""
     with servers.place() as (place, port):
         config = servers.write(f"{place}/zoo.cfg", f"dataDir={place}/data\nclientPort={port + 1}\n"
                                f"clientPortAddress=127.0.0.1\ngrpcPort={port + 101}\n{SMALL_LOG}")
         for limit in itertools.count(8):
-            assert limit < 200, "it serves with none of these limits"
+            assert limit < 200, "the server serves with none of these limits"
             shutil.rmtree(f"{place}/data", ignore_errors=True)
             process = subprocess.Popen(["prlimit", f"--nofile={limit}", servers.quorated(), config],
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

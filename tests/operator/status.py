@@ -1,4 +1,4 @@
-"""`quorate status`, and what scripts can know from its exit status."""
+"""Tests `quorate status` and its exit status."""
 
 import json
 
@@ -21,7 +21,7 @@ def test_the_exit_status_tells_healthy_degraded_and_leaderless_clusters_apart():
         assert status == 3, (status, output, errors)
         assert ["error" in one for one in json.loads(output)["servers"]] == [i == down for i in (1, 2, 3)]
         cluster.kill(last)
-        cluster.wait_until("without a leader", lambda: cluster.command("leader", check=False).returncode != 0)
+        cluster.wait_until("the cluster has no leader", lambda: cluster.command("leader", check=False).returncode != 0)
         status, output, errors = servers.quorate("--server", _servers(cluster), "status")
         assert status == 1 and "the cluster has no leader" in errors, (status, output, errors)
         cluster.kill(leader)

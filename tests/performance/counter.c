@@ -1,7 +1,7 @@
-// Preloaded into servers: counts their allocations and their calls of the C library that are system
-// calls of input and output, in two numbers of a file that others read meanwhile
-// ($QUORATE_COUNTS/PID: allocations, calls). Futexes are not counted: who waits shows in the
-// switches of context, which the kernel counts.
+// A library to preload into servers: counts their allocations and their input and output system
+// calls in two numbers of a file that other processes read meanwhile ($QUORATE_COUNTS/PID:
+// allocations, calls). It does not count futexes: waiting threads show in the context switches,
+// which the kernel counts.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ int posix_memalign(void** block, size_t alignment, size_t size) {
 
 // --- Input and output ----------------------------------------------------------------------------
 
-// Defines `name` as what counts and calls the library's own.
+// Defines a function `name` that counts and calls the C library's function.
 #define COUNTED(result, name, parameters, arguments)                               \
   result name parameters {                                                         \
     static result(*_Atomic real) parameters;                                       \

@@ -1,4 +1,4 @@
-"""How the tests run `quorate`."""
+"""Runs `quorate` for the tests."""
 
 import itertools
 import json
@@ -12,12 +12,12 @@ import time
 import quorate_cli
 
 PROGRAM = quorate_cli.PROGRAM
-SECONDS = 30  # that anything may take
+SECONDS = 30  # the longest time of any operation
 _NUMBERS = itertools.count(1)
 
 
 def prepare():
-    # Whoever runs the tests may ignore some of them (nohup; `&` in a script), and programs inherit that.
+    # Resets signals that the caller of the tests ignores (nohup; `&` in a script), because programs inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -26,7 +26,7 @@ def prepare():
 
 
 def fresh(prefix):
-    """A path that no other test uses."""
+    """Returns a path that no other test uses."""
     return f"/{prefix}-{next(_NUMBERS)}"
 
 
@@ -35,7 +35,7 @@ def servers(cluster, chroot=""):
 
 
 class Deadline:
-    """Of a loop that waits: `check` between two looks."""
+    """The deadline of a loop that waits and calls `check` in each round."""
 
     def __init__(self):
         self.end = time.monotonic() + SECONDS
@@ -57,7 +57,7 @@ class Outcome:
 
 
 def run(where, *arguments, typed="", status=None, environment=()):
-    """Runs `quorate`; `where` is for --server. Fails if it does not end with `status`, if that is given."""
+    """Runs `quorate` with --server `where`. If `status` is given, fails if the command ends with another one."""
     result = quorate_cli.run("--server", where, *arguments, typed=typed, seconds=SECONDS, environment=environment)
     outcome = Outcome(result.returncode, result.stdout, result.stderr)
     assert status is None or outcome.status == status, f"{' '.join(map(str, result.args))}: {outcome}"
@@ -65,14 +65,14 @@ def run(where, *arguments, typed="", status=None, environment=()):
 
 
 def shell(where, *words, typed="", status=0, options=()):
-    """One command, or the lines of `typed`."""
+    """Runs `quorate shell` with one command, or with the lines of `typed`."""
     behind = ["--", *words] if words else []
     return run(where, "shell", *options, *behind, typed=typed, status=status)
 
 
 class Running:
-    """A `quorate` that runs beside the test. Its output, standard error with it, comes line by line.
-    Use as a context manager: it is gone at the end."""
+    """A `quorate` that runs beside the test. Its standard output and error are read line by line.
+    Use as a context manager: the end of the `with` ends the command."""
 
     def __init__(self, where, *arguments, typed=False, **options):
         self.process = subprocess.Popen(
@@ -102,7 +102,7 @@ class Running:
             self.changed.notify_all()
 
     def wait_line(self, text, count=1):
-        """Waits until so many lines have `text` in them; the last one of them."""
+        """Waits until `count` lines have `text` in them. Returns the last of these lines."""
         def found():
             return [line for line in self.lines if text in line]
         with self.changed:
@@ -114,7 +114,7 @@ class Running:
         os.kill(self.process.pid, number)
 
     def wait(self):
-        """The exit status, as a shell has it."""
+        """Waits for the end. Returns the exit status, as a shell shows it."""
         status = self.process.wait(SECONDS)
         return status if status >= 0 else 128 - status
 

@@ -1,4 +1,4 @@
-"""`quorate lock` and `quorate elect`: one at a time, exit status, signals, lost sessions, kills."""
+"""Tests `quorate lock` and `quorate elect`: one holder at a time, exit status, signals, lost sessions, kills."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def shared_the_status_is_that_of_the_command(cluster):
     assert "no-such-command-anywhere" in missing.errors, missing
     assert cli.run(where, "lock", path, "--", "/etc/passwd", status=126).errors
     assert cli.run(where, "lock", path, "--", "cat", typed="through\n", status=0).output == "through\n"
-    # The options of the command are its own, also if they look like ours.
+    # Options behind the command belong to the command, even if they look like those of quorate.
     assert cli.run(where, "lock", path, "--", "echo", "--json", "--", "-q", status=0).output == "--json -- -q\n"
     for wrong in (["lock"], ["lock", path], ["lock", "relative", "--", "true"],
                   ["lock", path, "--timeout", "x", "--", "true"]):
@@ -31,7 +31,7 @@ def shared_the_status_is_that_of_the_command(cluster):
 def shared_one_at_a_time(cluster):
     where, path = cli.servers(cluster), cli.fresh("turns")
     with tempfile.TemporaryDirectory() as directory:
-        # mkdir fails if another one is in between.
+        # mkdir fails if another command runs at the same time.
         command = f"mkdir {directory}/inside && echo $QUORATE_FENCING_TOKEN >>{directory}/tokens && rmdir {directory}/inside"
         runs = [cli.Running(where, "lock", path, "--", "sh", "-c", command) for _ in range(8)]
         try:
@@ -51,7 +51,7 @@ def shared_who_has_it_is_told(cluster):
         for timeout in ("0", "0.3"):
             outcome = cli.run(where, "lock", path, "--timeout", timeout, "--", "true", status=1)
             assert f"process {holder.process.pid}" in outcome.errors and path in outcome.errors, outcome
-        # A waiter that is interrupted leaves nothing behind.
+        # A waiter that is interrupted leaves no znode behind.
         with cli.Running(where, "lock", path, "--", "true") as waiter, \
                 cli.Running(where, "watch", path, "--children") as watch:
             watch.wait_line("watching")
@@ -65,7 +65,7 @@ def shared_who_has_it_is_told(cluster):
 
 
 def _line(where, path):
-    """The znodes of those who stand in line."""
+    """Returns the znodes of the contenders of a lock."""
     return json.loads(cli.run(where, "--json", "shell", "--", "ls", path, status=0).output)["children"]
 
 
@@ -84,7 +84,7 @@ def shared_signals_are_passed_on(cluster):
             run.signal(number)
             run.wait_line(word)
         assert run.wait() == 5
-    # What the command has started ends with it.
+    # Processes that the command has started end with it.
     with cli.Running(where, "lock", path, "--", "sh", "-c", "sleep 1000 & echo pid $!; exit 3") as run:
         pid = int(run.wait_line("pid").split()[1])
         assert run.wait() == 3
@@ -146,11 +146,11 @@ def _wait_until_gone(pid):
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
                 return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-        except (FileNotFoundError, ProcessLookupError):  # also between opening and reading it
+        except (FileNotFoundError, ProcessLookupError):  # the process may end between opening and reading the file
             return False
     deadline = cli.Deadline()
     while runs():
-        deadline.check(f"process {pid} is there")
+        deadline.check(f"process {pid} still exists")
 
 
 def shared_the_command_dies_with_its_lock_command(cluster):
@@ -160,7 +160,7 @@ def shared_the_command_dies_with_its_lock_command(cluster):
         run.signal(signal.SIGKILL)
         run.wait()
         _wait_until_gone(pid)
-    # Its session ends by its timeout, and the next one gets the lock.
+    # The session expires, and the next contender gets the lock.
     assert cli.run(where, "lock", path, "--", "true").status == 0
 
 
@@ -173,7 +173,7 @@ def shared_a_stolen_lock_ends_the_command(cluster):
         run.wait_line("told")
         assert run.wait() == 1
         assert path in run.wait_line("was lost while the command ran")
-    # Who does not listen is killed.
+    # A command that ignores SIGTERM is killed.
     with cli.Running(where, "lock", path, "--kill-after", "0.2", "--", "sh", "-c",
                      "trap '' TERM; echo ready; while :; do sleep 0.05; done") as run:
         run.wait_line("ready")
@@ -183,7 +183,7 @@ def shared_a_stolen_lock_ends_the_command(cluster):
 
 
 def alone_no_member_serves(server):
-    # What counts is the timeout that the servers grant.
+    # The timeout that the servers grant is decisive.
     with harness.Cluster(server, settings=["maxSessionTimeout=4000"]) as cluster:
         where, path = cli.servers(cluster), cli.fresh("nobody")
         with cli.Running(where, "lock", path, "--session-timeout", "4000",
@@ -223,7 +223,7 @@ def shared_the_leader_runs_the_command(cluster):
                 assert not any("leads" in line for line in other.lines)
                 assert one.stop() == 0
                 other.wait_line("leads")
-                # Killed: its command dies too, without its trap.
+                # quorate is killed, and its command with it, without running its trap.
                 with cli.Running(where, *arguments) as third:
                     _wait_for_line(where, path, 2)
                     other.signal(signal.SIGKILL)
@@ -241,7 +241,7 @@ def shared_a_command_that_ends_is_started_again(cluster):
         tokens = [int(line.split()[0]) for line in one.lines if line.endswith(" runs")]
         assert tokens == sorted(set(tokens)), tokens
         with cli.Running(where, *arguments) as other:
-            other.wait_line(" runs")  # it has had its turn
+            other.wait_line(" runs")  # the other candidate has led, too
             one.wait_line(" runs", len([line for line in one.lines if line.endswith(" runs")]) + 1)
             other.signal(signal.SIGINT)
             assert other.wait() in (3, 130)

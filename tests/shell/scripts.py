@@ -1,4 +1,4 @@
-"""`quorate shell` from scripts: one command, commands on standard input, exit status, JSON."""
+"""Tests `quorate shell` from scripts: one command, commands on standard input, exit status, JSON."""
 
 import json
 
@@ -13,7 +13,7 @@ def shared_one_command_at_a_time(cluster):
     assert cli.shell(where, "get", path).output == "two words\n"
     assert cli.shell(where, "set", "-v", "0", path, "-- x").output == ""
     assert cli.shell(where, "get", path).output == "-- x\n"
-    # Without the dashes, too, as long as no option of the command looks like one of the shell.
+    # The dashes may be left out if no option of the command looks like an option of the shell.
     assert cli.run(where, "shell", "get", path, status=0).output == "-- x\n"
     stat = cli.shell(where, "stat", path).output
     assert "dataVersion = 1\n" in stat and "dataLength = 4\n" in stat, stat
@@ -97,7 +97,7 @@ def shared_a_chroot_is_the_root(cluster):
 
 def shared_large_subtrees(cluster):
     where, path = cli.servers(cluster), cli.fresh("large")
-    # More than one operation may delete.
+    # Deletes more znodes than one operation may delete.
     with native.Tree(where.split(",", maxsplit=1)[0]) as tree:
         tree.create(path)
         for i in range(0, 10_050, 1005):
@@ -107,7 +107,7 @@ def shared_large_subtrees(cluster):
     removed = cli.run(where, "--json", "shell", "--", "deleteall", path, status=0)
     assert json.loads(removed.output)["deleted"] == 10_051
     cli.shell(where, "stat", path, status=1)
-    # Nothing is deleted below what cannot be.
+    # No znode is deleted below a znode that cannot be deleted.
     cli.shell(where, "create", path)
     for root in ("/", "/zookeeper"):
         for words in (["deleteall", root], ["deleteall", "-b", "4", root]):

@@ -1,4 +1,4 @@
-"""`quorate shell` at a pseudo-terminal: editing, history, completion, events above the line."""
+"""Tests `quorate shell` at a pseudo-terminal: editing, history, completion, events above the line."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ import cli
 import harness
 
 TAB, UP, END, INTERRUPT = "\t", "\x1b[A", "\x04", "\x03"
-# Moves and colours of the terminal.
+# Control sequences of the terminal: cursor moves and colours.
 SEQUENCES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x07")
 
 
@@ -43,9 +43,9 @@ class Terminal:
         os.write(self.file, keys.encode())
 
     def _read(self, deadline):
-        """More text; False at the end of it."""
+        """Reads more text. Returns False at the end of the output."""
         left = deadline - time.monotonic()
-        assert left > 0 and select.select([self.file], [], [], left)[0], f"nothing came: {self.text!r}"
+        assert left > 0 and select.select([self.file], [], [], left)[0], f"no output in time: {self.text!r}"
         try:
             data = os.read(self.file, 65536)
         except OSError:
@@ -54,16 +54,16 @@ class Terminal:
         return bool(data)
 
     def wait(self, text):
-        """Waits for `text` behind what was waited for before; everything up to it."""
+        """Waits for `text` behind the text of the previous wait. Returns everything up to it."""
         deadline = time.monotonic() + cli.SECONDS
         while (at := self.text.find(text, self.seen)) < 0:
-            assert self._read(deadline), f"it ended: {self.text!r}"
+            assert self._read(deadline), f"the program ended: {self.text!r}"
         before, self.seen = self.text[self.seen:at], at + len(text)
         return before
 
     def wait_prompt(self):
         prompt = self.wait(") ") + self.wait("] ")
-        # From here on keys are the editor's, not the terminal's.
+        # From here on the editor reads single keys, without line editing by the terminal.
         assert not termios.tcgetattr(self.file)[3] & termios.ICANON, f"a prompt, but lines are edited by the terminal: {prompt!r}"
         return prompt
 
@@ -172,7 +172,7 @@ def shared_events_are_shown_above_the_line(cluster):
         cli.shell(where, "set", path, "new")
         terminal.wait(f"type:NodeDataChanged path:{path}")
         terminal.wait_prompt()
-        terminal.wait(f"get {path}")  # what was typed is there again
+        terminal.wait(f"get {path}")  # the typed text is shown again
         terminal.type("\n")
         terminal.wait("\nnew\r\n")
 
@@ -205,7 +205,7 @@ def shared_a_command_under_a_lock_has_the_terminal(cluster):
     with _home() as home, Terminal(where, home, ["lock", path, "--", "sh", "-c", script]) as terminal:
         terminal.type("a-word\n")
         terminal.wait("got a-word")
-        terminal.type("\x1a")  # Ctrl-Z: it goes on
+        terminal.type("\x1a")  # Ctrl-Z does not stop the command
         terminal.type(INTERRUPT)
         terminal.wait("interrupted")
         assert terminal.wait_end() == 4

@@ -1,4 +1,4 @@
-"""`quorate watch`: lines, JSON, --exec, members that die, sessions that are lost."""
+"""Tests `quorate watch`: lines, JSON, --exec, members that die, lost sessions."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def alone_nothing_is_missed_when_members_die(server):
                 cluster.kill(member)
                 cli.shell(where, "create", f"{path}/{member}")
                 cluster.restart(member)
-            # All of them at once; the session is kept by the log.
+            # Kills all members at once; the session survives in the log.
             for member in cluster.numbers():
                 cluster.kill(member)
             watch.wait_line("no member serves")
@@ -98,14 +98,15 @@ def alone_nothing_is_missed_when_members_die(server):
 
 
 def alone_a_lost_session_is_replaced(server):
-    # Stopped for longer than its session lives, it begins another one, and has what it missed.
+    # A watch that is stopped for longer than its session timeout begins another session, and prints the events that it
+    # missed.
     with harness.Cluster(server, settings=["maxSessionTimeout=4000"]) as cluster:
         where, path = cli.servers(cluster), cli.fresh("replaced")
         with cli.Running(where, "watch", path) as watch:
             watch.wait_line("watching")
             watch.signal(signal.SIGSTOP)
             _wait_for_expiry(where)
-            # Nobody is told of this: the session is over, and the next one has not begun.
+            # No session receives this event: the old one has ended, and the next one has not begun.
             cli.shell(where, "create", path)
             watch.signal(signal.SIGCONT)
             watch.wait_line("created")
@@ -115,7 +116,7 @@ def alone_a_lost_session_is_replaced(server):
 
 
 def _wait_for_expiry(where):
-    """Until a session that began now has ended by its timeout, and so all that were silent since."""
+    """Waits until a session that begins now has expired. Then all sessions that were silent since then have expired."""
     path = cli.fresh("expiry")
     with cli.Running(where, "watch", path, "--count", 2) as watch:
         watch.wait_line("watching")
