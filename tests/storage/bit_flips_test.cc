@@ -227,7 +227,7 @@ void CheckFound(const absl::StatusOr<Whole>& found, const Whole& whole, const st
   if (!found.ok()) {
     const std::string message(found.status().message());
     INFO(message);
-    // The number of the member is known from elsewhere, not only from its directory.
+    // A message about the number of the member may name myid without its directory.
     const bool is_number = file.ends_with("/myid");
     CHECK(message.find(is_number ? "myid" : file) != std::string::npos);
     ++counts->refused;
@@ -333,11 +333,13 @@ class Flips {
   std::mt19937_64 random_{42};
 };
 
-TEST_CASE("a bit that has turned over is found, or does no harm") {
+TEST_CASE("a flipped bit is found at the start, or changes nothing") {
   Flips().Run(/*step=*/211, /*all_step=*/1009);
 }
 
-TEST_CASE("the same for every byte", "[.all]") { Flips().Run(/*step=*/1, /*all_step=*/64); }
+TEST_CASE("a flipped bit of any byte is found at the start, or changes nothing", "[.all]") {
+  Flips().Run(/*step=*/1, /*all_step=*/64);
+}
 
 }  // namespace
 }  // namespace quorate

@@ -1,11 +1,11 @@
 #!/usr/bin/python3 -B
-"""Real servers are killed right before one of their operations on files: while they serve, take
-checkpoints and cut the log, and while they start with an empty disk and install a snapshot. What was
-acknowledged is there afterwards.
+"""Kills real servers right before one of their operations on files: while they serve, take
+checkpoints and cut the log, and while they start with an empty disk and install a snapshot. Acknowledged
+writes must be there afterwards.
 
-  tests/storage/crash_steps.py [--filter TEXT]    every step, and a table of them
+  tests/storage/crash_steps.py [--filter TEXT]    tests every step, and prints a table of them
 
-As a module of tests/storage/run it takes some of the steps."""
+As a module of tests/storage/run it tests some of the steps."""
 
 import argparse
 import atexit
@@ -26,13 +26,13 @@ import zkwire as zk  # noqa: E402
 
 SETTINGS = ["snapCount=500", "logSegmentBytes=65536", "diskReserveMb=0", "ioThreads=1"]
 BASE_NODES = 50
-ROUNDS_AT_ONCE = 10  # of writes to all of them
+ROUNDS_AT_ONCE = 10  # how many writes to each of these nodes are sent at once
 CUT_SECONDS = 40
 REACH_SECONDS = 20
-TIMES = (1, 2, 5)  # which of the operations of a step
+TIMES = (1, 2, 5)  # at which occurrence of a step the server is killed
 SUITE_STEPS = 5
 
-# What a server does to its files, by what it does it for. All of it has to happen in a full run.
+# The steps of a server, by their purpose. All of them have to happen in a full run.
 SERVING = {
     "log": ("write log/#.#.log", "sync log/#.#.log", "write hard_state", "sync hard_state"),
     "next segment": ("create log/#.#.log", "allocate log/#.#.log", "sync log", "truncate log/#.#.log"),
@@ -83,10 +83,9 @@ INSTALLING = {
     "spares": ("create log/spare", "allocate log/spare", "sync log/spare", "create checkpoints/spare",
                "allocate checkpoints/spare", "sync checkpoints/spare"),
 }
-# What happens too, and why nobody is killed at it.
+# Steps at which no server is killed, with the reason.
 LEFT_OUT = {
-    "truncate log/#.#.first.log": "only if the first file of the log was the last one too; it is as "
-                                  "that of any other file that is full",
+    "truncate log/#.#.first.log": "only if the log has a single file; the same as for any other file that is full",
 }
 
 
@@ -94,17 +93,17 @@ def steps_of(table):
     return [step for steps in table.values() for step in steps]
 
 
-# Of all that servers do to their files, so that a new file is noticed.
+# All steps of servers, so that a new kind of file is noticed.
 KNOWN = {*steps_of(SERVING), *steps_of(INSTALLING), *LEFT_OUT}
 
 
 def make_killer(directory):
-    """The library that kills whoever it is preloaded into; in `directory`."""
+    """Builds the library that kills the process into which it is preloaded, in `directory`. Returns its path."""
     return preload.build(os.path.join(HERE, "kill_at.c"), directory)
 
 
 class Base:
-    """The directories of a cluster that has checkpoints and a log that was cut, to begin from."""
+    """The directories with which each test begins: those of a cluster with checkpoints and a cut log."""
 
     def __init__(self, size):
         self.cluster = harness.Cluster("quorate", size=size, settings=SETTINGS)
@@ -152,7 +151,7 @@ class Base:
             shutil.copytree(os.path.join(self.directory, str(member)), directory)
 
     def new_client(self, member):
-        """A client with nodes of its own, or None if `member` cannot make them now."""
+        """Starts a client with nodes of its own. Returns it, or None if `member` cannot create these nodes now."""
         self.clients += 1
         try:
             client = kills.Client(self.clients, [self.cluster.address(member)], seed.number)
@@ -170,13 +169,13 @@ class Base:
         return self.servers.processes.pop(member)
 
     def check_steps(self):
-        """That whoever was to be killed did nothing that is unknown here."""
+        """Checks that the server to be killed made only known steps."""
         with open(self.report, encoding="utf-8") as file:
             unknown = sorted(set(file.read().splitlines()) - KNOWN)
-        assert not unknown, f"in no table of crash_steps.py: {', '.join(unknown)}"
+        assert not unknown, f"steps that crash_steps.py does not list: {', '.join(unknown)}"
 
     def finish(self, client, member):
-        """Starts `member` again, and checks what all of them hold."""
+        """Starts `member` again, and checks the trees of all members."""
         self.servers.start(member)
         deadline = time.monotonic() + kills.PROGRESS_SECONDS
         while client is None:
@@ -215,7 +214,8 @@ class Base:
 
 
 def _until_dead(process, begin_work=lambda: True):
-    """Whether it was killed in time; ends it otherwise. Gives it work as soon as it takes some."""
+    """Returns whether the process was killed at its step in time; kills it otherwise. Calls `begin_work` until that
+    returns true."""
     deadline = time.monotonic() + REACH_SECONDS
     died = False
     while not died and not begin_work() and time.monotonic() < deadline:
@@ -229,7 +229,7 @@ def _until_dead(process, begin_work=lambda: True):
 
 
 def serve(base, step, times):
-    """A server alone. Whether it got as far."""
+    """Tests a single server that serves. Returns whether it reached the step."""
     base.restore()
     process = base.start_to_be_killed(1, step, times)
     clients = []
@@ -246,7 +246,7 @@ def serve(base, step, times):
 
 
 def install(base, step, times):
-    """Member 3 of three, with an empty disk. Whether it got as far."""
+    """Tests member 3 of three with an empty disk. Returns whether it reached the step."""
     base.restore()
     base.servers.lose_disk(3)
     for member in (1, 2):
@@ -296,7 +296,7 @@ def main():
                 if not reached:
                     missed.append(step)
         base.remove()
-    print(f"{count} kills, all well; steps that did not happen: {missed or 'none'}")
+    print(f"{count} kills, no problem found; steps that did not happen: {missed or 'none'}")
     return 1 if missed else 0
 
 

@@ -1,13 +1,12 @@
 #!/usr/bin/python3 -B
-"""Disks that answer with I/O errors. A server that cannot write or sync what it has to, or cannot read
-what it needs to start, ends and says which file it was: what its disk holds then is unknown, and
-another attempt could seem to succeed. Nothing that needs the disk is acknowledged any more, clients of
-the other members go on, and when the disk is well again the server is too, with all that was
-acknowledged.
+"""Tests disks that return I/O errors. A server that cannot write or sync a file, or cannot read a file that it
+needs for its start, ends and names the file: the content of its disk is then unknown, and another attempt could
+seem to succeed. No write that needs the disk is acknowledged any more, and clients of the other members go on.
+When the disk works again, the server starts with all acknowledged writes.
 
-  tests/storage/disk_errors.py [--filter TEXT] [--seed N]    every step
+  tests/storage/disk_errors.py [--filter TEXT] [--seed N]    tests every step
 
-As a module of tests/storage/run it takes some of the steps."""
+As a module of tests/storage/run it tests some of the steps."""
 
 import argparse
 import contextlib
@@ -27,9 +26,9 @@ import zkwire as zk  # noqa: E402
 SIZE = 3
 SECONDS = 40
 GOES_ON_WRITES = 50
-QUIET_SECONDS = 0.3  # in which an answer that is on its way arrives
+QUIET_SECONDS = 0.3  # the time in which an answer that is on its way arrives
 ROLES = ("follower", "leader")
-# Of what a server does to its files while it serves.
+# Steps of a server that serves.
 LOG_STEPS = ("write log/#.#.log", "sync log/#.#.log")
 STEPS = LOG_STEPS + (
     "create log/#.#.log", "allocate log/#.#.log", "sync log", "truncate log/#.#.log",
@@ -42,19 +41,20 @@ STEPS = LOG_STEPS + (
     "create checkpoints/store.#/#.sst", "write checkpoints/store.#/#.sst",
     "sync checkpoints/store.#/#.sst", "read checkpoints/store.#/#.sst",
 )
-# Those without which it goes on: what it could not remove is none of its data, and is removed later.
+# Steps whose failure does not end a server: the files that it could not remove are not its data, and are removed
+# later.
 HARMLESS = ("remove checkpoints/writing/#.sst", "remove checkpoints/writing",
             "remove checkpoints/store.#/#.sst")
-# What every run takes, and how many of the others.
+# The step that every run tests, and how many of the others.
 SUITE_STEP, SUITE_OTHERS = "sync log/#.#.log", 2
-# Of what it reads to start.
+# Reads of a start.
 READS = ("read identity", "read hard_state", "read log/#.#.log", "read incarnation",
          "read checkpoints/store.#/#.sst")
 SUITE_READS = 2
 
 
 class Scene(kills.UnderLoad):
-    """Three members, a client that writes at each of them, and disks that fail when they are told."""
+    """Three members, a client that writes at each of them, and disks that fail on request."""
 
     def __init__(self, cluster):
         super().__init__(cluster, [kills.Client(member, [cluster.address(member)], seed.number)
@@ -71,7 +71,8 @@ class Scene(kills.UnderLoad):
         return os.path.join(self.cluster.parent, f"error-{member}")
 
     def break_disk(self, member, step, once):
-        """`once`: the first operation fails, and if it were made again it would succeed."""
+        """Lets `step` fail on the member's disk. With `once`, only the first operation fails, and a repeated one would
+        succeed."""
         path = self._error_file(member)
         with open(path + ".new", "w", encoding="ascii") as file:
             file.write(f"{'once ' if once else ''}{step}\n")
@@ -85,7 +86,7 @@ class Scene(kills.UnderLoad):
             os.unlink(self._error_file(member))
 
     def member_that_is(self, role):
-        """Waits for one."""
+        """Waits until a member has the role, and returns it."""
         deadline = time.monotonic() + SECONDS
         while True:
             self.servers.check()
@@ -93,23 +94,23 @@ class Scene(kills.UnderLoad):
                 with contextlib.suppress(zk.Closed, OSError):
                     if self.cluster.monitor(member).get("server_state") == role:
                         return member
-            assert time.monotonic() < deadline, f"nobody is a {role}"
+            assert time.monotonic() < deadline, f"no member is a {role}"
             time.sleep(0.05)
 
     def await_end(self, member, step, said):
-        """That it ends by itself because of an error of `step`, and behind the first `said`
-        characters of its log says so."""
+        """Waits until the member ends by itself because of an error of `step`. Checks that its log, behind the first
+        `said` characters, names the error."""
         process = self.servers.processes[member]
         assert harness.wait_for_exit(process, SECONDS), f"{step} fails, and the server does not end"
         del self.servers.processes[member]
-        assert process.returncode == 1, f"{step}: it ended with {process.returncode}"
+        assert process.returncode == 1, f"{step}: the server ended with {process.returncode}"
         path = f"{self.cluster.member_dir(member)}/{step.split()[1]}"
         pattern = re.escape(path).replace(re.escape("#"), r"\d+") + r"\b.*Input/output error"
         log = self.cluster.log(member)[said:]
-        assert re.search(pattern, log), f"{step}: it does not say what failed:\n{harness.end_of(log)}"
+        assert re.search(pattern, log), f"{step}: the log does not name the file:\n{harness.end_of(log)}"
 
     def meet_error(self, role, step):
-        """The disk of a member fails once, under load."""
+        """Lets the disk of a member fail once, under load."""
         member = self.member_that_is(role)
         said = len(self.cluster.log(member))
         self.break_disk(member, step, once=True)
@@ -120,7 +121,7 @@ class Scene(kills.UnderLoad):
         self.check_all()
 
     def outlive_error(self, step):
-        """It happens, and nobody notices."""
+        """Lets the step fail once. The server and the clients go on."""
         member = self.member_that_is("follower")
         self.break_disk(member, step, once=True)
         self.cluster.wait_until(f"the error of {step}", lambda: not self._is_broken(member))
@@ -128,7 +129,7 @@ class Scene(kills.UnderLoad):
         self.check_all()
 
     def need_broken_disk(self, role, step):
-        """One of three is down, and the disk of another one fails: nothing can be acknowledged."""
+        """Stops one of three members and breaks the disk of another one: no write may be acknowledged."""
         self.pause()
         broken, leader = self.member_that_is(role), self.member_that_is("leader")
         down = next(i for i in self.cluster.numbers() if i not in (broken, leader))

@@ -1,6 +1,6 @@
-"""Disks that are full: writes are refused with an error, reads and sessions go on, nothing that was
-acknowledged is lost, and all is well again as soon as there is free space. One full member of three is not
-noticed by clients."""
+"""Tests full disks: writes are refused with an error, reads and sessions go on, no acknowledged write is lost,
+and writes are accepted again as soon as there is free space. Clients do not notice one member of three with a
+full disk."""
 
 import atexit
 import contextlib
@@ -13,7 +13,7 @@ import time
 import harness
 import zkwire as zk
 
-# Of the disks of tests that name none: tmpfs, or ext4 on a loop device.
+# The default file system of the disks: tmpfs, or ext4 on a loop device.
 FILE_SYSTEM = os.environ.get("QUORATE_TEST_FILE_SYSTEM", "tmpfs")
 MIB = 1 << 20
 DISK_MIB = 48
@@ -23,9 +23,9 @@ WAIT_SECONDS = 20
 SESSION_MS = 4000
 LONG_SESSION_MS = 40000
 SYSTEM_ERROR = -1
-LEFT_BYTES = 256 << 10  # of a disk that is full: less than a file of the log
-FILL_TRIES = 10  # while a server is at work on the same disk
-NOTHING_LEFT_SECONDS = 3  # longer than any of those waits who try again
+LEFT_BYTES = 256 << 10  # the free space of a full disk: less than a file of the log
+FILL_TRIES = 10  # several attempts, because a server may use the same disk meanwhile
+NOTHING_LEFT_SECONDS = 3  # longer than the server's waits before it tries again
 
 
 class Disk:
@@ -34,7 +34,7 @@ class Disk:
     def __init__(self, path, file_system=FILE_SYSTEM):
         os.makedirs(path)
         self.path = path
-        # Under a name that a server takes for no data.
+        # A server does not take a file with this name for data.
         self.filler = os.path.join(path, "server.log.filler")
         if file_system == "tmpfs":
             source, mount_options = "quorate-test", f"size={DISK_MIB}m"
@@ -44,7 +44,7 @@ class Disk:
                 image.truncate(DISK_MIB * MIB)
             if shutil.which("mkfs.ext4") is None:
                 raise harness.Skipped("there is no mkfs.ext4")
-            # Without blocks that only root may use: the server may be root.
+            # Reserves no blocks for root, because the server may run as root.
             subprocess.run(["mkfs.ext4", "-q", "-m", "0", source], check=True)
         result = subprocess.run(["mount", "-t", file_system, "-o", mount_options, source, path],
                                 capture_output=True, text=True, check=False)
@@ -63,14 +63,14 @@ class Disk:
         return info.f_bavail * info.f_frsize
 
     def fill(self, leave):
-        """Leaves `leave` bytes free. With 0, nothing at all, though the server may be at work."""
-        # Closed whatever happens: an open file that was removed takes its space all the same.
+        """Leaves `leave` bytes free; with 0 nothing at all, although the server may free and use space meanwhile."""
+        # The file is always closed, because a file that was removed keeps its space while it is open.
         with open(self.filler, "ab", buffering=0) as file:
             for _ in range(FILL_TRIES):
                 excess = self.free() - leave
                 if excess <= 0:
                     break
-                # The server may have taken some of it since.
+                # The server may have taken some of the space since.
                 with contextlib.suppress(OSError):
                     os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, excess)
             if leave == 0:
@@ -84,10 +84,10 @@ class Disk:
 
 
 class DiskCluster(harness.Cluster):
-    """Each member on a disk of its own, but for its messages."""
+    """A cluster whose members have disks of their own for everything but their logs of messages."""
 
     def __init__(self, server, size, settings=(), file_system=FILE_SYSTEM):
-        """`settings` come behind SETTINGS, and count."""
+        """`settings` override SETTINGS."""
         if server != "quorate":
             raise harness.Skipped("ZooKeeper ends when its disk is full")
         super().__init__(server, size=size, settings=[*SETTINGS, *settings], start=False)
@@ -113,7 +113,7 @@ class DiskCluster(harness.Cluster):
 
 
 class Pinger(threading.Thread):
-    """A session that does nothing but live, and must not die."""
+    """A session that only sends pings, and must not end."""
 
     def __init__(self, address):
         super().__init__(daemon=True)
@@ -135,7 +135,7 @@ class Pinger(threading.Thread):
         self.join()
         if self.error:
             raise AssertionError(f"a session ended: {self.error!r}") from self.error
-        assert self.connection.exists("/lives"), "the node of a session that lives is gone"
+        assert self.connection.exists("/lives"), "the node of a living session is deleted"
         self.connection.close()
 
 
@@ -150,12 +150,12 @@ def _check_there(address, paths):
         reader.sync()
         for path in paths:
             data, _ = reader.get(path)
-            assert data.startswith(path.rpartition("/")[2].encode() + b"x"), f"{path} holds something else"
+            assert data.startswith(path.rpartition("/")[2].encode() + b"x"), f"{path} has wrong data"
         reader.close()
 
 
 def _check_refused(address, path):
-    """What is refused of a full disk, and what is not."""
+    """Checks which requests are refused because of a full disk, and which are not."""
     with zk.Connection(address) as connection:
         for operation, body in ((zk.CREATE, zk.request_create("/refused", b"")),
                                 (zk.SET_DATA, zk.request_set(path, b"refused", -1)),
@@ -167,8 +167,8 @@ def _check_refused(address, path):
             except zk.ZkError as error:
                 assert error.code == SYSTEM_ERROR, f"operation {operation} fails with {error.code}"
             else:
-                raise AssertionError(f"operation {operation} was taken by a server without free space")
-        # In order with what is not refused.
+                raise AssertionError(f"operation {operation} was accepted by a server without free space")
+        # Refusals are in order with the answers to other requests.
         xids = [connection.submit(zk.DELETE, zk.request_delete("/none", -1)),
                 connection.submit(zk.CREATE, zk.request_create("/refused", b"")),
                 connection.submit(zk.GET_DATA, zk.request_path_watch(path, False))]
@@ -182,7 +182,7 @@ def _check_refused(address, path):
 
 
 def _write_until_it_lags(cluster, full, parent, begin):
-    """Until the log of `full`, whose disk is full, stands still, and some more; their paths."""
+    """Writes until the log of `full`, whose disk is full, cannot go on, and then some more. Returns the paths."""
     def stands_still():
         log = cluster.log(full)
         return log.count("the log cannot go on") > log.count("the log goes on")
@@ -192,14 +192,14 @@ def _write_until_it_lags(cluster, full, parent, begin):
     with zk.Connection(cluster.address(home), timeout=WAIT_SECONDS) as connection:
         while not stands_still():
             paths += _write(connection, parent, 200, begin=begin + len(paths))
-            assert len(paths) < 20_000, "its log never becomes full"
+            assert len(paths) < 20_000, "the log never becomes full"
         paths += _write(connection, parent, 300, begin=begin + len(paths))
         connection.close()
     return paths
 
 
 class _Occurrences:
-    """Whether a member has logged something since this was made."""
+    """Tells whether a member has logged a text since this object was made."""
 
     def __init__(self, cluster, member, text):
         self.cluster, self.member, self.text = cluster, member, text
@@ -213,15 +213,15 @@ class _Occurrences:
 
 
 def _elect_with(cluster, full):
-    """The leader dies, so that nobody is elected without the vote of a member that has no free space.
-    Returns who died, which is back, and whether it took that vote: if the log of `full` went on
-    meanwhile, that one is elected like any other."""
+    """Kills the leader, so that an election needs the vote of `full`, which has no free space, and starts it again.
+    Returns the killed member, and whether `full` has voted for the other member. Otherwise the log of `full` could go
+    on meanwhile, and `full` was elected itself."""
     old = cluster.leader()
     candidate = next(i for i in cluster.numbers() if i not in (old, full))
     votes = _Occurrences(cluster, full, f"following server {candidate} in term")
     own_elections = _Occurrences(cluster, full, "leading in term")
     cluster.kill(old)
-    # Whoever leads can commit nothing.
+    # The new leader can commit nothing.
     cluster.wait_until(f"member {candidate} elected with the vote of member {full}",
                        lambda: votes.happened() or own_elections.happened())
     with_its_vote = votes.happened()
@@ -262,7 +262,7 @@ def alone_a_log_that_is_full_waits_for_free_space(server):
 
 
 def alone_a_log_that_is_full_waits_for_free_space_on_ext4(server):
-    # Where blocks are taken late, and files and directories take some too.
+    # On ext4, blocks are allocated late, and files and directories take some, too.
     return _log_waits_for_free_space(server, "ext4")
 
 
@@ -275,12 +275,12 @@ def _log_waits_for_free_space(server, file_system):
             paths = _write(connection, "/kept", 200)
             connection.close()
         pinger = Pinger(address)
-        # It says nothing for a while.
+        # The session is silent for a while.
         reader = zk.Connection(address, LONG_SESSION_MS)
         disk.fill(LEFT_BYTES)
         cluster.wait_for_flags(1, 1, 1)
-        # Deletions are taken until there is no more log to write them to: what it lets go of, others
-        # take.
+        # Deletions are accepted until the log has no space for them, because the disk is filled again whenever the
+        # server frees space.
         with zk.Connection(address, timeout=WAIT_SECONDS) as writer:
             count = 0
             while "the log cannot go on" not in cluster.log(1):
@@ -290,8 +290,8 @@ def _log_waits_for_free_space(server, file_system):
                 assert count < 100_000, "the log never becomes full"
                 disk.fill(0)
                 time.sleep(0.01)
-            # A connection that is there can read; what needs the log is not answered. The rest of
-            # the disk makes no difference.
+            # An existing connection can read; requests that need the log are not answered. Other free space of the
+            # disk makes no difference.
             reader.get(paths[0])
             disk.fill(0)
             time.sleep(NOTHING_LEFT_SECONDS)
@@ -325,8 +325,8 @@ def alone_one_full_member_of_three_is_no_matter_to_clients(server):
             cluster.wait_until("another leader", lambda: cluster.leader() != leader)
             paths += _write(connection, "/kept", 500, begin=len(paths))
             connection.close()
-        # And now nothing at all is left there: it lags. A checkpoint that is due finds no free space and
-        # gives its ballast file up; the log may go on in what is free then, but only once.
+        # Now the disk has no free space at all, and the member lags. A checkpoint that is due finds no free space and
+        # releases its ballast file. The log may go on in that space, but only once.
         cluster.disks[leader].fill(LEFT_BYTES)
         elections, with_its_vote = 0, False
         while not with_its_vote:

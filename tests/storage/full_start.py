@@ -1,5 +1,5 @@
-"""Disks on which nothing at all is free, not even for a moment: servers start on them, serve reads, elect
-a leader and delete nodes; and go on by themselves when there is free space."""
+"""Tests disks without any free space, not even for a moment. Servers start on them, serve reads, elect a leader
+and delete nodes, and go on by themselves when there is free space."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ READ_SECONDS = 30
 
 
 class KeptFull(threading.Thread):
-    """Takes what becomes free of some disks at once."""
+    """Fills some disks again as soon as any of their space becomes free."""
 
     def __init__(self, *disks):
         super().__init__(daemon=True)
@@ -50,7 +50,7 @@ class Stopped:
     def __init__(self, server, size):
         self.cluster = full_disk.DiskCluster(server, size)
         self.servers = kills.Servers(self.cluster)
-        self.paths = []  # of what is there
+        self.paths = []  # the paths of the existing nodes
         self.written = 0
         try:
             with zk.Connection(self.cluster.address(1)) as connection:
@@ -60,9 +60,9 @@ class Stopped:
             for member in self.cluster.numbers():
                 self.cluster.wait_until(f"a checkpoint of member {member}",
                                         lambda: "written in" in self.cluster.log(member))
-                # A server with data makes them within half a second.
+                # A server with data makes its ballast files within half a second.
                 self.cluster.wait_until(f"the ballast files of member {member}", lambda: self.has_ballast(member))
-            # Not one after the other: one that lags needs the others to get on.
+            # Kills all at once, because a member that lags would need the others to catch up.
             self.cluster.kill_all()
         except BaseException:
             self.remove()
@@ -102,7 +102,7 @@ class Stopped:
         self.cluster.wait_until("served", self.serves)
 
     def states(self):
-        """{member: "leader", "follower", ...} of those that serve."""
+        """Returns {member: "leader", "follower", ...} of the members that serve."""
         self.servers.check()
         states = {}
         for member in self.servers.processes:
@@ -114,7 +114,7 @@ class Stopped:
         return len(self.states()) == self.cluster.size
 
     def leader(self):
-        """None if there is none."""
+        """Returns the leader; None if there is none."""
         return next((member for member, state in self.states().items() if state == "leader"), None)
 
     def wait_for_leader(self, among):
@@ -127,7 +127,7 @@ class Stopped:
         return leaders[-1]
 
     def delete(self, count):
-        """Takes `count` nodes away, through a client of its own."""
+        """Deletes `count` nodes, through a client of its own."""
         deleted, self.paths = self.paths[:count], self.paths[count:]
         with zk.Connection(self.cluster.address(1), timeout=READ_SECONDS) as connection:
             for path in deleted:
@@ -139,11 +139,11 @@ class Stopped:
         full_disk._check_there(address, self.paths)
         with zk.Connection(address, timeout=READ_SECONDS) as connection:
             for path in deleted:
-                assert not connection.exists(path), f"{path} is back"
+                assert not connection.exists(path), f"the deleted node {path} exists again"
             connection.close()
 
     def go_on(self, deleted):
-        """There is free space: everything works, nobody was started again, and nothing is lost."""
+        """Checks, when there is free space, that everything works, no server was restarted, and nothing is lost."""
         for disk in self.disks():
             disk.free_space()
         for member in self.cluster.numbers():
@@ -164,7 +164,7 @@ class Stopped:
 
 
 def _serve_without_free_space(cluster, starts=1):
-    """What servers without any free space do that were started so often; the nodes that were deleted."""
+    """Checks servers without free space that were started `starts` times. Returns the nodes that were deleted."""
     for member in cluster.cluster.numbers():
         cluster.cluster.wait_for_flags(member, 1, 1)
         assert cluster.cluster.log(member).count("is full: the server starts") == starts
@@ -182,7 +182,7 @@ def alone_a_server_starts_without_any_free_space(server):
         with KeptFull(*cluster.disks()):
             cluster.start_all()
             deleted = _serve_without_free_space(cluster)
-            # And again: what it used of its ballast file is not there any more.
+            # Starts again: the part of the ballast file that was used is no longer available.
             cluster.servers.kill(1)
             cluster.start_all()
             deleted += _serve_without_free_space(cluster, starts=2)
@@ -209,7 +209,7 @@ def alone_one_of_three_starts_without_any_free_space_and_votes(server):
             cluster.check(cluster.cluster.address(2), [])
             old = cluster.wait_for_leader((1, 3))
             cluster.servers.kill(old)
-            # Whoever it is has the vote of the one without free space.
+            # The leader has the vote of the member without free space.
             cluster.wait_for_leader((1, 2, 3))
             cluster.servers.start(old)
             cluster.cluster.wait_until("served", cluster.serves)
@@ -226,7 +226,7 @@ def alone_deletions_go_on_on_a_disk_that_others_filled(server):
 
 
 def alone_deletions_go_on_where_checkpoints_are_rare(server):
-    # One is due when a file of the log was filled, and when the log, short of space, asks for one.
+    # A checkpoint is due when a file of the log was filled, and when the log is short of space and requests one.
     return _delete_on_full_disk(server, "checkpoint", settings=["snapCount=10000000"])
 
 
@@ -238,7 +238,7 @@ def _delete_on_full_disk(server, said, settings=()):
             connection.create("/kept")
             paths = full_disk._write(connection, "/kept", 3000)
             connection.close()
-        # Of the log and of the checkpoints. They are made soon after there is data.
+        # The ballast files of the log and of the checkpoints are made soon after there is data.
         cluster.wait_until("both ballast files are there", lambda: sum(
             "spare" in files for _, _, files in os.walk(disk.path)) == 2)
         disk.fill(0)
@@ -264,7 +264,7 @@ def _delete_on_full_disk(server, said, settings=()):
         cluster.command("start")
         full_disk._check_there(address, paths)
         with zk.Connection(address) as connection:
-            assert not any(connection.exists(path) for path in deleted), "a deleted node is back"
+            assert not any(connection.exists(path) for path in deleted), "a deleted node exists again"
             connection.close()
         return f"{MANY_DELETIONS + DELETED} deletions"
 
@@ -277,10 +277,10 @@ def alone_a_new_server_says_that_it_needs_free_space(server):
         with KeptFull(cluster.disks[1]):
             servers.start(1)
             process = servers.processes.pop(1)
-            assert harness.wait_for_exit(process, READ_SECONDS), "it does not end"
+            assert harness.wait_for_exit(process, READ_SECONDS), "the server does not end"
             assert process.returncode == 1
         said = cluster.log(1)
         assert "this step of the start needs free space" in said and cluster.member_dir(1) in said, said
         cluster.disks[1].free_space()
         cluster.command("start")
-        return "it ended, and started when there was space"
+        return "the server ended, and started when there was space"

@@ -1,11 +1,11 @@
 #!/usr/bin/python3 -B
-"""One step of what a server does to its files finds the disk full, again and again, whatever the
-others find. The server is the same process all the time, answers reads and all that it can do
-without the step, and does that too as soon as there is free space.
+"""Lets one step of a server's work on files find the disk full, again and again, while other steps succeed. The
+server process goes on, and answers reads and all requests that do not need the step. It answers the others, too,
+as soon as there is free space.
 
-  tests/storage/full_steps.py [--filter TEXT]    every step
+  tests/storage/full_steps.py [--filter TEXT]    tests every step
 
-As a module of tests/storage/run it takes some of them."""
+As a module of tests/storage/run it tests some of them."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ LONG_SESSION_MS = 40000
 NO_CHECKPOINT = "no checkpoint could be written"
 NO_LOG = "the log cannot go on"
 CHECKPOINT = "written in"
-# What the server says of it; None: nothing, for nobody waits for it.
+# The steps, and the message that the server logs; None: none, because nothing waits for the step.
 STEPS = {
     "write checkpoints/store.#/MANIFEST-#": NO_CHECKPOINT,
     "link checkpoints/store.#/#.sst": NO_CHECKPOINT,
@@ -36,7 +36,7 @@ STEPS = {
     "rename log/#.#.log": None,
 }
 SUITE_STEPS = list(STEPS)[:3]
-WRITES = 300  # while the disk is full
+WRITES = 300  # how many writes are made while the disk is full
 
 
 class Filling:
@@ -56,8 +56,7 @@ class Filling:
             os.environ, **base.preload, KILL_AT_DIRECTORY=base.cluster.member_dir(1),
             KILL_AT_STEP=self.step, KILL_AT="0", KILL_AT_FULL=self.full))
         client = self._new_client()
-        # Nobody can begin a session without a log.
-        # It says nothing for as long as all that takes.
+        # The session is opened now, because that needs the log. It is silent during the rest of the test.
         reader = zk.Connection(base.cluster.address(1), LONG_SESSION_MS, timeout=SECONDS)
         said = self._count(self.words) if self.words else 0
         before = self._happened()
@@ -65,7 +64,7 @@ class Filling:
             pass
         self._wait("the step", client, lambda: self._happened() > before)
         if self.words:
-            self._wait("its complaint", client, lambda: self._count(self.words) > said)
+            self._wait("the log line", client, lambda: self._count(self.words) > said)
         if self.words != NO_LOG:
             self._wait_for_writes(client, WRITES)
         again = self._happened()
@@ -75,7 +74,7 @@ class Filling:
         checkpoints = self._count(CHECKPOINT)
         os.unlink(self.full)
         if self.words == NO_LOG:
-            # It waits for an answer, or its writes were refused.
+            # The client waits for an answer, or its writes were refused.
             client.stopping.set()
             client.connection.abandon()
             client.join(SECONDS)
@@ -88,19 +87,19 @@ class Filling:
         return self._happened() - before
 
     def _new_client(self):
-        """As soon as the server takes writes."""
+        """Starts a client as soon as the server accepts writes."""
         deadline = time.monotonic() + SECONDS
         client = None
         while client is None:
             self.base.servers.check()
-            assert time.monotonic() < deadline, f"{self.step}: the server takes no writes"
+            assert time.monotonic() < deadline, f"{self.step}: the server accepts no writes"
             client = self.base.new_client(1)
             if client is None:
                 time.sleep(0.02)
         return client
 
     def _happened(self):
-        """How often the server came to the step."""
+        """Returns how often the server reached the step."""
         if not os.path.exists(self.base.report):
             return 0
         with open(self.base.report, encoding="utf-8") as file:

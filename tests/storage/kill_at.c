@@ -11,8 +11,8 @@
 //                      "read path", fail with an I/O error. With "once " before the step, only the
 //                      first of them fails, and removes the file
 //
-// Operations are those that change what a restart finds: creating a file, writing, truncating,
-// syncing, renaming, linking, removing.
+// Operations are calls that change the files that a restart finds: creating a file, writing,
+// truncating, syncing, renaming, linking, removing.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/python3 -B
-"""Servers are killed with SIGKILL again and again, alone, in pairs and all at once, while clients
-write and checkpoints, compactions and snapshots happen all the time. Every write that was
-acknowledged is there afterwards, once; none is there twice; the members are equal to the last Stat.
+"""Kills servers with SIGKILL again and again, alone, in pairs and all at once, while clients
+write and checkpoints, compactions and snapshots happen all the time. Afterwards, every acknowledged write
+has been applied once, and the members' trees are equal, including the Stats.
 
-  tests/storage/kills.py --kills 1000 [--seed N]     prints a line now and then, and what was seen
+  tests/storage/kills.py --kills 1000 [--seed N]     prints a line now and then, and figures at the end
 
 Without --kills it is a module of tests/storage/run."""
 
@@ -27,24 +27,24 @@ import zkwire as zk  # noqa: E402
 SETTINGS = ["snapCount=500", "logSegmentBytes=65536", "diskReserveMb=0", "ioThreads=1"]
 SIZE = 3
 CLIENTS = 4
-NODES = 60  # of a client
-WINDOW = 12  # writes of a client under way
-QUEUE_MAX = 80  # sequential nodes of a client
+NODES = 60  # the nodes of a client
+WINDOW = 12  # how many writes of a client are under way
+QUEUE_MAX = 80  # the most sequential nodes of a client
 SESSION_MS = 40000
 PROGRESS_SECONDS = 30
 CHECK_EVERY = 100  # kills
 KILLS_IN_SUITE = 40
-# What of a member's directory is not its data.
+# Files of a member's directory that are not its data.
 NOT_DATA = ("myid", "zoo.cfg", "server.log", "server.pid")
 RECOVERED = "counts as a member again"
 
 
 class Wrong(AssertionError):
-    """What must never be."""
+    """A violation of what must always hold."""
 
 
 class Client(threading.Thread):
-    """One session that moves from member to member, writes, and knows what must be there."""
+    """A session that moves from member to member, writes, and records the expected tree."""
 
     def __init__(self, number, addresses, seed):
         super().__init__(daemon=True)
@@ -79,7 +79,7 @@ class Client(threading.Thread):
                     continue
                 self.paused.clear()
                 self._round()
-        except Exception as error:  # the killer looks at it
+        except Exception as error:  # checked by the killer
             self.error = error
         finally:
             self.paused.set()
@@ -90,7 +90,7 @@ class Client(threading.Thread):
         return b"%d-%d " % (self.number, self.tokens) + b"x" * size
 
     def _round(self):
-        """Writes to some nodes at once, and takes in what became of it."""
+        """Writes to some nodes at once, and records the outcomes."""
         writes = []
         for path in self.random.sample(sorted(self.nodes), WINDOW):
             version = self.nodes[path][0]
@@ -133,8 +133,8 @@ class Client(threading.Thread):
             del self.queued[path]
 
     def _find_out(self, writes):
-        """Which of the writes without an answer were done. On a session that has moved, none of
-        them can be done any more."""
+        """Finds out which of the unanswered writes were applied. The session has moved, so none of
+        them can be applied any more."""
         while not self.stopping.is_set():
             try:
                 self._reconnect()
@@ -176,7 +176,7 @@ class Client(threading.Thread):
         self.reconnects += 1
 
     def check(self, tree, member):
-        """That `tree`, of a member, has what this client knows of, and nothing else."""
+        """Checks that `tree`, of a member, has exactly the nodes of this client that it expects."""
         wanted = {path: (version, data) for path, (version, data) in self.nodes.items()}
         wanted |= {path: (0, data) for path, data in self.queued.items()}
         wanted |= {path: (0, b"") for path in (self.home, self.queue, self.owned)}
@@ -189,7 +189,7 @@ class Client(threading.Thread):
 
 
 class Servers:
-    """The processes of a cluster, started and killed by hand: tools/cluster takes too long."""
+    """The processes of a cluster, started and killed directly, because tools/cluster takes too long."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -211,7 +211,7 @@ class Servers:
             self._died(member, process)
 
     def lose_disk(self, member):
-        """Forgets all that a member knows. REQUIRES: it was killed."""
+        """Deletes all data of a member. REQUIRES: it was killed."""
         directory = self.cluster.member_dir(member)
         for name in set(os.listdir(directory)) - set(NOT_DATA):
             path = os.path.join(directory, name)
@@ -234,7 +234,7 @@ class Servers:
 
 
 def walk(address):
-    """{path: (data, stat)} of the whole tree, after a sync."""
+    """Returns {path: (data, stat)} of the whole tree, after a sync."""
     nodes = {}
     with zk.Connection(address, timeout=PROGRESS_SECONDS) as reader:
         reader.sync()
@@ -257,10 +257,10 @@ def walk(address):
 
 
 class UnderLoad:
-    """Members that run, clients that write, and what must hold of both."""
+    """Running members, writing clients, and the checks of both."""
 
     def __init__(self, cluster, clients):
-        """Ends the servers of `cluster`, to start them by hand."""
+        """Ends the servers of `cluster`, in order to start them directly."""
         self.cluster, self.clients = cluster, clients
         self.servers = Servers(cluster)
         cluster.command("down")
@@ -283,7 +283,7 @@ class UnderLoad:
             client.join(20)
 
     def await_progress(self, clients=None, writes=1):
-        """Until each of them has been answered so many times; no client: all of them."""
+        """Waits until each of `clients` has so many more acknowledged writes; None: all clients."""
         clients = self.clients if clients is None else clients
         deadline = time.monotonic() + PROGRESS_SECONDS
         wanted = [client.acknowledged + writes for client in clients]
@@ -300,7 +300,8 @@ class UnderLoad:
                 raise Wrong(f"client {client.number}: {client.error}") from client.error
 
     def pause(self):
-        """Until no client waits for an answer. REQUIRES: all servers that they need run."""
+        """Pauses the clients, and waits until none of them waits for an answer. REQUIRES: all servers that they need
+        run."""
         for client in self.clients:
             client.pause.set()
         for client in self.clients:
@@ -313,7 +314,7 @@ class UnderLoad:
             client.pause.clear()
 
     def check_all(self):
-        """That all members hold what was acknowledged, and are equal."""
+        """Checks that all members have all acknowledged writes, and that their trees are equal."""
         self.await_progress()
         self.pause()
         trees = {member: self._walk(member) for member in self.cluster.numbers()}
@@ -370,7 +371,7 @@ class Killing(UnderLoad):
             self.report(self._summary())
 
     def _kill_some(self):
-        """Kills a group, one after the other or at once, and starts it again; at times one of them
+        """Kills a group of members, one after the other or at once, and starts them again; at times one of them
         with an empty disk."""
         self.servers.check()
         size = self.random.choices((1, 2, 3), (6, 3, 2))[0]
@@ -387,7 +388,7 @@ class Killing(UnderLoad):
             self._lose_disk(group[0])
         for member in group:
             self.servers.start(member)
-        # Mostly until writes are acknowledged again; sometimes right in the middle of the start.
+        # Usually waits until writes are acknowledged again; sometimes kills again in the middle of the start.
         if self.random.random() < 0.7:
             self.await_progress()
             time.sleep(self.random.random() * 0.2)
@@ -395,7 +396,8 @@ class Killing(UnderLoad):
             time.sleep(self.random.random() * 0.3)
 
     def _lose_disk(self, member):
-        """At times: it comes back by a snapshot. Never while another one has not recovered."""
+        """At times deletes the member's data, so that it catches up by a snapshot. Never while another member has not
+        recovered."""
         if self.lost is not None:
             loser, recoveries = self.lost
             if self.cluster.log(loser).count(RECOVERED) == recoveries:

@@ -1,6 +1,6 @@
-"""The last record of a log, and what becomes of it on the disk of a server that was killed. What a power
-failure leaves of one that was being written is cut off, with a warning, and comes back from the other
-members. Damage to one that was written is refused, with the place and what to do."""
+"""Tests the last record of the log of a server that was killed. A torn record, as a power failure leaves it, is
+cut off with a warning, and comes again from the other members. A damaged record is refused with an error that
+names its place and says what to do."""
 
 import json
 import os
@@ -23,7 +23,7 @@ ATTEMPTS = 3
 
 
 class LastRecord:
-    """Of the log of a member that was killed: a write to a node that all had acknowledged."""
+    """The last record in the log of a killed member: a write that all members have acknowledged."""
 
     def __init__(self, scene, member):
         self.scene, self.member = scene, member
@@ -35,21 +35,21 @@ class LastRecord:
             operations = last.get("operations", [{}])
             if (operations[0].get("operation"), operations[0].get("path")) == ("setData", self.node):
                 break
-            # An election that came just then has put an entry behind it.
+            # An election meanwhile has put an entry behind the write.
             scene.start(member)
             scene.check_all()
         else:
             raise AssertionError(f"not the last record of its log, but: {last}")
         self.path, self.index, self.offset = self._newest(), last["index"], last["offset"]
-        # From one to ALIGNMENT bytes mark the end.
+        # One to ALIGNMENT bytes mark the end of the record.
         self.end = (self.offset + HEADER_BYTES + last["bytes"]) // ALIGNMENT * ALIGNMENT + ALIGNMENT
 
     def _write_and_kill(self):
-        """The last entry of the log then."""
+        """Writes, and kills the member. Returns the last entry of its log."""
         with zk.Connection(self.scene.cluster.address(self.member)) as connection:
             connection.create(self.node)
             connection.set(self.node, self.data)
-            # It may be committed by the others before it is written here.
+            # The other members may commit the write before it is in this log.
             self.scene.cluster.wait_until("in the log", self._is_written)
             self.scene.servers.kill(self.member)
         return json.loads(tool_steps.run_tool("log", "dump", "--json", self.directory))["items"][-1]
@@ -64,7 +64,7 @@ class LastRecord:
             return self.data in file.read()
 
     def tear(self):
-        """The sector in which it begins is as it was before."""
+        """Sets the first sector of the record back to what it was before the write."""
         with open(self.path, "r+b") as file:
             file.seek(self.offset)
             file.write(bytes(SECTOR_BYTES - self.offset % SECTOR_BYTES))
@@ -77,13 +77,13 @@ class LastRecord:
             file.write(bytes([byte ^ 1 << bit % 8]))
 
     def start(self):
-        """Where its log goes on."""
+        """Starts the member. Returns the length of its log of messages before that."""
         said = len(self.scene.cluster.log(self.member))
         self.scene.start(self.member)
         return said
 
     def check_back(self):
-        """That the member is, and has all that the others have."""
+        """Checks that the member serves and has everything that the others have."""
         self.scene.check_all()
         with zk.Connection(self.scene.cluster.address(self.member)) as connection:
             assert connection.get(self.node)[0] == self.data
@@ -97,7 +97,7 @@ def _with_last_record(server, test):
         scene = kills.UnderLoad(cluster, [])
         try:
             scene.begin()
-            scene.check_all()  # they serve
+            scene.check_all()  # waits until all members serve
             return test(LastRecord(scene, seed.chance("member").choice(cluster.numbers())))
         finally:
             scene.end()
@@ -114,7 +114,7 @@ def _tear(record):
     log = record.scene.cluster.log(record.member)[said:]
     cut = re.search(re.escape(record.path) + r": (\d+) bytes at offset (\d+) were no whole record.* entry "
                     r"(\d+)\.", log)
-    assert cut, f"it does not say that it has cut its log:\n{harness.end_of(log)}"
+    assert cut, f"the server does not log that it has cut its log:\n{harness.end_of(log)}"
     size, offset, index = map(int, cut.groups())
     assert (offset, index) == (record.offset, record.index), cut.group()
     assert SECTOR_BYTES < size <= record.end - record.offset, cut.group()
@@ -132,14 +132,14 @@ def _damage(record):
         said = record.start()
         process = record.scene.servers.processes.pop(record.member)
         try:
-            assert harness.wait_for_exit(process, SECONDS), f"it starts, with bit {bit} turned over"
+            assert harness.wait_for_exit(process, SECONDS), f"the server starts although bit {bit} is flipped"
         finally:
             process.kill()
             process.wait()
         log = record.scene.cluster.log(record.member)[said:]
         assert process.returncode == 1, log
         for word in (record.path, f"offset {record.offset} ", "`quorate rebuild`"):
-            assert word in log, f"it does not say {word}:\n{log}"
+            assert word in log, f"the error lacks {word}:\n{log}"
         record.turn(bit)
     record.turn(bits[0])
     tool_steps.run_tool("rebuild", record.directory, "--yes")

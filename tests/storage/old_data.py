@@ -1,9 +1,9 @@
 #!/usr/bin/python3 -B
-"""Data directories that older versions have written, of three members each: a server of this version opens
-them, and everything is there.
+"""Tests data directories that older versions have written, of three members each: a server of this version opens
+them and has all their data.
 
   tests/storage/old_data.py SERVER    makes an archive with the server program SERVER, of an older version, in
-                                      old_data_directories/. It is kept there for ever.
+                                      old_data_directories/. The archive is kept there for ever.
 
 Without SERVER it is a module of tests/storage/run."""
 
@@ -31,10 +31,10 @@ SYSTEM = "/zookeeper"
 
 
 def _walk(connection, path="/"):
-    """{path: what can be read of it} of all znodes but those of the system."""
+    """Returns {path: everything that can be read of the znode} of all znodes except those of the system."""
     found = {}
     data, stat = connection.get(path)
-    acls = connection.call(zk.GET_ACL, zk.ustring(path)).data.hex()  # with the stat behind them
+    acls = connection.call(zk.GET_ACL, zk.ustring(path)).data.hex()  # includes the stat
     found[path] = {"data": base64.b64encode(data or b"").decode(), "stat": list(stat), "acl": acls}
     for name in sorted(connection.children(path)):
         child = os.path.join(path, name)
@@ -44,7 +44,7 @@ def _walk(connection, path="/"):
 
 
 def _write(address):
-    """Fills a tree; a session with ephemeral znodes, which stays open, and what there is then."""
+    """Fills a tree. Returns a session with ephemeral znodes, which stays open, and the content of the tree."""
     connection = zk.Connection(address, SESSION_MS)
     connection.create("/data", b"root")
     for i in range(NODES):
@@ -91,7 +91,8 @@ def make(server):
 
 
 def _start_with(cluster, archive):
-    """Puts the directories of the archive in the place of the cluster's, and starts it; what was kept."""
+    """Replaces the cluster's directories by those of the archive, and starts it. Returns the expected data, which the
+    archive has."""
     cluster.command("down")
     for member in cluster.numbers():
         for path in _data_of(cluster, member):
@@ -130,7 +131,7 @@ def alone_directories_of_older_versions_open(server):
     for name in archives:
         with harness.Cluster(server, SIZE, SETTINGS) as cluster:
             _check(cluster, _start_with(cluster, os.path.join(ARCHIVES, name)))
-            # And again, with what this version has written.
+            # Starts again, with data that this version has written.
             cluster.command("down")
             cluster.start()
             with zk.Connection(cluster.address(3)) as connection:

@@ -1,5 +1,5 @@
-"""Where the tests of a run take their random choices from: one number, another one each time, that is
-printed and can be given again."""
+"""The source of all random choices of a run: one number, a new one in each run, which is printed and can be given
+again."""
 
 import random
 import time
@@ -9,7 +9,7 @@ number = int(time.time())
 
 def add_option(parser):
     parser.add_argument("--seed", type=int, default=number, metavar="N",
-                        help="of all random choices (default: another one each time, which is printed)")
+                        help="seed of all random choices (default: a new one each time, which is printed)")
 
 
 def use(options):
@@ -19,5 +19,5 @@ def use(options):
 
 
 def chance(name):
-    """A generator for the test of that name: whatever runs before it makes no difference."""
+    """Returns the random generator of the test with that name. Other tests do not influence it."""
     return random.Random(f"{number} {name}")

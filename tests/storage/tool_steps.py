@@ -1,11 +1,11 @@
 #!/usr/bin/python3 -B
-"""`quorate restore`, `import` and `rebuild` are killed right before one of their operations on files.
-Each time the directory is as before, whole, or refused by a server, which says what to do; the same
-command once more does the rest, and a server has what it should have.
+"""Kills `quorate restore`, `import` and `rebuild` right before one of their operations on files.
+Each time the directory is as before, or complete, or a server refuses it and says what to do. The same
+command, run again, completes the work, and a server then has the right data.
 
-  tests/storage/tool_steps.py [--filter TEXT]    every operation
+  tests/storage/tool_steps.py [--filter TEXT]    tests every operation
 
-As a module of tests/storage/run it takes some of them."""
+As a module of tests/storage/run it tests some of them."""
 
 import argparse
 import atexit
@@ -29,14 +29,14 @@ import zkwire as zk  # noqa: E402
 CLI = os.environ.get("QUORATE", os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate"))
 SECONDS = 30
 NODES = 200
-SUITE_STEPS = 3  # of each command
-# What a server says once it has read its directories, whatever the ports.
+SUITE_STEPS = 3  # how many operations of each command the suite tests
+# The line that a server logs after it has read its directories, whatever its ports.
 ACCEPTED = re.compile(r"server \d+ of ")
 SERVING = re.compile("listening for ZooKeeper clients on")
-# What a directory may hold that nothing was done to.
+# The files that an unchanged directory may have.
 UNTOUCHED = {"LOCK", "myid", "zoo.cfg"}
 MEMBER_PARTS = {"identity", "hard_state", "log", "incarnation", "checkpoints"}
-# What they do in a directory that servers do not (crash_steps.KNOWN).
+# Steps of these commands that are not steps of servers (crash_steps.KNOWN).
 OWN_STEPS = {
     "create unfinished", "sync unfinished", "remove unfinished", "create myid", "truncate myid",
     "write myid", "sync myid", "create aside-#-#", "sync aside-#-#",
@@ -45,7 +45,7 @@ OWN_STEPS = {
 
 
 def is_known(step):
-    """`step` is of a directory of data or log, or of what is in it."""
+    """Returns whether `step`, which concerns a data or log directory or a file in it, is known."""
     operation, _, path = step.partition(" ")
     inside = path.partition("/")[2]
     if not inside:
@@ -54,7 +54,7 @@ def is_known(step):
 
 
 def run_tool(*arguments):
-    """What it prints."""
+    """Runs the tool. Returns its output."""
     assert os.access(CLI, os.X_OK), f"{CLI} is missing: bazel build --config=opt //tools:quorate"
     result = subprocess.run([CLI, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                             timeout=SECONDS, check=False)
@@ -63,7 +63,7 @@ def run_tool(*arguments):
 
 
 class Material:
-    """A backup, the same as a ZooKeeper data directory, a member's directories, and their tree."""
+    """A backup, a ZooKeeper data directory and a member's directories with the same tree, and that tree."""
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="quorate-test-")
@@ -100,8 +100,8 @@ class Material:
 
     @staticmethod
     def _walk(address):
-        """Without what speaks of the servers, and the root, whose Stat counts them. Waits for a
-        leader."""
+        """Reads the tree without the nodes that describe the servers, and without the root, whose Stat counts these
+        nodes. Waits for a leader."""
         deadline = time.monotonic() + SECONDS
         while True:
             try:
@@ -113,7 +113,7 @@ class Material:
 
 
 class Killing:
-    """One command, killed at one operation after the other."""
+    """Tests a command that is killed at one operation after the other."""
 
     def __init__(self, material):
         self.material = material
@@ -123,7 +123,7 @@ class Killing:
         self.environment = dict(os.environ, LD_PRELOAD=material.killer, KILL_AT_DIRECTORY=self.root)
 
     def begin(self):
-        """The place as it is before the command."""
+        """Makes the directories as they are before the command."""
         shutil.rmtree(self.root, ignore_errors=True)
         os.makedirs(self.root)
 
@@ -134,7 +134,7 @@ class Killing:
         return (1,)
 
     def directories(self):
-        """Data and log, each once."""
+        """Returns the data and log directories, each once."""
         return sorted({self.data, self.log})
 
     def untouched(self):
@@ -142,7 +142,8 @@ class Killing:
                        if os.path.exists(path))
 
     def check_left(self, refusal):
-        """What a server found when the command had been killed."""
+        """Returns in which state the killed command left the directories: untouched, whole or refused. `refusal`: the
+        output of a server that refused them, or None."""
         if self.untouched():
             return "untouched"
         if refusal is None:
@@ -154,7 +155,7 @@ class Killing:
         raise NotImplementedError
 
     def steps(self):
-        """What the command does to files, in order."""
+        """Returns the steps of the command, in order."""
         self.begin()
         report = self.root + ".steps"
         if os.path.exists(report):
@@ -164,26 +165,26 @@ class Killing:
         with open(report, encoding="utf-8") as file:
             steps = file.read().splitlines()
         unknown = sorted(step for step in set(steps) if not is_known(step))
-        assert not unknown, f"not in OWN_STEPS, and nothing that servers do: {', '.join(unknown)}"
+        assert not unknown, f"steps that are neither in OWN_STEPS nor steps of servers: {', '.join(unknown)}"
         return steps
 
     def kill(self, operation):
-        """Kills it before operation number `operation`; what was left: untouched, refused or
-        whole."""
+        """Kills the command before operation number `operation`. Returns the state of the directories: untouched,
+        refused or whole."""
         self.begin()
         result = self._run_command(dict(self.environment, KILL_AT=str(operation)))
         assert result.returncode == -9, f"not killed: {result.returncode} {result.stderr}"
         copy = self.root + ".copy"
         shutil.copytree(self.root, copy)
         left = self.check_left(self._refusal())
-        # The server has left something, and was not meant to start.
+        # Restores the directories from before the start of the server, which has changed them.
         shutil.rmtree(self.root)
         os.rename(copy, self.root)
         again = self._run_command(os.environ)
         if left == "whole":
             self.check_repeated_whole(again)
         else:
-            assert again.returncode == 0, f"the second one, of what is {left}: {again.stderr}"
+            assert again.returncode == 0, f"the second run, with directories that are {left}: {again.stderr}"
         self.check_done()
         return left
 
@@ -197,14 +198,14 @@ class Killing:
         finally:
             process.kill()
             process.communicate()
-        assert tree == self.material.tree, "the tree is another one"
+        assert tree == self.material.tree, "the tree differs"
 
     def _run_command(self, environment):
         return subprocess.run([CLI, *self.command()], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=SECONDS, env=environment, check=False)
 
     def _start(self, until=ACCEPTED):
-        """A server on the directories, that has said `until`, or has ended. What it said is in
+        """Starts a server on the directories, and waits until it has logged `until` or has ended. Its output is in
         self.said."""
         path = os.path.join(self.root, "zoo.cfg")
         base = self.material.ports.base
@@ -230,14 +231,14 @@ class Killing:
         return process
 
     def _refusal(self):
-        """What a server says that does not start on the directories; None if it does."""
+        """Returns the output of a server that does not start on the directories; None if it starts."""
         untouched = self.untouched()
         process = self._start()
         accepted = bool(self.said) and ACCEPTED.search(self.said[-1])
         if accepted:
             process.kill()
         process.communicate()
-        if untouched:  # the server may have made it what it found
+        if untouched:  # the server may have made files in the directories
             for path in self.directories():
                 shutil.rmtree(path, ignore_errors=True)
         return None if accepted else "".join(self.said)
@@ -256,7 +257,7 @@ class Restore(Killing):
 
 
 class RestoreApart(Restore):
-    """Data and log in directories of their own."""
+    """Restores data and log into separate directories."""
 
     def __init__(self, material):
         super().__init__(material)
@@ -272,7 +273,7 @@ class RestoreApart(Restore):
                 assert self._refusal() is not None, "a server starts beside another log directory"
             finally:
                 self.log = own
-            assert os.path.exists(mark), "and the mark is gone"
+            assert os.path.exists(mark), "the file `unfinished` was removed"
         return left
 
 
@@ -283,7 +284,7 @@ class Import(Restore):
 
 
 class Rebuild(Killing):
-    """Of a member that could still start: what is left of it must never be taken for whole."""
+    """Rebuilds a member that could still start. A server must never take a part of its data for complete."""
 
     def begin(self):
         super().begin()
@@ -302,7 +303,7 @@ class Rebuild(Killing):
         return (1, 2, 3)
 
     def _files(self, directories):
-        """{path below a member's or an aside directory: bytes}"""
+        """Returns {path below a member's directory or an aside directory: bytes}."""
         found = {}
         for directory in directories:
             for parent, _, names in os.walk(directory):
@@ -310,7 +311,7 @@ class Rebuild(Killing):
                     path = os.path.join(parent, name)
                     short = re.sub(r"^aside-[0-9-]+/", "", os.path.relpath(path, directory))
                     if short.split("/")[0] in MEMBER_PARTS:
-                        assert short not in found, f"{short} is there twice"
+                        assert short not in found, f"{short} exists twice"
                         with open(path, "rb") as file:
                             found[short] = file.read()
         return found
@@ -346,7 +347,7 @@ class Rebuild(Killing):
 
     def check_done(self):
         assert not self._parts(), self._parts()
-        assert self._files(self.directories()) == self.before, "not all was put aside as it was"
+        assert self._files(self.directories()) == self.before, "not all files were put aside unchanged"
 
 
 class RebuildApart(Rebuild):
@@ -373,7 +374,7 @@ def alone_tools_are_killed_at_operations_on_files(server):
             left = [killing.kill(operation) for operation in chosen]
             notes.append(f"{kind.__name__} {', '.join(map(str, chosen))} of {count}, "
                          f"{left.count('refused')} refused")
-            assert left[0] == "refused", f"{kind.__name__}: half of it is {left[0]}"
+            assert left[0] == "refused", f"{kind.__name__}: the incomplete directory is {left[0]}"
         return "; ".join(notes)
     finally:
         material.remove()
