@@ -37,7 +37,7 @@ static void finish(struct pending* pending, int result) {
 
 static int is_done(void* context) { return atomic_load(&((struct pending*)context)->done); }
 
-/* The result of a call that was submitted with result `submitted`. */
+/* Returns the result of a call that was submitted with result `submitted`. */
 static int await(struct pending* pending, int submitted) {
   if (submitted != ZOK) return submitted;
   if (!delivery->wait_until(is_done, pending, PATIENCE_MS)) fail("a call was never completed");
@@ -115,8 +115,8 @@ static int remove_node(const char* path) {
   return await(&pending, zoo_adelete(handle, path, -1, void_done, &pending));
 }
 
-/* Many sets at once on one connection: they must be done and completed in the order of the calls.
- */
+/* Many sets at once on one connection: they must be applied and completed in the order of the
+ * calls. */
 static struct {
   int completed[PIPELINE_DEPTH]; /* in order of completion: which call */
   int results[PIPELINE_DEPTH];
@@ -160,7 +160,7 @@ static int pipelined_sets(void) {
       continue;
     }
     expect_code("a pipelined set", pipeline.results[i], ZOK);
-    /* With no call lost, every set is one version further than the one before. */
+    /* If no call was lost, every set makes the next version. */
     if (pipeline.versions[i] <= last_version ||
         (lost == 0 && last_version >= 0 && pipeline.versions[i] != last_version + 1)) {
       fail("pipelined set %d made version %d after %d", i, pipeline.versions[i], last_version);

@@ -1,18 +1,18 @@
-/* The asynchronous calls of the C library, which its two flavours share; what differs is who
- * delivers the completions, and so how one waits. */
+/* The asynchronous calls of the C library, which its versions with and without threads share. The
+ * versions differ in the thread that delivers completions, and so in how a caller waits. */
 #pragma once
 
 #include "scenario.h"
 
-/* Who delivers completions. */
+/* How completions are delivered. */
 struct delivery {
   /* As client_ops.wait_until. */
   int (*wait_until)(int (*ready)(void*), void* context, int timeout_ms);
-  /* Called after each completion and watch event, from where they are delivered. */
+  /* Called after each completion and watch event, on the thread that delivers them. */
   void (*notify)(void);
 };
 
-/* The handle is made by the program with `async_session_watcher`. */
+/* The watcher with which the program must create its handle. */
 void async_session_watcher(zhandle_t* zh, int type, int state, const char* path, void* context);
 
 /* Waits for the first connection, runs the scenario, and returns its exit status. */

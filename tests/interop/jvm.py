@@ -1,4 +1,4 @@
-"""How the interoperability tests run Java: Debian's packages, compiled and started as its users do."""
+"""Compiles and runs Java programs of the interoperability tests, with Debian's packages."""
 
 import glob
 import os
@@ -7,12 +7,13 @@ import subprocess
 JARS = "/usr/share/java"
 CURATOR = ("curator-client", "curator-framework", "curator-recipes", "zookeeper", "zookeeper-jute",
            "guava", "slf4j-api", "slf4j-nop")
-# A short life on few cores: no second compiler, no threads for collecting garbage.
+# For short runs on few cores: no second compiler, no threads for garbage collection.
 FLAGS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
 
 
 def class_path(names, *directories):
-    """The jars of `names` and `directories`. FileNotFoundError names a jar that is not installed."""
+    """Returns the class path of the jars `names` and of `directories`. FileNotFoundError names a jar that is not
+    installed."""
     jars = [os.path.join(JARS, f"{name}.jar") for name in names]
     for jar in jars:
         if not os.path.exists(jar):

@@ -1,6 +1,6 @@
-"""What the Kazoo programs share: clients, worker processes, a history that all of them write to.
+"""Shared by the Kazoo programs: clients, worker processes, and a history to which all processes write.
 
-Each program is called with HOSTS SECONDS, runs its recipe in several processes for that long, and
+Each program is called with HOSTS SECONDS, runs its recipe in several processes for that time, and
 exits with status 0 if every invariant held, also while members are killed and restarted."""
 
 import json
@@ -51,8 +51,8 @@ class Client(KazooClient):
 
 
 class History:
-    """A file of events in the order in which they happened, over all processes of this machine:
-    each is one append of one line."""
+    """A file with the events of all processes on this machine in their order: each event is appended as one line
+    by one write."""
 
     def __init__(self):
         handle, self.path = tempfile.mkstemp(prefix="quorate-history-")
@@ -79,13 +79,13 @@ def check(condition, message):
 
 
 def some(items):
-    """The first few of many, for a message."""
+    """Returns a text with the first few of many items, for a message."""
     items = sorted(items)
     return f"{len(items)}: {', '.join(map(str, items[:8]))}" + (", ..." if len(items) > 8 else "")
 
 
 def check_exclusive(history, enter="enter", leave="leave"):
-    """That nobody entered before the one before had left. Returns how often each pid entered."""
+    """Checks that no process entered before the previous one had left. Returns how often each pid entered."""
     holder, entries = None, {}
     for event in history:
         if event["what"] == enter:
@@ -109,7 +109,7 @@ def _worker(function, arguments, queue):
 
 
 class Workers:
-    """Functions in processes of their own; collects what they return."""
+    """Runs functions in processes of their own, and collects their results."""
 
     def __init__(self):
         self.processes = []
@@ -121,8 +121,8 @@ class Workers:
         self.processes.append((process, queue))
 
     def results(self, seconds):
-        """What the functions returned, in the order of their start. A worker that ends without a
-        word (os._exit) gives None."""
+        """Returns the results of the functions, in the order of their start. The result of a worker that ends without
+        returning (os._exit) is None."""
         deadline = time.monotonic() + seconds
         results = []
         for process, queue in self.processes:

@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
-"""Kazoo's Counter from several processes: exact when no connection was lost. Kazoo repeats an
-increment whose answer was lost, so each lost connection may count once too often, and never less."""
+"""Tests Kazoo's Counter with several processes. It is exact if no connection was lost. Kazoo repeats an
+increment whose answer was lost, so the counter may be too high by one for each lost connection, and never too
+low."""
 
 import time
 
@@ -13,7 +14,7 @@ def worker(hosts, end):
     with common.Client(hosts) as client:
         counter = client.Counter("/interop/counter")
         done = 0
-        # Once at least, also on a machine where it begins late.
+        # At least once, even if this worker begins late on a busy machine.
         while time.monotonic() < end or not done:
             counter += 1
             done += 1

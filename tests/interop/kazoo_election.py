@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""Kazoo's Election: never two leaders, and when the process of a leader dies, its ephemeral node
-goes with the session and another one leads."""
+"""Tests Kazoo's Election: there are never two leaders, and when the process of a leader dies, its ephemeral node
+is deleted with its session, and another process leads."""
 
 import os
 import time
@@ -11,8 +11,8 @@ WORKERS = 4
 # Short, so that the death of a leader is noticed within the test.
 SESSION_SECONDS = 4
 # A session ends at most a tick of 2 s after its timeout, which starts again with each leader of the
-# cluster: so this counts from the time when no more members are killed. A busy machine may be late; a
-# session that never ends is found all the same.
+# cluster. So this time begins when no more members are killed. It is long enough for a busy machine; a
+# session that never ends is found nevertheless.
 TAKEOVER_SECONDS = SESSION_SECONDS + 2 + 20
 
 
@@ -31,7 +31,7 @@ def worker(hosts, end, history, dies):
 
         while time.monotonic() < end:
             election.run(lead)
-            time.sleep(0.01)  # lets the others come before it runs again
+            time.sleep(0.01)  # lets the others lead before this process is a candidate again
     return client.connection_losses
 
 
@@ -53,7 +53,7 @@ def program(hosts, seconds):
     entries = common.check_exclusive(events)
     common.check(len(entries) == WORKERS, f"only {len(entries)} of {WORKERS} processes led")
     deaths = [i for i, event in enumerate(events) if event.get("dies")]
-    common.check(len(deaths) == 1 and deaths[0] + 1 < len(events), "nobody led after the death")
+    common.check(len(deaths) == 1 and deaths[0] + 1 < len(events), "no process led after the death")
     takeover = events[deaths[0] + 1]["time"] - events[deaths[0]]["time"]
     common.check(takeover < seconds + TAKEOVER_SECONDS, f"{takeover:.1f} s without a leader after a death")
     return (f"{sum(entries.values())} terms, {takeover:.1f} s from a leader's death to the next, "

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""Kazoo's Lock, from several processes: never two inside at once, and the one who is inside sees
-everything that its predecessors wrote, whichever member it talks to."""
+"""Tests Kazoo's Lock with several processes: there are never two holders at once, and a holder sees all writes of
+earlier holders, whichever member it is connected to."""
 
 import time
 
@@ -13,12 +13,12 @@ def worker(hosts, end, history):
     losses, entered = 0, False
     with common.Client(hosts) as client:
         client.ensure_path("/interop/lock-work")
-        # Once at least, also on a machine where it begins late.
+        # At least once, even if this worker begins late on a busy machine.
         while time.monotonic() < end or not entered:
             with client.Lock("/interop/lock"):
                 history.add(what="enter")
-                # Read, then write: exact only if the lock excludes and if this member is as new as
-                # the release of the lock. Setting the same value twice does no harm.
+                # Reads, then writes: the number is exact only if the lock excludes others, and this member has applied
+                # everything up to the release of the lock. To set the same value again does no harm.
                 value = int(client.retry(client.get, "/interop/lock-work")[0] or b"0")
                 client.retry(client.set, "/interop/lock-work", b"%d" % (value + 1))
                 history.add(what="leave", value=value + 1)
@@ -43,7 +43,7 @@ def program(hosts, seconds):
     common.check(len(entries) == WORKERS, f"only {len(entries)} of {WORKERS} processes got the lock")
     written = [event["value"] for event in events if event["what"] == "leave"]
     wrong = [value for number, value in enumerate(written, 1) if value != number]
-    common.check(not wrong, f"writes under the lock were lost; the values that are wrong, {common.some(wrong)}")
+    common.check(not wrong, f"writes under the lock were lost; wrong values: {common.some(wrong)}")
     return f"{len(written)} times locked, {losses} connection losses"
 
 

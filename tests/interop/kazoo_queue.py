@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -B
-"""Kazoo's Queue and LockingQueue with several producers and consumers.
+"""Tests Kazoo's Queue and LockingQueue with several producers and consumers.
 
-Queue: an item is given out at most once; one that was put is lost only if a consumer lost its
-connection in the middle of taking it, which is what Kazoo says of it.
+Queue: an item is given out at most once. An item is lost only if a consumer lost its connection while it took
+the item, as Kazoo documents.
 LockingQueue: every item that was put is consumed exactly once, whatever happens to connections."""
 
 import collections
@@ -20,12 +20,12 @@ PAUSE_SECONDS = 0.005
 
 
 def producer(hosts, recipe, path, end, number, is_done):
-    """Returns the items that were put, and those of which nobody knows. `is_done`: set at the end."""
+    """Returns the items that were put, and those whose put was not answered. `is_done`: set at the end."""
     put, unknown = [], []
     with common.Client(hosts) as client:
         queue = getattr(client, recipe)(path)
         count = 0
-        # One at least, also on a machine where it begins late.
+        # At least one, even if this producer begins late on a busy machine.
         while time.monotonic() < end or not put:
             item = f"{number}-{count}"
             count += 1
@@ -40,7 +40,7 @@ def producer(hosts, recipe, path, end, number, is_done):
 
 
 class Supply:
-    """Whether there may be items: the producers are not done, or there was one a while ago."""
+    """Tells whether there may be more items: the producers are not done, or the last item was found recently."""
 
     def __init__(self, producers_done):
         self.producers_done = producers_done
@@ -52,7 +52,7 @@ class Supply:
     def may_have_more(self):
         if not self.are_done:
             self.are_done = all(is_done.is_set() for is_done in self.producers_done)
-            self.found()  # so that it is looked once more after they were done
+            self.found()  # so that consumers look for items once more after the producers were done
         return time.monotonic() < self.last + DRAINED_SECONDS
 
 
@@ -83,7 +83,7 @@ def locking_consumer(hosts, path, producers_done):
             except UNKNOWN:
                 item = None
             if item is None:
-                # Nothing there; or it is locked for us by a call whose answer was lost.
+                # There is no item; or an item is locked for us by a call whose answer was lost.
                 release_unknown_locks(client, queue, path)
                 continue
             consume(client, queue, path)
@@ -94,36 +94,36 @@ def locking_consumer(hosts, path, producers_done):
 
 
 def consume(client, queue, path):
-    """Consumes the item that this queue holds; a lost answer is asked for again."""
+    """Consumes the item that this queue has locked; repeats the call if its answer was lost."""
     name = queue.processing_element[0]
     unknown = False
     while True:
         try:
             if queue.consume():
                 return
-            # Somebody else's lock. Another consumer that looked before the item was consumed may lock
-            # it afterwards, for the moment until it finds that the item is gone: so this proves
-            # nothing if our transaction may have been done and has taken the item away.
+            # The lock belongs to another consumer. A consumer that listed the items before this one was consumed may
+            # lock it afterwards, until it finds that the item is deleted. So this proves nothing if our transaction
+            # may have been applied and has deleted the item.
             done = unknown and client.retry(client.exists, f"{path}/entries/{name}") is None
             common.check(done, "a lock on an item was lost with no session lost")
             break
         except UNKNOWN:
             unknown = True
         except NoNodeError:
-            # The lock is gone, so the transaction that removes item and lock was done.
+            # The lock is deleted, so the transaction that deletes item and lock was applied.
             break
     queue.processing_element = None
 
 
 def release_unknown_locks(client, queue, path):
-    """Gives back items that Kazoo does not know to be locked for us (it forgets the lock when the
-    answer to its create is lost), so that they can be had again."""
+    """Releases items that are locked for us without Kazoo's knowledge, so that they can be taken again. (Kazoo forgets
+    a lock when the answer to its create is lost.)"""
     for name in client.retry(client.get_children, f"{path}/taken"):
         lock = f"{path}/taken/{name}"
         while True:
             try:
-                # Looked at again before each try: if a delete was done and its answer lost, the
-                # next lock of that name is somebody else's.
+                # Reads the lock before each attempt: if a delete was applied and its answer lost, the next lock of
+                # that name belongs to another consumer.
                 if client.retry(client.get, lock)[0] == queue.id:
                     client.delete(lock)
                 break

@@ -1,9 +1,9 @@
 #!/usr/bin/python3 -B
-"""Kazoo, connected to one member that lives while the leader dies again and again. Every call is answered,
-calls that were made without waiting in their order, each watch fires once, and the connection never
-changes its state. Nothing is tried again.
+"""Tests a Kazoo client of one member that lives while the leader is killed again and again. Every call is answered,
+pipelined calls in their order, each watch fires once, and the connection never changes its state. No call is
+repeated.
 
-Prints "round NANOSECONDS" (time.monotonic_ns(), when it began) for each round until its standard input
+Prints "round NANOSECONDS" (time.monotonic_ns() at its begin) for each round until its standard input
 ends, for SECONDS at most."""
 
 import os
@@ -18,7 +18,7 @@ PIPELINE_DEPTH, CALLS_A_ROUND = 16, 8
 
 
 class Watched:
-    """A node with a watch on its data, which has to see one change."""
+    """A node with a watch on its data, which must receive one event."""
 
     def __init__(self, client, path):
         self.client, self.path, self.events, self.fired = client, path, [], threading.Event()
@@ -44,7 +44,7 @@ class Watched:
 
 
 def pipelined(client, path, version):
-    """Sets and gets in turn, without waiting; the version then."""
+    """Sends sets and gets alternately, without waiting. Returns the version after them."""
     calls = []
     for i in range(version, version + PIPELINE_DEPTH):
         calls.append((i, client.set_async(path, b"%d" % i), client.get_async(path)))
@@ -57,7 +57,7 @@ def pipelined(client, path, version):
 
 
 def work(client, path, version):
-    """A round; the version then."""
+    """Does a round. Returns the version after it."""
     watched = Watched(client, path + "/watched")
     for _ in range(CALLS_A_ROUND):
         stat = client.set(path, b"%d" % version, version=version)
@@ -76,16 +76,16 @@ def program(hosts, seconds):
         states = []
         client.add_listener(states.append)
         client.create(path)
-        lasting = Watched(client, path + "/lasting")  # from before the first kill until after the last one
+        lasting = Watched(client, path + "/lasting")  # set before the first kill, fires after the last one
         rounds = version = 0
         while not select.select([sys.stdin], [], [], 0)[0]:
-            common.check(time.monotonic() < end, f"nobody ended it within {seconds} s")
+            common.check(time.monotonic() < end, f"standard input did not end within {seconds} s")
             print(f"round {time.monotonic_ns()}", flush=True)
             version = work(client, path, version)
             rounds += 1
         lasting.change_and_remove()
         client.delete(path)
-        common.check(not states, f"the connection to a member that lives came to {states}")
+        common.check(not states, f"the connection to a live member changed its state to {states}")
     return f"kazoo survivor: {rounds} rounds"
 
 

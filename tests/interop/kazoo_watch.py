@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""Kazoo's DataWatch in several processes while another one writes: what a watcher is shown never
-goes back, whichever member it moves to, and the last thing that it is shown is the last value."""
+"""Tests Kazoo's DataWatch in several processes while another process writes: the values that a watcher receives
+never go back, whichever member it moves to, and the last one is the last written value."""
 
 import multiprocessing
 import time
@@ -13,7 +13,7 @@ LAST = b"last"
 
 
 def watcher(hosts, deadline, has_seen):
-    """Returns [(mzxid, version, data)] as shown. `has_seen`: set when it was shown a change."""
+    """Returns the received [(mzxid, version, data)]. `has_seen`: set when the watcher has received a change."""
     shown = []
     with common.Client(hosts) as client:
         client.DataWatch(PATH, lambda data, stat: shown.append((stat.mzxid, stat.version, data)))
@@ -26,8 +26,8 @@ def watcher(hosts, deadline, has_seen):
 
 
 def writer(hosts, end, deadline, watchers_have_seen):
-    """Returns {version: data}, of the writes whose answer came. Goes on after `end` until all watchers
-    have seen a change: they may begin late."""
+    """Returns {version: data} of the answered writes. Goes on after `end` until all watchers have received a change,
+    because they may begin late."""
     written = {}
     with common.Client(hosts) as client:
         count = 0

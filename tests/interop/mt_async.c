@@ -1,5 +1,5 @@
-/* The multithreaded C client with asynchronous calls: the library's thread delivers completions and
- * watch events, this one waits for them. */
+/* Tests the multithreaded C client with asynchronous calls: the library's thread delivers
+ * completions and watch events, and the main thread waits for them. */
 #include <pthread.h>
 #include <stddef.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* One session of the multithreaded C client that moves from member to member: its login, its
- * rights, its ephemeral node and its transactions go with it. */
+/* Tests a session of the multithreaded C client that moves from member to member: it keeps its
+ * login, its rights, its ephemeral node and its transactions. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void wait_until(int (*ready)(const void*), const void* context, const cha
   }
 }
 
-/* Whether a call has to be made again, because its answer was lost. */
+/* Returns whether a call has to be repeated because its answer was lost. */
 static int is_lost(int result) {
   if (result != ZCONNECTIONLOSS && result != ZOPERATIONTIMEOUT) return 0;
   ++losses;
@@ -92,7 +92,7 @@ static void cut_connections(void) {
   }
 }
 
-/* Goes to another member, if one is up, with the session it has. Whether it did. */
+/* Moves to another member with the same session, if another one is up. Returns whether it did. */
 static int move(void) {
   char before[MAX_ADDRESS];
   snprintf(before, sizeof(before), "%s", zoo_get_current_server(handle));
@@ -123,7 +123,7 @@ static int has_logged_in(const void* context) {
   return atomic_load(&auth_results[0]) > 0;
 }
 
-/* alice may read and change the node, everybody else may see who may. */
+/* Checks that alice may read and change the node, and that all others may read its ACL. */
 static void check_secret(void) {
   struct node node;
   expect_code("get as alice", get(kSecret, &node), ZOK);
@@ -136,12 +136,12 @@ static void check_secret(void) {
   if (acl.count != 1 || acl.data[0].perms != ZOO_PERM_ALL ||
       strcmp(acl.data[0].id.scheme, "digest") != 0 ||
       strncmp(acl.data[0].id.id, "alice:", strlen("alice:")) != 0) {
-    fail("the rights are not those that were given");
+    fail("the ACL is not the one that was set");
   }
   deallocate_ACL_vector(&acl);
 }
 
-/* A second session, which has not logged in, is refused. */
+/* Checks that a second session, which has not logged in, is refused. */
 static void check_stranger(void) {
   zhandle_t* own = handle;
   handle = connect_session();
@@ -154,7 +154,7 @@ static void check_stranger(void) {
   while (is_lost(result = zoo_set_acl(handle, kSecret, -1, &ZOO_OPEN_ACL_UNSAFE)))
     ;
   expect_code("set_acl as a stranger", result, ZNOAUTH);
-  /* A server that goes away at this very moment does not matter: the session ends by itself. */
+  /* If the server ends at this moment, the session expires by itself. */
   zookeeper_close(handle);
   handle = own;
 }
@@ -162,12 +162,12 @@ static void check_stranger(void) {
 static void check_ephemeral(void) {
   struct node node;
   expect_code("get of the ephemeral node", get(kEphemeral, &node), ZOK);
-  if (node.stat.ephemeralOwner != session_id) fail("the ephemeral node is of another session");
+  if (node.stat.ephemeralOwner != session_id) fail("the ephemeral node belongs to another session");
   expect_code("create below it", create("/session/ephemeral/child", "", &ZOO_OPEN_ACL_UNSAFE, 0),
               ZNOCHILDRENFOREPHEMERALS);
 }
 
-/* Two creates, a set and a check with `version`, done all or not at all. */
+/* Sends a transaction of two creates, a set and a check with `version`. */
 static int pair(int32_t version, zoo_op_result_t* results) {
   zoo_op_t ops[4];
   char created[2][64];
@@ -197,12 +197,12 @@ static void check_transactions(void) {
   while (is_lost(result = pair(0, results))) was_lost = 1;
   if (!(was_lost && result == ZNODEEXISTS)) expect_code("a transaction", result, ZOK);
   expect_code("its first node", get(kPair[0], &node), ZOK);
-  if (node.length != 7 || node.stat.version != 1) fail("half of a transaction was done");
+  if (node.length != 7 || node.stat.version != 1) fail("a part of a transaction was applied");
   for (int i = 0; i < 2; ++i) remove_if_there(kPair[i]);
 }
 
 static void start(void) {
-  /* The rights of an earlier run's node are on that node: its parent lets everybody remove it. */
+  /* The ACL of a node of an earlier run does not protect it: its parent lets everybody delete it. */
   remove_if_there(kSecret);
   for (int i = 0; i < 2; ++i) remove_if_there(kPair[i]);
   const int result = create(kRoot, "", &ZOO_OPEN_ACL_UNSAFE, 0);
@@ -231,7 +231,7 @@ int main(int argc, char** argv) {
     check_transactions();
     check_stranger();
   }
-  if (moves == 0) fail("it never came to another member");
+  if (moves == 0) fail("the session never moved to another member");
   if (atomic_load(&auth_results[1]) != 0) fail("a login was refused");
   expect_code("zookeeper_close", zookeeper_close(handle), ZOK);
   printf("mt_session: %ld rounds, %ld moves, %ld calls lost and made again\n", rounds, moves,

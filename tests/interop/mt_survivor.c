@@ -1,10 +1,10 @@
-/* Two handles of the multithreaded C client, connected to one member that lives while the leader
- * dies again and again: one makes synchronous calls, the other has asynchronous ones under way all
- * the time. Every call is answered with ZOK, in its order, each watch fires once, and no connection
- * ever changes its state. Nothing is tried again.
+/* Tests two handles of the multithreaded C client, connected to one member that lives while the
+ * leader is killed again and again. One handle makes synchronous calls, the other one has
+ * asynchronous calls under way all the time. Every call is answered with ZOK, in its order, each
+ * watch fires once, and no connection ever changes its state. No call is repeated.
  *
- * Prints "round NANOSECONDS" (CLOCK_MONOTONIC, when it began) for each round until its standard
- * input ends. */
+ * Prints "round NANOSECONDS" (CLOCK_MONOTONIC at its begin) for each round until its standard input
+ * ends. */
 #define _GNU_SOURCE /* sem_clockwait */
 #include <errno.h>
 #include <poll.h>
@@ -52,7 +52,7 @@ static void session_watcher(zhandle_t* zh, int type, int state, const char* path
   (void)path;
   if (type != ZOO_SESSION_EVENT) return;
   if (atomic_fetch_add(&connection->states, 1) > 0) {
-    fail("a connection to a member that lives came to state %d", state);
+    fail("a connection to a live member changed its state to %d", state);
   }
   expect_code("the first state", state, ZOO_CONNECTED_STATE);
   sem_post(&connection->connected);
@@ -66,9 +66,9 @@ static void connect_to_member(struct connection* connection) {
   await(&connection->connected, "a connection");
 }
 
-/* The asynchronous handle: sets and gets in turn, so many at a time. Call 2n sets "2n", call 2n + 1
- * has to get that. Each completion submits the next call: all but the first are submitted on the
- * library's thread. */
+/* The asynchronous handle sends sets and gets alternately, several at a time. Call 2n sets "2n",
+ * and call 2n + 1 has to get that value. Each completion submits the next call, so all but the
+ * first calls are submitted on the library's thread. */
 static long submitted, completed;
 static atomic_int is_ending;
 static sem_t all_completed;
@@ -145,7 +145,7 @@ static void set(const char* path, const char* value, int version) {
   if (stat.version != version + 1) fail("set of version %d made %d", version, stat.version);
 }
 
-/* With `watcher`: sets a watch too. */
+/* Checks the value of a node. With `watcher`, sets a watch, too. */
 static void expect_value(const char* path, const char* wanted, watcher_fn watcher, void* context) {
   char value[MAX_VALUE_BYTES];
   int length = sizeof(value);

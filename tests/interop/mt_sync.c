@@ -1,4 +1,4 @@
-/* The multithreaded C client with synchronous calls, as most programs in C use ZooKeeper. */
+/* Tests the multithreaded C client with synchronous calls, as most programs in C use ZooKeeper. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

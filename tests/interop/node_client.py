@@ -1,4 +1,4 @@
-"""node-zookeeper-client: fetched as tests/interop/node/package-lock.json pins it, then run."""
+"""Fetches node-zookeeper-client as tests/interop/node/package-lock.json pins it, and runs it."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ FETCH_SECONDS = 20
 
 
 def fetch(address, integrity):
-    """The bytes at `address`. harness.Skipped if there is no network, AssertionError if they are
+    """Returns the bytes at `address`. Raises harness.Skipped if there is no network, and AssertionError if the bytes are
     not those that the lock file names."""
     try:
         with urllib.request.urlopen(address, timeout=FETCH_SECONDS) as response:
@@ -50,7 +50,7 @@ def install(directory):
 
 
 def command(directory):
-    """The program's command line, without its arguments; installs it at the first call."""
+    """Returns the program's command line, without its arguments; installs the program at the first call."""
     if not os.path.exists(directory):
         try:
             install(directory)

@@ -76,7 +76,7 @@ void watch_data_changed(zhandle_t* handle, int type, int state, const char* path
   atomic_fetch_add(&record->events, 1);
 }
 
-/* Whether a call must be made again because nobody knows its outcome. Any other result is final. */
+/* Returns whether a call must be repeated because its outcome is unknown. */
 static int is_lost(int result) {
   static long long lost_since_ms;
   if (result != ZCONNECTIONLOSS && result != ZOPERATIONTIMEOUT) {
@@ -105,7 +105,7 @@ static void get(const char* path, struct node* node) {
   expect_code("get", result, ZOK);
 }
 
-/* A create that was lost may have been done: then the node is there, with our value. */
+/* Creates a node. A create without an answer may have been applied: then the node has our value. */
 static void create(const char* path, const char* value) {
   int result, was_lost = 0;
   while (is_lost(result = ops->create(path, value))) was_lost = 1;
@@ -120,7 +120,7 @@ static void create(const char* path, const char* value) {
   expect_code(path, result, ZOK);
 }
 
-/* A conditional set that was lost has been done if the version is the next one, with our value. */
+/* Sets a value. A set that was lost was applied if the version is the next one, with our value. */
 static void set(const char* value, int version) {
   struct Stat stat;
   int result, was_lost = 0;
@@ -167,7 +167,7 @@ static int has_fired(void* context) {
   return atomic_load(&((struct watch_record*)context)->events) > 0;
 }
 
-/* Sets a watch, changes the node, and sees the watch fire exactly once. */
+/* Sets a watch, changes the node, and checks that the watch fires exactly once. */
 static void change_under_watch(const char* old_value, const char* new_value) {
   /* A watch lives in the library until it fires, so its record must not be on this stack: a second
    * event could come late. */

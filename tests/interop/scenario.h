@@ -1,6 +1,5 @@
-/* What every C interoperability program does with a ZooKeeper handle, whichever way of calling the
- * library it shows: the steps of a tutorial on /data, each result checked, again and again, through
- * any number of lost connections. */
+/* The scenario of every C interoperability program, however it calls the library: repeats the steps
+ * of a tutorial on /data and checks each result, through any number of lost connections. */
 #pragma once
 
 #include <stdatomic.h>
@@ -25,7 +24,7 @@ struct child_names {
   char names[MAX_CHILDREN][64];
 };
 
-/* What the watches of this program saw. Written by watchers, perhaps on another thread. */
+/* Counts the watch events of this program. Written by watchers, perhaps on another thread. */
 struct watch_record {
   atomic_int events; /* node events */
   atomic_int wrong;  /* those that were not "/data changed" */
@@ -41,7 +40,7 @@ struct client_ops {
   int (*set)(const char* path, const char* value, int version, struct Stat* stat);
   int (*get_children)(const char* path, struct child_names* children);
   int (*remove)(const char* path);
-  /* Waits until `ready` holds or `timeout_ms` have passed; whether it holds. */
+  /* Waits until `ready` holds or `timeout_ms` have passed. Returns whether it holds. */
   int (*wait_until)(int (*ready)(void*), void* context, int timeout_ms);
   /* Extra work of this way of calling in each round, or NULL. Returns lost calls. */
   int (*extra)(void);
@@ -60,10 +59,10 @@ long long now_ms(void);
 void copy_value(struct node* node, const char* value, int length, const struct Stat* stat);
 void copy_names(struct child_names* children, const struct String_vector* strings);
 
-/* Reads "HOSTS [ROUNDS [SECONDS]]", exits with status 2 if they make no sense. */
+/* Parses "HOSTS [ROUNDS [SECONDS]]"; exits with status 2 if they are not valid. */
 void parse_arguments(int argc, char** argv);
 const char* hosts_argument(void);
-/* Whether another round is wanted after `rounds` of them. */
+/* Returns whether another round is to be done after `rounds` of them. */
 int wants_more(long rounds);
 
 /* Runs at least ROUNDS rounds and for at least SECONDS. Exits with status 1 at the first result

@@ -1,5 +1,6 @@
-/* The single-threaded C client in a program's own select() loop: the library owns no thread, says
- * what it waits for (zookeeper_interest), and works when it is told to (zookeeper_process). */
+/* Tests the single-threaded C client in a program's own select() loop. The library has no thread:
+ * it returns the events that it waits for (zookeeper_interest), and works when the program calls
+ * zookeeper_process. */
 #include <stddef.h>
 #include <sys/select.h>
 #include <sys/time.h>
@@ -10,13 +11,13 @@ static zhandle_t* handle;
 
 static void notify(void) {}
 
-/* One turn of the loop. */
+/* Does one iteration of the loop. */
 static void turn(long long end_ms) {
   int fd = -1, interest = 0, events = 0;
   struct timeval wait;
-  /* Connection errors are the library's to handle: it tries the next server in the next turn. */
+  /* The library handles connection errors: it tries the next server in the next iteration. */
   const int result = zookeeper_interest(handle, &fd, &interest, &wait);
-  if (result == ZINVALIDSTATE) fail("the session is over");
+  if (result == ZINVALIDSTATE) fail("the session has ended");
   const long long left_ms = end_ms - now_ms();
   if (left_ms <= 0) return;
   if (wait.tv_sec * 1000LL + wait.tv_usec / 1000 > left_ms) {

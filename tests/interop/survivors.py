@@ -1,5 +1,5 @@
-"""The leader is killed again and again, and clients of another member notice nothing but a pause: no lost
-connection, no error, no call without an answer (mt_survivor.c, kazoo_survivor.py)."""
+"""Kills the leader again and again. Clients of another member see only pauses: no lost connection, no error, and
+no call without an answer (mt_survivor.c, kazoo_survivor.py)."""
 
 import contextlib
 import os
@@ -12,14 +12,14 @@ import administration
 import harness
 
 KILLS = 5
-ROUNDS_EACH = 2  # that begin after a kill and come to their ends
+ROUNDS_EACH = 2  # how many rounds must begin and end after each kill
 PATIENCE_SECONDS = 60
 LINES_KEPT = 25
 
 
 class Program:
     """A client that prints a line "round NANOSECONDS" as each of its rounds begins, until its standard input
-    ends. A context manager: at its end the program is gone."""
+    ends. A context manager: the end of the `with` ends the program."""
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -54,40 +54,40 @@ class Program:
             self.changed.notify_all()
 
     def wait_for_rounds_since(self, ns):
-        """Until ROUNDS_EACH rounds that began after that moment are over."""
+        """Waits until ROUNDS_EACH rounds that began after the time `ns` have ended."""
         def is_through():
             return len(self.rounds) > ROUNDS_EACH and self.rounds[-ROUNDS_EACH - 1] > ns
 
         with self.changed:
             self.changed.wait_for(lambda: is_through() or self.has_ended, PATIENCE_SECONDS)
-            assert is_through(), f"it does not get on:\n{''.join(self.lines)}"
+            assert is_through(), f"the program makes no progress:\n{''.join(self.lines)}"
 
     def finish(self):
-        """Lets it end; what it says of itself."""
+        """Lets the program end. Returns its last line."""
         self.process.stdin.close()
         with self.changed:
             self.changed.wait_for(lambda: self.has_ended, PATIENCE_SECONDS)
-            assert self.has_ended, f"it does not end:\n{''.join(self.lines)}"
+            assert self.has_ended, f"the program does not end:\n{''.join(self.lines)}"
         status = self.process.wait()
         assert status == 0, f"exit status {status}:\n{''.join(self.lines)}"
         return self.lines[-1].strip()
 
 
 def _leader_other_than(cluster, home):
-    """The number of the leader; `home` hands leadership over, if it has it."""
+    """Returns the number of the leader; if `home` leads, transfers leadership to another member first."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (leader := cluster.leader()) == home:
         assert time.monotonic() < deadline, f"member {home} keeps the leadership"
         addresses = cluster.command("grpc").split(",")
-        # It may have lost it by itself meanwhile: who leads is what counts.
+        # A refused transfer does not matter if another member leads meanwhile.
         administration.transfer_leadership(addresses[home - 1], home % cluster.size + 1)
     return leader
 
 
 def run(cluster, make_commands):
-    """`make_commands(hosts)`: of the programs."""
+    """Runs the test. `make_commands(hosts)` returns the command lines of the programs."""
     if not cluster.keeps_connections:
-        raise harness.Skipped("its followers drop their clients when the leader dies")
+        raise harness.Skipped("ZooKeeper's followers disconnect their clients when the leader dies")
     home = cluster.followers()[0]
     with contextlib.ExitStack() as stack:
         programs = [stack.enter_context(Program(command)) for command in make_commands(cluster.address(home))]

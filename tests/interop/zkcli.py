@@ -1,4 +1,4 @@
-"""Debian's zkCli.sh against a server and against Debian's ZooKeeper: it has to print the same."""
+"""Runs Debian's zkCli.sh against a server and against Debian's ZooKeeper: its outputs must be equal."""
 
 import difflib
 import os
@@ -11,12 +11,12 @@ import jvm
 HERE = os.path.dirname(os.path.realpath(__file__))
 JARS = ("zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-nop")
 TIMEOUT_SECONDS = 60
-# The same switches on both sides; ZooKeeper makes system properties of them.
+# Settings of both sides; ZooKeeper takes them as system properties.
 SETTINGS = ("extendedTypesEnabled=true", "enforceQuota=true")
 
 
 def sections():
-    """What zkcli.txt has typed: pairs of a name and lines."""
+    """Returns the sections of zkcli.txt: pairs of a name and the lines to type."""
     found = []
     with open(os.path.join(HERE, "zkcli.txt"), encoding="utf-8") as file:
         for line in file.read().splitlines():
@@ -28,7 +28,7 @@ def sections():
 
 
 def run_cli(cluster, address, lines):
-    """What the program prints when `lines` are typed."""
+    """Types `lines` into the program. Returns its output."""
     command = [*jvm.command("org.apache.zookeeper.ZooKeeperMain", JARS), "-waitforconnection",
                "-server", address]
     result = subprocess.run(command, input="\n".join(lines) + "\n", stdout=subprocess.PIPE,
@@ -38,13 +38,13 @@ def run_cli(cluster, address, lines):
 
 
 def sorted_list(line):
-    """A list of names in order: servers promise none, and the program sorts only some."""
+    """Sorts a list of names, because servers promise no order and the program sorts only some lists."""
     names = re.fullmatch(r"\[(.*)\]", line)
     return f"[{', '.join(sorted(names[1].split(', ')))}]" if names else line
 
 
 def sorted_identities(lines):
-    """What whoami prints, in order."""
+    """Sorts the identities that whoami prints."""
     result = []
     for line in lines:
         if result and result[-1][0] == "Auth scheme: User" and re.fullmatch(r"\w+: \S+", line):
@@ -55,8 +55,8 @@ def sorted_identities(lines):
 
 
 def normalised(output, cluster, address):
-    """The output of a client of `address` with what differs from run to run replaced, the watch events after everything
-    else: they come from another thread."""
+    """Returns the output of a client of `address` with values that differ from run to run replaced. Puts the watch events
+    last, because they come from another thread."""
     zxids = sorted({int(zxid, 16) for zxid in re.findall(r"Zxid = (0x[0-9a-f]+)", output)})
 
     def port(match):
@@ -71,7 +71,7 @@ def normalised(output, cluster, address):
     output = re.sub(r"(?<=:)(\d{5})(?=:participant)", port, output)
     output = re.sub(r"version=[0-9a-f]+", "version=V", output)
     lines = [sorted_list(line) for line in output.splitlines() if line and line != "WATCHER::"]
-    # The last event of a session comes while the program ends.
+    # The last event of a session may arrive while the program ends.
     lines = [line for line in lines if "state:Closed" not in line]
     lines = sorted_identities(lines)
     events = [line for line in lines if line.startswith("WatchedEvent")]
@@ -79,9 +79,9 @@ def normalised(output, cluster, address):
 
 
 def compare(name, lines, cluster, reference):
-    """Types `lines` on both sides; fails with the difference between what they print."""
-    # ZooKeeper's leader holds quotas against what it has applied itself, and its followers may be
-    # ahead of it: only its own clients are told what does not depend on who was quicker.
+    """Types `lines` on both sides; fails with the difference between the outputs."""
+    # ZooKeeper's leader checks quotas against the tree that it has applied itself, and its followers may be ahead of
+    # it. So only clients of the leader get answers that do not depend on timing.
     leader, member = reference.address(reference.leader()), cluster.address(1)
     wanted = normalised(run_cli(reference, leader, lines), reference, leader)
     found = normalised(run_cli(cluster, member, lines), cluster, member)

@@ -1,5 +1,5 @@
-"""The way from ZooKeeper and back: a tree that Debian's ZooKeeper wrote is imported, served and
-compared node by node; one that was written here is exported, and ZooKeeper starts from it."""
+"""Tests import from ZooKeeper and export to it: a tree that Debian's ZooKeeper wrote is imported, served and
+compared node by node. A tree that was written to Quorate is exported, and ZooKeeper starts from it."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ import zkwire as zk
 CLI = os.environ.get("QUORATE", os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate"))
 GET_ACL, SET_ACL, CREATE2, CREATE_CONTAINER, CREATE_TTL = 6, 7, 15, 19, 21
 CONTAINER, TTL = 4, 5
-# Longer than servers allow by default: a slow machine takes its time for a move.
+# Longer than servers allow by default, because a move takes long on a slow machine.
 SESSION_TIMEOUT_MS = 200000
 BULK_NODES = 4000
 PIPELINE = 200
@@ -27,15 +27,15 @@ USER_DIGEST = "user:smGaoVKd/cQkjm7b88GyorAUz20="
 SETTINGS = ("extendedTypesEnabled=true", "containerCheckIntervalMs=600000",
             f"maxSessionTimeout={SESSION_TIMEOUT_MS}",
             f"DigestAuthenticationProvider.superDigest={SUPER_DIGEST}")
-# A snapshot every few hundred transactions, so that some are written while much happens.
+# A snapshot every few hundred transactions, so that some are written under load.
 SNAPSHOT_SETTINGS = SETTINGS + ("snapCount=300", "preAllocSize=256")
 
-# Few enough entries to a checkpoint and a segment that a member has several of both.
+# So few entries for each checkpoint and segment that a member has several of both.
 OUR_SETTINGS = SETTINGS + ("snapCount=700", "logSegmentBytes=65536")
 
 # Paths whose node is not compared, and why.
 NOT_COMPARED = {
-    "/zookeeper/config": "tells of the servers of one ensemble, which are others after the move",
+    "/zookeeper/config": "names the servers of the ensemble, which differ after the move",
 }
 
 
@@ -43,8 +43,8 @@ NOT_COMPARED = {
 
 
 class ZooKeeperConnection(zk.Connection):
-    """To ZooKeeper, of which a follower at times answers nothing any more: it waits for ever for what the
-    leader has committed (CommitProcessor). No test of ours can mend that."""
+    """A connection to ZooKeeper. A follower of ZooKeeper sometimes stops answering, because it waits for ever for an
+    entry that the leader has committed (CommitProcessor). The test then starts again."""
 
     def receive_frame(self, timeout=None):
         try:
@@ -54,7 +54,7 @@ class ZooKeeperConnection(zk.Connection):
 
 
 def connect(cluster, member, **options):
-    """A connection that may do everything."""
+    """Returns a connection with all permissions."""
     kind = ZooKeeperConnection if cluster.is_java else zk.Connection
     connection = kind(cluster.address(member), timeout_ms=SESSION_TIMEOUT_MS, timeout=30.0, **options)
     connection.call(zk.AUTH, zk.request_auth("digest", SUPER), xid=zk.XID_AUTH)
@@ -69,8 +69,8 @@ def read_acl(reader):
 
 
 def read_node(connection, path):
-    """(data, ACL, Stat, names of children): all that a client can learn about a node."""
-    # One after the other: ZooKeeper on a busy machine was seen to leave reads unanswered that came together.
+    """Returns (data, ACL, Stat, names of children): everything that a client can read of a node."""
+    # Reads one after the other, because ZooKeeper on a busy machine was seen to leave pipelined reads unanswered.
     data, acl, children = (connection.call(operation, body) for operation, body in (
         (zk.GET_DATA, zk.request_path_watch(path, False)), (GET_ACL, zk.ustring(path)),
         (zk.GET_CHILDREN2, zk.request_path_watch(path, False))))
@@ -81,7 +81,7 @@ def read_node(connection, path):
 
 
 def walk(cluster, member):
-    """{path: node} of the whole tree."""
+    """Returns {path: node} of the whole tree."""
     nodes, left = {}, ["/"]
     with connect(cluster, member) as connection:
         connection.sync()
@@ -111,7 +111,7 @@ def create_special(connection, operation, path, flags, extra=b"", data=b"", acls
 
 
 def pipeline(connection, requests):
-    """Sends many requests ahead of their answers; how many failed."""
+    """Sends many requests without waiting for answers in between. Returns how many failed."""
     failed = 0
     for start in range(0, len(requests), PIPELINE):
         batch = requests[start:start + PIPELINE]
@@ -122,7 +122,7 @@ def pipeline(connection, requests):
 
 
 def write_kinds(connection):
-    """A node of each kind and shape."""
+    """Creates a node of each kind and shape."""
     connection.create("/kinds", b"\0\xff\x80binary")
     connection.create("/kinds/empty", b"")
     connection.create("/kinds/null", None)
@@ -195,7 +195,7 @@ def write_multis(connection):
 
 
 def write_bulk(connection, chance, count):
-    """Thousands of nodes that come, change and go."""
+    """Creates, changes and deletes thousands of nodes."""
     if connection.exists("/bulk") is None:
         connection.create("/bulk")
         pipeline(connection, [(zk.CREATE, zk.request_create(f"/bulk/{i}", b"")) for i in range(20)])
@@ -212,11 +212,11 @@ def write_bulk(connection, chance, count):
                                                     zk.acl()]) + struct.pack(">i", -1)),
         ]))
     failed = pipeline(connection, requests)
-    assert 0 < failed < count, "some of them fail, others do not"
+    assert 0 < failed < count, "some requests have to fail, and others to succeed"
 
 
 def end_some_sessions(cluster):
-    """Sessions that come and go, with what they leave."""
+    """Opens and ends sessions, some of which leave nodes."""
     for number in range(3):
         connection = connect(cluster, 1)
         connection.create(f"/kinds/of-closed-{number}", b"", zk.EPHEMERAL)
@@ -227,7 +227,7 @@ def end_some_sessions(cluster):
 
 
 def quorate(*arguments, status=0):
-    """Runs the command line; its facts."""
+    """Runs the command line. Returns its facts."""
     result = subprocess.run([CLI, *map(str, arguments), "--json"], stdin=subprocess.DEVNULL,
                             capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == status, (f"quorate {' '.join(map(str, arguments))} ended with "
@@ -236,7 +236,7 @@ def quorate(*arguments, status=0):
 
 
 def import_all(source, cluster, with_config=False, source_log=None):
-    """Makes every member of a cluster that was not started yet."""
+    """Imports the data into every member of a cluster that was not started yet."""
     facts = []
     data = ["--zookeeper-data", source, *(["--zookeeper-log", source_log] if source_log else [])]
     for member in cluster.numbers():
@@ -259,7 +259,7 @@ def import_all(source, cluster, with_config=False, source_log=None):
 
 
 def export_all(source, cluster):
-    """Makes the data of every server of a ZooKeeper cluster that was not started yet."""
+    """Exports the data to every server of a ZooKeeper cluster that was not started yet."""
     facts = quorate("export", "--zookeeper-snapshot", os.path.join(cluster.parent, "export"), source)
     for member in cluster.numbers():
         shutil.copytree(os.path.join(cluster.parent, "export", "version-2"),
@@ -268,8 +268,8 @@ def export_all(source, cluster):
 
 
 def newest_of_ours(cluster):
-    """Of a stopped Quorate cluster: who has the last entry of the greatest term, and of those the
-    greatest number, as the documents say."""
+    """Returns the member of a stopped Quorate cluster whose last entry has the greatest term and, among those, the
+    greatest index, as the documents advise."""
     def last_entry(member):
         log = quorate("verify", cluster.member_dir(member))["log"]
         return log["last_term"], log["last_index"]
@@ -277,7 +277,7 @@ def newest_of_ours(cluster):
 
 
 def newest_member(cluster):
-    """Of a stopped ZooKeeper cluster: who has the greatest last zxid, as the documents say."""
+    """Returns the server of a stopped ZooKeeper cluster with the greatest last zxid, as the documents advise."""
     def last_zxid(member):
         facts = quorate("import", "--zookeeper-data", cluster.member_dir(member), "--check")
         return int(facts["last_zxid"], 16)
@@ -285,8 +285,8 @@ def newest_member(cluster):
 
 
 def check_every_snapshot(cluster):
-    """Whichever snapshot is taken, those of no one moment too, the logs behind it make the same
-    tree of it; how many there were."""
+    """Checks that every snapshot, together with the logs behind it, makes the same tree, even if the snapshot was not
+    taken at one moment. Returns the number of snapshots."""
     digests = []
     for member in cluster.numbers():
         source = os.path.join(cluster.member_dir(member), "version-2")
@@ -307,7 +307,7 @@ def check_every_snapshot(cluster):
 
 
 def check_writes(cluster, last_zxid):
-    """New changes are greater than all old ones, and nothing of the old is in their way."""
+    """Checks that new writes succeed, and have greater zxids than all old ones."""
     with connect(cluster, 1) as connection:
         connection.create("/new", b"new")
         stat = connection.exists("/new")
@@ -325,7 +325,7 @@ def check_writes(cluster, last_zxid):
 
 
 def check_session(cluster, session, ephemerals):
-    """A client comes back to its session; the rest of the session's life is as ever."""
+    """Checks that a client can resume its session, and that the session then works and ends as usual."""
     with connect(cluster, 1, session=session) as connection:
         assert connection.session == session
         for path in ephemerals:
@@ -347,7 +347,7 @@ def check_session(cluster, session, ephemerals):
 
 
 def write_everything(cluster, restarts):
-    """Writes to a cluster while members stop and die; the session that stays, and its nodes."""
+    """Writes to a cluster while members are stopped and killed. Returns the session that stays, and its nodes."""
     chance = random.Random(7)
     with connect(cluster, 1) as connection:
         write_kinds(connection)
@@ -392,7 +392,7 @@ def there_and_back(size, restarts, settings, with_config):
         check_same(before, walk(ours, 1))
         check_session(ours, session, ephemerals)
         last_zxid = check_writes(ours, last_zxid)
-        # The next way begins with a session of ours.
+        # The next move begins with a session that Quorate has created.
         middle, our_session = end_with_a_session(ours)
         for back_size in sorted({1, size}):
             last_back = check_way_back(ours, back_size, middle, last_zxid, our_session)
@@ -400,7 +400,7 @@ def there_and_back(size, restarts, settings, with_config):
 
 
 def written_here():
-    """What clients have written to Quorate, and ZooKeeper never saw, is the same in ZooKeeper."""
+    """Tests that data that clients have written to Quorate only is the same in ZooKeeper after the export."""
     with harness.Cluster(size=3, settings=OUR_SETTINGS) as ours:
         session, ephemerals = write_everything(ours, 3)
         before, our_session = end_with_a_session(ours)
@@ -413,8 +413,8 @@ def written_here():
 
 
 def end_with_a_session(ours):
-    """Stops a Quorate cluster that has a session, with the ephemeral /kinds/ours. (its tree, the
-    session)"""
+    """Opens a session with the ephemeral node /kinds/ours, and stops the Quorate cluster. Returns (its tree, the
+    session)."""
     with connect(ours, 1) as connection:
         connection.create("/kinds/ours", b"", zk.EPHEMERAL)
         session = connection.session
@@ -424,7 +424,7 @@ def end_with_a_session(ours):
 
 
 def check_way_back(ours, size, expected, last_zxid, session):
-    """ZooKeeper starts from an export; and what it then writes can be imported once more."""
+    """Checks that ZooKeeper starts from an export, and that its data can then be imported once more."""
     with harness.Cluster("zookeeper", size=size, settings=SETTINGS, start=False) as zookeeper:
         exported = export_all(ours.member_dir(newest_of_ours(ours)), zookeeper)
         assert exported["nodes"] == len(expected), exported
@@ -446,7 +446,7 @@ def check_way_back(ours, size, expected, last_zxid, session):
 
 
 def compressed_snapshots():
-    """A server that compresses its snapshots."""
+    """Tests a server that compresses its snapshots."""
     names = []
     for method in ("gz", "snappy"):
         settings = SNAPSHOT_SETTINGS + (f"snapshot.compression.method={method}",)
@@ -466,7 +466,7 @@ def compressed_snapshots():
 
 
 def log_apart():
-    """A server with a dataLogDir beside its dataDir."""
+    """Tests a server with a dataLogDir beside its dataDir."""
     with contextlib.ExitStack() as stack:
         zookeeper = stack.enter_context(harness.Cluster("zookeeper", size=1, start=False))
         log_dir = os.path.join(zookeeper.parent, "apart")
@@ -481,7 +481,7 @@ def log_apart():
         data_dir = zookeeper.member_dir(1)
         assert not [name for name in os.listdir(os.path.join(data_dir, "version-2")) if "log." in name]
 
-        # Its snapshots alone are not what it had, and that is never taken for all there is.
+        # The snapshots alone are incomplete data, and must not be imported as complete.
         result = subprocess.run([CLI, "import", "--zookeeper-data", data_dir, "--check"],
                                 stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
                                 check=False)
@@ -497,7 +497,8 @@ def log_apart():
 
 
 def refusals():
-    """What cannot be imported or exported is said, and nothing is left that a server starts from."""
+    """Tests that data that cannot be imported or exported is refused with a reason, and that no directory is left from
+    which a server starts."""
     with harness.Cluster("zookeeper", size=1, settings=SETTINGS) as zookeeper:
         with connect(zookeeper, 1) as connection:
             write_bulk(connection, random.Random(2), 300)

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 
-/** Barriers: nobody passes early, and everybody passes. */
+/** Tests barriers: no member passes early, and all members pass. */
 final class Barriers {
   private static final int MEMBERS = 4;
   private static final int PASS_SECONDS = 15;
@@ -17,14 +17,14 @@ final class Barriers {
     final AtomicBoolean open = new AtomicBoolean();
     final AtomicBoolean more = new AtomicBoolean(true);
     final AtomicInteger rounds = new AtomicInteger();
-    // All workers and the one who removes the barrier meet before and after each round.
+    // All workers and the thread that removes the barrier meet before and after each round.
     final CyclicBarrier meeting = new CyclicBarrier(MEMBERS + 1);
     final var waiting = work.start(MEMBERS, client -> {
       final var barrier = new DistributedBarrier(client.curator, path);
       while (true) {
         meet(meeting);
         if (!more.get()) break;
-        // This client's server may not have heard of the barrier yet.
+        // This client's server may not have applied the creation of the barrier yet.
         client.curator.sync().forPath(path);
         Check.that(barrier.waitOnBarrier(PASS_SECONDS, TimeUnit.SECONDS), "never opened");
         Check.that(open.get(), "passed a closed barrier");
@@ -50,16 +50,16 @@ final class Barriers {
   }
 
   /**
-   * Only in peace: when a connection is lost or made, Curator's double barrier lets its members
-   * pass or wait forever, whatever the server does.
+   * Runs only without faults: when a connection is lost or made, Curator's double barrier lets its
+   * members pass or wait forever, whatever the server does.
    */
   static String both(Work work) throws Exception {
     final AtomicInteger entering = new AtomicInteger();
     final AtomicInteger leaving = new AtomicInteger();
     final AtomicInteger rounds = new AtomicInteger();
     final AtomicBoolean more = new AtomicBoolean(true);
-    // In enter(), who hears that the barrier is ready before he counts the members, and finds that
-    // some have left, waits without limit: nobody leaves before all are back from it.
+    // A member in enter() that learns that the barrier is ready before it counts the members, and
+    // finds that some have left, waits without limit. So no member leaves before all have returned.
     final CyclicBarrier inside = new CyclicBarrier(MEMBERS);
     final CyclicBarrier meeting = new CyclicBarrier(MEMBERS, () -> {
       entering.set(0);
@@ -74,11 +74,11 @@ final class Barriers {
             new DistributedDoubleBarrier(client.curator, work.root + "/round-" + rounds, MEMBERS);
         entering.incrementAndGet();
         Check.that(barrier.enter(PASS_SECONDS, TimeUnit.SECONDS), "could not enter in time");
-        Check.equal("the number of those who entered", entering.get(), MEMBERS);
+        Check.equal("the number of members that entered", entering.get(), MEMBERS);
         meet(inside);
         leaving.incrementAndGet();
         Check.that(barrier.leave(PASS_SECONDS, TimeUnit.SECONDS), "could not leave in time");
-        Check.equal("the number of those who left", leaving.get(), MEMBERS);
+        Check.equal("the number of members that left", leaving.get(), MEMBERS);
       }
     });
     return (rounds.get() - 1) + " rounds, " + losses + " losses";

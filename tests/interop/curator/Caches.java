@@ -13,27 +13,27 @@ import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
 import org.apache.curator.framework.recipes.cache.TreeCache;
 import org.apache.zookeeper.KeeperException;
 
-/** Copies of a tree that watches keep up to date: never going back, and right in the end. */
+/** Tests caches of a tree: they never go back to an older state, and are right at the end. */
 final class Caches {
   private static final int WATCHERS = 3;
   private static final int NAMES = 4;
 
   private Caches() {}
 
-  /** One kind of cache. */
+  /** A cache of any kind. */
   interface Cache extends AutoCloseable {
-    /** What it holds: path and data. */
+    /** Returns its content: data by path. */
     Map<String, String> contents();
 
     @Override void close();
   }
 
-  /** Opens a cache of `path`, which reports each state of a node that it has seen. */
+  /** Opens a cache of `path`, which reports each state of a node that it sees. */
   interface Opener {
     Cache open(Client client, String path, Sightings sightings) throws Exception;
   }
 
-  /** What one cache said of each node, which must never be older than what it said before. */
+  /** The states of each node that one cache has reported. None may be older than an earlier one. */
   static final class Sightings {
     private final Map<String, Long> newest = new ConcurrentHashMap<>();
     private final AtomicInteger count = new AtomicInteger();
@@ -72,7 +72,7 @@ final class Caches {
     });
   }
 
-  /** The older kind, on watches that fire once. */
+  /** Tests the older kind of cache, which uses one-shot watches. */
   @SuppressWarnings("deprecation")
   static String treeCache(Work work) throws Exception {
     return run(work, (client, path, sightings) -> {
@@ -164,11 +164,11 @@ final class Caches {
       }
     } catch (KeeperException.NoNodeException | KeeperException.NodeExistsException
         | KeeperException.NotEmptyException noSuchChange) {
-      // The next one will do.
+      // The next change is made instead.
     }
   }
 
-  /** The tree as it is now, without watches. */
+  /** Reads the current tree, without watches. */
   private static Map<String, String> read(Client client, String path) throws Exception {
     client.curator.sync().forPath(path);
     final Map<String, String> contents = new HashMap<>();

@@ -1,4 +1,4 @@
-/** The invariants' way to fail. */
+/** Checks that throw an AssertionError when an invariant does not hold. */
 final class Check {
   private Check() {}
 

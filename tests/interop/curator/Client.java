@@ -10,7 +10,7 @@ import org.apache.curator.retry.RetryForever;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 
-/** A session of its own, which tries again whenever its connection is lost, and counts that. */
+/** A client with its own session, which repeats calls after a lost connection, and counts losses. */
 final class Client implements AutoCloseable {
   /** A session must outlive the restart of any member. */
   private static final int SESSION_TIMEOUT_MS = 15_000;
@@ -46,7 +46,7 @@ final class Client implements AutoCloseable {
         "no connection to " + hosts);
   }
 
-  /** How often its connection was lost: at most one call is of unknown outcome for each. */
+  /** Returns how often its connection was lost: each loss leaves at most one call unanswered. */
   int losses() {
     return losses.get();
   }
@@ -63,12 +63,12 @@ final class Client implements AutoCloseable {
     curator.setData().forPath(path, bytes(value));
   }
 
-  /** Creates a node and the parents that it lacks; does nothing if it is there. */
+  /** Creates a node and its missing parents; does nothing if the node exists. */
   void ensure(String path, byte[] data) throws Exception {
     try {
       curator.create().creatingParentsIfNeeded().forPath(path, data);
     } catch (KeeperException.NodeExistsException thereAlready) {
-      // Also after a create whose answer was lost.
+      // The node exists, perhaps because of a create whose answer was lost.
     }
   }
 
@@ -77,7 +77,7 @@ final class Client implements AutoCloseable {
       try {
         curator.delete().deletingChildrenIfNeeded().forPath(path);
       } catch (KeeperException.NoNodeException gone) {
-        // A delete whose answer was lost.
+        // An earlier delete, whose answer was lost, was applied.
       }
     }
   }
@@ -86,7 +86,7 @@ final class Client implements AutoCloseable {
     return Long.toString(value).getBytes(StandardCharsets.UTF_8);
   }
 
-  /** Ends the session. Fails if an earlier one was lost, for then nothing here proves anything. */
+  /** Ends the session. Fails if an earlier one was lost, because the test then proves nothing. */
   @Override
   public void close() {
     final int lost = sessionsLost.get();

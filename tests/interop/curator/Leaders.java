@@ -7,7 +7,7 @@ import org.apache.curator.framework.recipes.leader.LeaderSelector;
 import org.apache.curator.framework.recipes.leader.LeaderSelectorListener;
 import org.apache.curator.framework.state.ConnectionState;
 
-/** Elections: one leader at a time, and every candidate's turn comes. */
+/** Tests elections: there is one leader at a time, and every candidate leads at some time. */
 final class Leaders {
   private static final int WORKERS = 4;
 
@@ -24,7 +24,7 @@ final class Leaders {
           room.enter(1);
           counter.increment(client);
           Check.that(latch.hasLeadership(), "leadership ended while the session lives");
-          // Before the latch is closed: others may lead before close() returns.
+          // Left before the latch is closed, because others may lead before close() returns.
           room.leave(1);
         }
       }
@@ -32,7 +32,7 @@ final class Leaders {
     return room.entries() + " reigns, " + losses + " losses";
   }
 
-  /** A candidate that leads again and again, briefly. */
+  /** A candidate that leads repeatedly, for a short time. */
   private static final class Candidate implements LeaderSelectorListener {
     private final Client client;
     private final Locks.Counter counter;
@@ -47,7 +47,7 @@ final class Leaders {
       this.room = room;
     }
 
-    /** Under the monitor, so that the interrupt of LeaderSelector.close() never hits the work. */
+    /** Synchronized, so that the interrupt by LeaderSelector.close() never hits the work. */
     @Override
     public synchronized void takeLeadership(CuratorFramework curator) {
       if (closed || error != null) return;
@@ -63,7 +63,7 @@ final class Leaders {
 
     @Override
     public void stateChanged(CuratorFramework curator, ConnectionState state) {
-      // The session lives on when a connection is lost; Client notices if it does not.
+      // The session goes on when a connection is lost; Client notices if it does not.
     }
 
     synchronized void close(LeaderSelector selector) {

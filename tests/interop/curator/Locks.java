@@ -7,7 +7,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 
-/** Locks: who is inside is alone, or one of few, and sees all that its predecessors wrote. */
+/** Tests locks: a holder is alone, or one of few, and sees all writes of earlier holders. */
 final class Locks {
   private static final int WORKERS = 4;
   private static final int LEASES = 2;
@@ -15,7 +15,7 @@ final class Locks {
 
   private Locks() {}
 
-  /** A number in the tree that is only right if a lock excludes, and if it shows what is newest. */
+  /** A number in the tree that is right only if the lock excludes others and reads are not stale. */
   static final class Counter {
     private final String path;
     private final AtomicLong expected = new AtomicLong();
@@ -31,7 +31,7 @@ final class Locks {
       Check.equal("what is written under the lock", client.getNumber(path), expected.get());
     }
 
-    /** Setting the same value twice, after a lost answer, does no harm. */
+    /** Increments the number. To set the same value again, after a lost answer, does no harm. */
     void increment(Client client) throws Exception {
       read(client);
       client.setNumber(path, expected.incrementAndGet());
@@ -56,7 +56,7 @@ final class Locks {
         lock.acquire();
         counter.increment(client);
         lock.release();
-        Check.that(lock.isOwnedByCurrentThread(), "one release of two gave the lock away");
+        Check.that(lock.isOwnedByCurrentThread(), "one of two releases released the lock");
         room.leave(1);
         lock.release();
         ++ownEntries;

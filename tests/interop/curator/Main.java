@@ -8,11 +8,11 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
 /**
- * Runs a group of Curator's recipes side by side against HOSTS for SECONDS. Exit status 0 if every
- * invariant held, also while members were killed and restarted.
+ * Runs a group of Curator's recipes at the same time against HOSTS for SECONDS. Exits with status 0
+ * if every invariant held, also while members were killed and restarted.
  */
 public final class Main {
-  /** One recipe: works as long as `work` goes on, checks, and returns a word of fact. */
+  /** One recipe: runs as long as `work` goes on, checks its invariants, and returns a short note. */
   interface Recipe {
     String run(Work work) throws Exception;
   }

@@ -9,13 +9,13 @@ import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.data.Stat;
 
-/** Nodes that stand for a process while it lives. */
+/** Tests nodes that represent a process while it lives. */
 final class Nodes {
   private static final int MEMBERS = 4;
 
   private Nodes() {}
 
-  /** A node that somebody else removes again and again, and that always comes back. */
+  /** Another client deletes a persistent node again and again; the recipe always recreates it. */
   static String persistentNode(Work work) throws Exception {
     final String path = work.root + "/node";
     final byte[] data = "still here".getBytes(StandardCharsets.UTF_8);
@@ -45,7 +45,7 @@ final class Nodes {
       try {
         client.curator.delete().forPath(path);
       } catch (KeeperException.NoNodeException gone) {
-        // A delete whose answer was lost.
+        // An earlier delete, whose answer was lost, was applied.
       }
     }
     final long session = owner.curator.getZookeeperClient().getZooKeeper().getSessionId();
@@ -61,7 +61,7 @@ final class Nodes {
     }, "the node never came back");
   }
 
-  /** Everybody sees everybody, and who leaves is seen to be gone. */
+  /** Each member of a group sees all members, and no member that has left. */
   static String groupMember(Work work) throws Exception {
     final String path = work.root + "/members";
     final AtomicInteger numbers = new AtomicInteger();

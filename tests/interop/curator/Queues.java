@@ -13,20 +13,20 @@ import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.state.ConnectionState;
 
 /**
- * Queues. In peace each item comes out once. A call whose answer is lost is made again by Curator,
- * which may put an item in twice, or take one out and throw it away: that many may be wrong, and no
- * more.
+ * Tests queues. Without faults each item is taken once. Curator repeats a call whose answer is
+ * lost, which may add an item twice, or take an item and lose it: at most one item for each lost
+ * connection may be wrong.
  */
 final class Queues {
   private static final int PRODUCERS = 2;
   private static final int CONSUMERS = 2;
   private static final int POLL_MS = 20;
-  /** How far the producers may be ahead: an old queue is slow, for each poll lists all of it. */
+  /** How many items may wait: an old queue is slow, because each poll lists all of it. */
   private static final int MOST_WAITING = 40;
 
   private Queues() {}
 
-  /** What went in and what came out. */
+  /** The items that were offered and those that were delivered. */
   private static final class Ledger {
     private final AtomicLong offered = new AtomicLong();
     private final Map<Long, Integer> taken = new HashMap<>();
@@ -72,7 +72,7 @@ final class Queues {
     final var consumers = work.start(CONSUMERS, client -> {
       final var queue = new SimpleDistributedQueue(client.curator, path);
       while (true) {
-        // In this order: what was put in before the last producer ended is seen.
+        // The order matters: items that were added before the last producer ended are then seen.
         final boolean last = producing.get() == 0;
         if (last) client.curator.sync().forPath(path);
         final byte[] item = queue.poll(POLL_MS, TimeUnit.MILLISECONDS);
@@ -121,7 +121,7 @@ final class Queues {
     return client.curator.checkExists().forPath(work.root + "/queue").getNumChildren() == 0;
   }
 
-  /** The queue whose consumers lock an item first: none may be missing. */
+  /** Tests the queue whose consumers lock an item first: no item may be missing. */
   static String locked(Work work) throws Exception {
     final Ledger ledger = new Ledger();
     final AtomicInteger producing = new AtomicInteger(PRODUCERS);
@@ -139,7 +139,7 @@ final class Queues {
     final var consumers = work.start(CONSUMERS, client -> {
       try (DistributedQueue<Long> queue = lockedQueue(work, client, ledger)) {
         queue.start();
-        // A lock whose create was lost stands in everybody's way until its session ends.
+        // A lock whose create was not answered blocks all consumers until its session ends.
         work.until(()
                        -> producing.get() == 0 && (isDrained(work, client) || client.losses() > 0),
             "the queue never became empty");
@@ -147,7 +147,7 @@ final class Queues {
     });
     final int producerLosses = work.await(producers);
     final int consumerLosses = work.await(consumers);
-    // Takes what those left that did not wait for an empty queue.
+    // Takes the items left by consumers that did not wait for an empty queue.
     work.run(1, client -> {
       try (DistributedQueue<Long> queue = lockedQueue(work, client, ledger)) {
         queue.start();

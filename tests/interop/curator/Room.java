@@ -1,6 +1,6 @@
 /**
- * What a lock protects, as seen from outside of it: all workers are threads of this process, so a
- * plain counter knows who is inside.
+ * Checks mutual exclusion without the lock under test: all workers are threads of this process, so a
+ * plain counter shows how many of them hold the lock.
  */
 final class Room {
   private final int capacity;
@@ -11,7 +11,7 @@ final class Room {
     this.capacity = capacity;
   }
 
-  /** Takes `weight` of the capacity; fails if that is not free, which a lock has to prevent. */
+  /** Takes `weight` of the capacity; fails if it is not free, which the lock has to prevent. */
   synchronized void enter(int weight) {
     Check.that(occupied + weight <= capacity,
         "entered with weight " + weight + " while " + occupied + " of " + capacity + " was taken");

@@ -17,7 +17,7 @@ import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.OpResult.ErrorResult;
 import org.apache.zookeeper.data.Stat;
 
-/** Values that many change at once, each from what it has read. */
+/** Tests values that several workers change at the same time, each based on its last read. */
 final class Values {
   private static final int WORKERS = 3;
   private static final int ATTEMPTS = 500;
@@ -26,7 +26,7 @@ final class Values {
 
   private Values() {}
 
-  /** The values that workers have made, each of which one of them alone can have made. */
+  /** The values that workers have set. Only one worker can have set each value. */
   private static final class Made {
     private final Set<Long> values = ConcurrentHashMap.newKeySet();
 
@@ -34,7 +34,7 @@ final class Values {
       Check.that(values.add(value), "two workers made the value " + value);
     }
 
-    /** A change whose answer is lost is made again: the end may be that much higher. */
+    /** Checks the last value. Each repeated change after a lost answer may raise it by one. */
     String check(long end, int losses) {
       Check.between("the last value", end, values.size(), values.size() + losses);
       return values.size() + " times, " + losses + " losses";
@@ -56,7 +56,7 @@ final class Values {
           }
         }
         working.decrementAndGet();
-        // All of them hear of the last change.
+        // All workers see the last change.
         work.until(()
                        -> working.get() == 0 && count.getCount() == lastCount(client, path),
             "the shared count stayed behind");
@@ -93,9 +93,9 @@ final class Values {
   }
 
   /**
-   * Money moves between accounts, and each movement writes a line in the same transaction. At the
-   * end the lines explain the balances to the coin, and each account has one version for each line
-   * that names it, however many answers were lost.
+   * Moves money between accounts; each transfer writes a line in the same transaction. At the end
+   * the lines explain the balances exactly, and each account has one version for each line that
+   * names it, however many answers were lost.
    */
   static String transactions(Work work) throws Exception {
     final AtomicInteger done = new AtomicInteger();
@@ -157,7 +157,7 @@ final class Values {
           fromStat.getVersion() + 1);
       return true;
     } catch (KeeperException.BadVersionException changedMeanwhile) {
-      return false; // or done, if the answer of a first attempt was lost
+      return false; // if the answer to a first attempt was lost, that attempt may have been applied
     }
   }
 
@@ -166,7 +166,7 @@ final class Values {
         new String(curator.getData().storingStatIn(stat).forPath(path), StandardCharsets.UTF_8));
   }
 
-  /** A transaction whose last step fails leaves nothing of its first ones. */
+  /** Checks that a transaction whose last step fails applies none of its steps. */
   private static void refuseAll(Work work, Client client) throws Exception {
     final CuratorFramework curator = client.curator;
     final String path = work.root + "/never";
@@ -174,7 +174,7 @@ final class Values {
       curator.transaction().forOperations(curator.transactionOp().create().forPath(path),
           curator.transactionOp().setData().forPath(account(work, 0), new byte[0]),
           curator.transactionOp().check().withVersion(1).forPath(path));
-      throw new AssertionError("a transaction with a wrong version was done");
+      throw new AssertionError("a transaction with a wrong version was applied");
     } catch (KeeperException.BadVersionException wanted) {
       for (int i = 0; i < wanted.getResults().size(); ++i) {
         final int error = ((ErrorResult) wanted.getResults().get(i)).getErr();

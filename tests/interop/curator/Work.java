@@ -8,9 +8,9 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 
-/** What a recipe gets to work with: a server, a time, a place in the tree, and threads. */
+/** The environment of a recipe: servers, an end time, a root in the tree, and threads. */
 final class Work {
-  /** How long after the end of the work anything may take. */
+  /** The longest time of anything after the end of the work. */
   static final int PATIENCE_SECONDS = 40;
 
   final String hosts;
@@ -55,7 +55,7 @@ final class Work {
     return threads.submit(task);
   }
 
-  /** Waits for workers; the sum of what they return. Fails as the first of them that failed. */
+  /** Waits for workers. Returns the sum of their results; throws the error of the first failure. */
   int await(List<Future<Integer>> futures) throws Exception {
     int sum = 0;
     BrokenBarrierException broken = null;
@@ -81,17 +81,17 @@ final class Work {
     }
   }
 
-  /** Starts workers and waits for them; how often they lost their connections. */
+  /** Starts workers and waits for them. Returns how often they lost their connections. */
   int run(int count, Worker worker) throws Exception {
     return await(start(count, worker));
   }
 
-  /** A condition of the servers' state, which only reading tells. */
+  /** A condition on the servers' state. */
   interface Condition {
     boolean holds() throws Exception;
   }
 
-  /** Waits until a condition holds; fails with `message` when patience is over. */
+  /** Waits until a condition holds; fails with `message` after a timeout. */
   void until(Condition condition, String message) throws Exception {
     final long deadline =
         Math.max(System.nanoTime(), endNanos) + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS) / 2;

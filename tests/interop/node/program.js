@@ -1,6 +1,6 @@
-// node-zookeeper-client, called as HOSTS SECONDS: counters that several sessions change at once, a
-// watch that is set again and again, transactions, rights and ephemeral nodes, through any number
-// of lost connections. Exit status 0 if everything was as it has to be.
+// Tests node-zookeeper-client, called with HOSTS SECONDS: counters that several sessions change at
+// once, a watch that is set again and again, transactions, rights and ephemeral nodes, through any
+// number of lost connections. Exits with status 0 if every check held.
 'use strict';
 
 const assert = require('assert');
@@ -35,7 +35,7 @@ class Session {
     return session;
   }
 
-  // One call; its result, or the code of its error.
+  // Makes one call. Returns its result, or the code of its error.
   once(method, ...args) {
     return new Promise((resolve, reject) => {
       this.client[method](...args, (error, ...results) => {
@@ -46,7 +46,7 @@ class Session {
     });
   }
 
-  // A call that may be made again when its answer was lost; `lost` tells whether it was.
+  // Makes a call that may be repeated when its answer was lost; `lost`: whether that happened.
   async call(method, ...args) {
     for (let lost = false;; lost = true) {
       const {code, results} = await this.once(method, ...args);
@@ -90,7 +90,8 @@ async function clear(session, path) {
   await session.call('remove', path, -1);
 }
 
-// Each change names the version it was made from, so that none may be lost. Returns how often.
+// Increments a counter; each change names the version that it is based on, so that none may be
+// lost. Returns the number of increments.
 async function increments(session) {
   let done = 0;
   while (goesOn()) {
@@ -103,7 +104,7 @@ async function increments(session) {
   return done;
 }
 
-// Follows the counter by watches until it has seen `last`; never sees it go back.
+// Follows the counter by watches until `isLast` holds; checks that it never goes back.
 async function follow(session, isLast) {
   let events = 0, before = -1;
   while (true) {
@@ -168,7 +169,7 @@ async function rights() {
         await stranger.expect('NO_AUTH', 'getData', path);
         await stranger.expect('NO_AUTH', 'setData', path, Buffer.from('y'), -1);
       });
-      // Also after a reconnect, with which the client has to log in again.
+      // This holds after a reconnect, too, when the client has to log in again.
       const [data] = await owner.expect('OK', 'getData', path);
       assert.strictEqual(data.toString(), 'x');
       await pause(RETRY_PAUSE_MS);
@@ -182,8 +183,8 @@ async function ephemerals(watcher) {
     const path = `${ROOT}/ephemeral-${turn}`;
     let fire;
     const gone = new Promise((resolve) => { fire = resolve; });
-    // The creation may be an event too: this client has no sync, so that the other one's server may
-    // not have heard of the node yet.
+    // The creation may be an event, too: this client has no sync, so the other session's server may
+    // not have applied the creation yet.
     const onEvent = (event) => { if (event.getType() === Event.NODE_DELETED) fire(); };
     await withSession(async (session) => {
       const {code} = await session.call('create', path, null, CreateMode.EPHEMERAL);
