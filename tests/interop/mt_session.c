@@ -202,7 +202,7 @@ static void check_transactions(void) {
 }
 
 static void start(void) {
-  /* The ACL of a node of an earlier run does not protect it: its parent lets everybody delete it. */
+  /* A node of an earlier run can be deleted, because its parent lets everybody delete it. */
   remove_if_there(kSecret);
   for (int i = 0; i < 2; ++i) remove_if_there(kPair[i]);
   const int result = create(kRoot, "", &ZOO_OPEN_ACL_UNSAFE, 0);

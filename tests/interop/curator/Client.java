@@ -10,7 +10,7 @@ import org.apache.curator.retry.RetryForever;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 
-/** A client with its own session, which repeats calls after a lost connection, and counts losses. */
+/** A client with its own session, which repeats calls after a lost connection and counts these. */
 final class Client implements AutoCloseable {
   /** A session must outlive the restart of any member. */
   private static final int SESSION_TIMEOUT_MS = 15_000;

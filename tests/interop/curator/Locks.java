@@ -15,7 +15,7 @@ final class Locks {
 
   private Locks() {}
 
-  /** A number in the tree that is right only if the lock excludes others and reads are not stale. */
+  /** A number in the tree that is right only if the lock excludes others and reads are fresh. */
   static final class Counter {
     private final String path;
     private final AtomicLong expected = new AtomicLong();

@@ -12,7 +12,7 @@ import java.util.concurrent.Future;
  * if every invariant held, also while members were killed and restarted.
  */
 public final class Main {
-  /** One recipe: runs as long as `work` goes on, checks its invariants, and returns a short note. */
+  /** One recipe: runs as long as `work` goes on, checks its invariants, and returns a note. */
   interface Recipe {
     String run(Work work) throws Exception;
   }

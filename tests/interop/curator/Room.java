@@ -1,6 +1,6 @@
 /**
- * Checks mutual exclusion without the lock under test: all workers are threads of this process, so a
- * plain counter shows how many of them hold the lock.
+ * Checks mutual exclusion without the lock under test: all workers are threads of this process, so
+ * a plain counter shows how many of them hold the lock.
  */
 final class Room {
   private final int capacity;
