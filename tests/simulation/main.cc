@@ -30,10 +30,10 @@ constexpr char kUsage[] =
     "       simulation --seeds A..B [--jobs J] [--failures-max N]\n"
     "                                              all of them\n"
     "       simulation --seeds A..B --check-determinism\n"
-    "                                              each twice, which must be the same\n"
+    "                                              each twice; both runs must be equal\n"
     "       simulation --rocksdb ...                the same with checkpoints in RocksDB\n"
-    "       simulation --list-faults                what --fault takes (--config=seeded_bugs)\n"
-    "       simulation --fault NAME ...             the same with that fault in the servers\n";
+    "       simulation --list-faults                the seeded bugs (--config=seeded_bugs)\n"
+    "       simulation --fault NAME ...             the same with that bug in the servers\n";
 
 [[noreturn]] void Usage() {
   std::fprintf(stderr, "%s", kUsage);

@@ -22,7 +22,7 @@ constexpr char kDirectory[] = "/data";
 constexpr int64_t kSteadyWorkUs = 100;
 // So small that a checkpoint consists of several files.
 constexpr size_t kStoreBufferBytes = 16u << 10;
-// Trees are compared continuously.
+// The members compare their trees very often.
 constexpr rpc::DigestComparisonOptions kDigestOptions{.entries = 20,
                                                       .interval_ms = 100,
                                                       .ask_again_ms = 300,
@@ -58,7 +58,7 @@ rpc::Config MakeConfig(const Options& options, size_t number) {
   return config;
 }
 
-// As the server does.
+// The interval at which a server measures its free space.
 constexpr int64_t kDiskSpaceIntervalMs = 500;
 
 template <class T>

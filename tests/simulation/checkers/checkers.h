@@ -22,7 +22,7 @@
 
 namespace quorate::simulation {
 
-// What the checkers know of the workload.
+// The facts about the workload that the checkers need.
 struct CheckerSettings {
   std::vector<std::string> accounts;
   int64_t sum = 0;

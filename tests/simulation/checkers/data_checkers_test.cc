@@ -41,10 +41,10 @@ TEST_CASE("Half a transfer is found") {
   script.Read("/bank/1", 12, 3, 100);
   script.Read("/bank/0", 16, 15, 70);
   SECTION("by a reply that overlaps") { CHECK(script.Read("/bank/1", 16, 3, 100) == kSum); }
-  SECTION("by one that comes later and tells of the time between") {
+  SECTION("by a later reply that covers the time in between") {
     CHECK(script.Read("/bank/1", 20, 14, 100) == kSum);
   }
-  SECTION("two balances of one change") { CHECK(script.Read("/bank/0", 17, 15, 71) == kSum); }
+  SECTION("by two balances of one change") { CHECK(script.Read("/bank/0", 17, 15, 71) == kSum); }
 }
 
 // --- Sequence numbers ----------------------------------------------------------------------------
@@ -68,17 +68,19 @@ TEST_CASE("Sequence numbers are unique and grow") {
   CHECK(script.Got(second, "/queue/item-0000000005", 9) == "");
   CHECK(script.Got(first, "/queue/item-0000000002", 4) == "");
   const OperationId third = script.Put();
-  SECTION("good") { CHECK(script.Got(third, "/queue/item-0000000006", 10) == ""); }
-  SECTION("given before") {
+  SECTION("a greater number is accepted") {
+    CHECK(script.Got(third, "/queue/item-0000000006", 10) == "");
+  }
+  SECTION("a number was given before") {
     CHECK(script.Got(third, "/queue/item-0000000005", 10) == "a sequence number is given once");
   }
-  SECTION("less than one given before it began") {
+  SECTION("a number is less than one given before the create began") {
     CHECK(script.Got(third, "/queue/item-0000000004", 10) == "sequence numbers grow");
   }
-  SECTION("not in the order of zxids") {
+  SECTION("numbers are not in the order of zxids") {
     CHECK(script.Got(third, "/queue/item-0000000006", 8) == "sequence numbers grow");
   }
-  SECTION("no number at all") {
+  SECTION("a name has no number") {
     CHECK(script.Got(third, "/queue/item-", 10) == "a sequential node has a number of ten digits");
   }
 }
@@ -117,11 +119,11 @@ Verdict VerdictOn(const std::vector<RegisterOperation>& operations) {
   return CheckRegister(operations, "i", 10'000);
 }
 
-TEST_CASE("Histories of a register that have an order") {
+TEST_CASE("A register history that has a linearizable order is accepted") {
   CHECK(VerdictOn({}) == Verdict::kLinearizable);
   CHECK(VerdictOn({Read(1, 2, "i", 0)}) == Verdict::kLinearizable);
   CHECK(VerdictOn({Write(1, 2, "a", 1), Read(3, 4, "a", 1)}) == Verdict::kLinearizable);
-  // Concurrent: either order will do.
+  // Concurrent operations may have either order.
   CHECK(VerdictOn({Write(1, 9, "a", 1), Read(2, 3, "i", 0), Read(4, 5, "a", 1)}) ==
         Verdict::kLinearizable);
   CHECK(VerdictOn({Write(1, 9, "a", 2), Write(1, 9, "b", 1), Read(10, 11, "a", 2)}) ==
@@ -146,21 +148,21 @@ TEST_CASE("Histories of a register that have an order") {
         Verdict::kLinearizable);
 }
 
-TEST_CASE("Histories of a register that have none") {
-  // An old read.
+TEST_CASE("A register history without a linearizable order is rejected") {
+  // A stale read.
   CHECK(VerdictOn({Write(1, 2, "a", 1), Read(3, 4, "i", 0)}) == Verdict::kNotLinearizable);
-  // A read of what was not written yet.
+  // A read of a value that was not written yet.
   CHECK(VerdictOn({Read(1, 2, "a", 1), Write(3, 4, "a", 1)}) == Verdict::kNotLinearizable);
-  // New, then old.
+  // A read of the new value, then one of the old value.
   CHECK(VerdictOn({Write(1, 9, "a", 1), Read(2, 3, "a", 1), Read(4, 5, "i", 0)}) ==
         Verdict::kNotLinearizable);
   // A lost update: both swaps succeed.
   CHECK(VerdictOn({Write(1, 2, "a", 1, 0), Write(3, 4, "b", 1, 0)}) == Verdict::kNotLinearizable);
-  // A write that was acknowledged and is gone.
+  // An acknowledged write is lost.
   CHECK(VerdictOn({Write(1, 2, "a", 1), Write(3, 4, "b", 1)}) == Verdict::kNotLinearizable);
   // A write that took effect twice.
   CHECK(VerdictOn({Write(1, 2, "a", 1), Read(3, 4, "a", 2)}) == Verdict::kNotLinearizable);
-  // Refused without a reason.
+  // A write is refused although the version is right.
   CHECK(VerdictOn({Refused(1, 2, 0)}) == Verdict::kNotLinearizable);
   // A lost write takes effect before it was called.
   CHECK(VerdictOn({Read(1, 2, "a", 1), Lost(3, "a")}) == Verdict::kNotLinearizable);
@@ -173,15 +175,15 @@ TEST_CASE("Histories of a register that have none") {
   CHECK(VerdictOn({Write(1, 9, "a", 1), Read(2, 9, "b", 1)}) == Verdict::kNotLinearizable);
 }
 
-TEST_CASE("A search that finds no order says how far it came") {
+TEST_CASE("A search that finds no order reports how far it came") {
   RegisterStuck stuck;
   CHECK(CheckRegister({Write(1, 2, "a", 1), Write(3, 4, "b", 2), Read(5, 6, "a", 1)}, "i", 100,
                       &stuck) == Verdict::kNotLinearizable);
   CHECK(stuck.version == 1);
-  CHECK(stuck.operation == 1);  // it has to be next, but then the read would be wrong
+  CHECK(stuck.operation == 1);  // has to be next by time, but then the read would be wrong
 }
 
-TEST_CASE("Long histories are searched in a moment") {
+TEST_CASE("Long histories are searched quickly") {
   std::vector<std::string> values;
   for (int i = 0; i <= 10'000; ++i) values.push_back("v" + std::to_string(i));
   std::vector<RegisterOperation> operations;
@@ -232,14 +234,14 @@ TEST_CASE("Register operations are collected from the history") {
   script.AnswerData(old_read, 1, "a", MakeStat(1, 1, 1));
   CHECK(checker.size("/reg/0") == 2);
   sync();
-  SECTION("good") {
+  SECTION("the operations are linearizable") {
     read("b", 2);
     script.history.CloseLink(link);
     CHECK(checker.size("/reg/0") == 4);
     CHECK(Broken([&] { checker.CheckFinal(); }) == "");
     CHECK(script.environment.counts().at("checker: a register was checked") == 1);
   }
-  SECTION("bad") {
+  SECTION("the operations are not linearizable") {
     read("a", 1);
     CHECK(Broken([&] { checker.CheckFinal(); }) == "a register is linearizable");
   }

@@ -53,7 +53,7 @@ TEST_CASE("The model shows the tree at each zxid") {
   CHECK(model.Read(list, a - 1).children == std::vector<std::string>{"zookeeper"});
 }
 
-TEST_CASE("A multi that fails leaves nothing behind") {
+TEST_CASE("A failed multi has no effect") {
   Modelled script;
   const int64_t before = script.Do(MakeCreate("/a", "1"));
   Step ephemeral = MakeStep(OperationKind::kCreate, "/e");
@@ -71,7 +71,7 @@ TEST_CASE("A multi that fails leaves nothing behind") {
   CHECK(model.sessions().at(1).ephemerals.empty());
 }
 
-TEST_CASE("Steps of a multi see those before them") {
+TEST_CASE("Each step of a multi sees the effects of the steps before it") {
   Modelled script;
   Step numbered = MakeStep(OperationKind::kCreate, "/a/n");
   numbered.mode = CreateMode::kPersistentSequential;
@@ -83,7 +83,7 @@ TEST_CASE("Steps of a multi see those before them") {
   CHECK(script.StatAt("/a", zxid).cversion == 3);
 }
 
-TEST_CASE("The end of a session takes its nodes along") {
+TEST_CASE("The end of a session deletes its ephemeral nodes") {
   Modelled script;
   script.Do(MakeCreate("/e", "", CreateMode::kEphemeral));
   script.Do(MakeCreate("/p", ""));
@@ -99,7 +99,7 @@ TEST_CASE("The end of a session takes its nodes along") {
   CHECK(script.model().ended_sessions().at(1).expired);
 }
 
-TEST_CASE("Watches hear of changes") {
+TEST_CASE("The model finds the first change that fires a watch") {
   Modelled script;
   const int64_t a = script.Do(MakeCreate("/a", ""));
   const int64_t b = script.Do(MakeCreate("/a/b", ""));

@@ -113,7 +113,7 @@ class Run {
   v1::Response watch_answer;
 };
 
-TEST_CASE("a write that is repeated on another stream has its effect and its answer once") {
+TEST_CASE("a write that is repeated on another stream has one effect and one answer") {
   Run run;
   const int64_t zxid = run.Create(1, "/a");
   run.checker.OnStreamClosed(kSession);
@@ -125,7 +125,7 @@ TEST_CASE("a write that is repeated on another stream has its effect and its ans
   run.Sync(run.checkers_model().last_zxid());
 }
 
-TEST_CASE("a repeated write that is answered what a second one would be is found") {
+TEST_CASE("a repeated write that gets the answer of a second write is found") {
   Run run;
   run.Create(1, "/a");
   const int64_t again = run.Log(1, "/a");
@@ -166,28 +166,28 @@ TEST_CASE("a session whose zxids go back is found") {
         "the zxids of a session never go back");
 }
 
-TEST_CASE("a read of something else than the tree of its zxid is found") {
+TEST_CASE("a read that does not show the tree of its zxid is found") {
   Run run;
   const int64_t zxid = run.Create(1, "/a");
   run.Answer(Run::CreateOf(1, "/a"), run.CreatedAt(zxid, "/a"));
   CHECK(Broken([&] { run.Exists("/a", zxid, false); }) == "a read shows the tree of its zxid");
 }
 
-TEST_CASE("a read that sees a write behind it is found") {
+TEST_CASE("a read that sees a write sent after it is found") {
   Run run;
   const int64_t zxid = run.Create(1, "/a");
   CHECK(Broken([&] { run.Exists("/b", zxid, false); }) ==
         "a read does not see the writes behind it");
 }
 
-TEST_CASE("a sync that does not show what others had seen is found") {
+TEST_CASE("a sync that does not show what other clients had seen is found") {
   Run run;
   run.newest_seen = run.script.LogNoOp();
   CHECK(Broken([&] { run.Sync(run.newest_seen - 1); }) ==
         "sync shows all that was seen before it began");
 }
 
-TEST_CASE("events come once, in their order, and before what shows a later state") {
+TEST_CASE("events come once, in their order, and before anything that shows a later state") {
   Run run;
   run.Watch(0, run.session_zxid);
   run.AnswerWatch();
@@ -198,24 +198,24 @@ TEST_CASE("events come once, in their order, and before what shows a later state
     run.Event("/b", second);
     run.checker.OnAllSentUpTo(kSession, second);
   }
-  SECTION("one is lost before the next") {
+  SECTION("an event is lost before the next one") {
     CHECK(Broken([&] { run.Event("/b", second); }) == "no event of a watch is lost");
   }
-  SECTION("one is lost before a zxid") {
+  SECTION("an event is lost before a zxid that covers it") {
     CHECK(Broken([&] { run.checker.OnAllSentUpTo(kSession, first); }) ==
           "no event of a watch is lost");
   }
-  SECTION("an answer comes before it") {
+  SECTION("an answer comes before the event") {
     run.Event("/a", first);
     run.Answer(Run::CreateOf(1, "/a"), run.CreatedAt(first, "/a"));
     CHECK(Broken([&] { run.Sync(second); }) == "no event of a watch is lost");
   }
-  SECTION("one comes twice") {
+  SECTION("an event comes twice") {
     run.Event("/a", first);
     CHECK(Broken([&] { run.Event("/a", first); }) ==
           "an event comes once, and of what has happened");
   }
-  SECTION("one is of something that has not happened") {
+  SECTION("an event reports a change that has not happened") {
     CHECK(Broken([&] { run.Event("/c", first); }) ==
           "an event comes once, and of what has happened");
   }
@@ -234,7 +234,7 @@ TEST_CASE("a watch that goes on without the events in between is found") {
   }
 }
 
-TEST_CASE("a server that does not know a write that was answered is found") {
+TEST_CASE("a server that does not know an answered write is found") {
   Run run;
   const int64_t zxid = run.Create(1, "/a");
   run.Answer(Run::CreateOf(1, "/a"), run.CreatedAt(zxid, "/a"));

@@ -45,7 +45,7 @@ TEST_CASE("Time that goes back is found") {
     CHECK(Broken([&] { script.Answer(script.Ask(other, kRead), 4); }) ==
           "a session does not see time go back");
   }
-  SECTION("below what a new session asked for") {
+  SECTION("below the zxid that a new session has sent") {
     const LinkId other = script.Open(2, 0, 5);
     CHECK(Broken([&] { script.Answer(script.Ask(other, kRead), 4); }) ==
           "a session does not see time go back");
@@ -80,7 +80,7 @@ TEST_CASE("Replies out of order are found") {
   CHECK(Broken([&] { script.Answer(second, 5); }) == "replies come in the order of the requests");
 }
 
-TEST_CASE("A failure tells who, what, and what was before") {
+TEST_CASE("A failure report names the client, the operation and those before it") {
   Script script;
   OrderChecker checker(&script.history);
   const LinkId link = script.Open(1, 3);

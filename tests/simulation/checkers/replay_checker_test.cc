@@ -33,7 +33,7 @@ class Replay : public Script {
   LinkId link = 0;
 };
 
-TEST_CASE("Replies that agree with the log are believed") {
+TEST_CASE("Replies that agree with the log are accepted") {
   Replay script;
   const int64_t created = script.Write(MakeCreate("/a", "x"));
   const OperationId read = script.Ask(script.link, MakeRead(OperationKind::kGetData, "/a"));
@@ -85,7 +85,7 @@ TEST_CASE("Replies that disagree with the log are found") {
     CHECK(Broken([&] { script.Answer(read, created, ErrorCode::kNoNode); }) ==
           "a read shows the tree of its zxid");
   }
-  SECTION("what a write did") {
+  SECTION("the result of a write") {
     const OperationId write = script.Ask(script.link, MakeSetData("/a", "y", 7));
     const int64_t zxid = script.LogRequest(script.link, MakeSetData("/a", "y", 7));
     CHECK(Broken([&] { script.AnswerStep(write, zxid, "", stat); }) ==
@@ -127,13 +127,13 @@ TEST_CASE("Each write is in the log once and in its order") {
     CHECK(Broken([&] { script.LogRequest(script.link, MakeCreate("/a", "y")); }) ==
           "writes enter the log in their order");
   }
-  SECTION("more than were sent") {
+  SECTION("more writes than were sent") {
     script.LogRequest(script.link, first);
     script.LogRequest(script.link, second);
     CHECK(Broken([&] { script.LogRequest(script.link, MakeDelete("/c")); }) ==
           "writes enter the log in their order");
   }
-  SECTION("of a link that is not there") {
+  SECTION("of a link that does not exist") {
     Script other;
     other.LogSession(1);
     CHECK(Broken([&] { script.LogRequest(other.Open(1) + script.link, first); }).empty());
@@ -145,7 +145,7 @@ TEST_CASE("Each write is in the log once and in its order") {
     CHECK(Broken([&] { script.LogRequest(script.link, second); }) ==
           "all requests of a connection belong to one attachment");
   }
-  SECTION("answered although the session had moved") {
+  SECTION("a write is answered although the session had moved") {
     script.LogSession(1, /*attach=*/true);
     const int64_t zxid = script.LogRequest(script.link, first, script.attach_zxid);
     CHECK(Broken([&] { script.AnswerStep(operation, zxid, "/a", MakeStat(zxid, zxid, 0)); }) ==
@@ -159,18 +159,18 @@ TEST_CASE("A write that adds data may be refused while disks are full") {
   const Request removal = MakeDelete("/b");
   const std::string invariant = "writes are refused only while disks are full";
 
-  SECTION("not before") {
+  SECTION("a refusal before the disks are full is found") {
     const OperationId early = script.Ask(script.link, create);
     CHECK(Broken([&] { script.Answer(early, 2, ErrorCode::kSystemError); }) == invariant);
   }
-  SECTION("not after") {
+  SECTION("a refusal after the disks were full is found") {
     script.environment.SetMightRefuse(true);
     script.Wait(1000);
     script.environment.SetMightRefuse(false);
     const OperationId late = script.Ask(script.link, create);
     CHECK(Broken([&] { script.Answer(late, 2, ErrorCode::kSystemError); }) == invariant);
   }
-  SECTION("if only they were for a moment while it was under way") {
+  SECTION("a refusal is allowed if the disks were full while the write was under way") {
     const OperationId refused = script.Ask(script.link, create);
     script.environment.SetMightRefuse(true);
     script.Wait(1000);
@@ -179,7 +179,7 @@ TEST_CASE("A write that adds data may be refused while disks are full") {
     CHECK(Broken([&] { script.LogRequest(script.link, create); }) ==
           "writes enter the log in their order");
   }
-  SECTION("and those behind it are in the log before it is heard of") {
+  SECTION("later writes may be in the log before the refusal is received") {
     script.environment.SetMightRefuse(true);
     const OperationId refused = script.Ask(script.link, create);
     const OperationId logged = script.Ask(script.link, removal);
@@ -187,7 +187,7 @@ TEST_CASE("A write that adds data may be refused while disks are full") {
     script.Answer(refused, 2, ErrorCode::kSystemError);
     script.Answer(logged, zxid, ErrorCode::kNoNode);
   }
-  SECTION("one that is answered was not refused") {
+  SECTION("an answered write that was skipped in the log is found") {
     script.environment.SetMightRefuse(true);
     const OperationId refused = script.Ask(script.link, create);
     script.Ask(script.link, removal);
@@ -195,7 +195,7 @@ TEST_CASE("A write that adds data may be refused while disks are full") {
     CHECK(Broken([&] { script.AnswerStep(refused, 3, "/a", MakeStat(3, 3, 0)); }) ==
           "an answered write is in the log");
   }
-  SECTION("what adds none may not be refused") {
+  SECTION("the refusal of a write that adds no data is found") {
     script.environment.SetMightRefuse(true);
     const OperationId refused = script.Ask(script.link, removal);
     const Request next = MakeDelete("/c");
@@ -234,12 +234,12 @@ TEST_CASE("A read has its place between the writes of its connection") {
 
 TEST_CASE("Sessions are what the log says") {
   Replay script;
-  SECTION("one that lives is refused") {
+  SECTION("a living session is refused") {
     CHECK(Broken([&] { script.history.RefuseSession(0, 1); }) == "a living session is not refused");
     script.LogEnd(1, /*expire=*/true);
     script.history.RefuseSession(0, 1);
   }
-  SECTION("one that is not there is accepted") {
+  SECTION("a session that does not exist is accepted") {
     CHECK(Broken([&] { script.Open(7); }) == "an accepted session is in the log");
   }
   SECTION("an id is given twice") {
@@ -249,17 +249,17 @@ TEST_CASE("Sessions are what the log says") {
     link.new_session = true;
     CHECK(Broken([&] { script.history.OpenLink(link); }) == "session ids are unique");
   }
-  SECTION("one is closed, and its client has not asked for it") {
+  SECTION("a session is closed without a request of its client") {
     CHECK(Broken([&] { script.LogEnd(1, /*expire=*/false); }) ==
           "a session is closed by its client only");
   }
-  SECTION("one is closed by its client") {
+  SECTION("a session is closed by its client") {
     const OperationId close = script.Ask(script.link, MakeCloseSession());
     script.Answer(close, script.LogEnd(1, /*expire=*/false));
   }
 }
 
-TEST_CASE("What was seen before an operation began is before it") {
+TEST_CASE("A sync or write comes after everything that was seen before it began") {
   Replay script;
   const OperationId write = script.Ask(script.link, MakeCreate("/a", "x"));
   const OperationId sync = script.Ask(script.link, MakeSync("/"));
@@ -288,7 +288,7 @@ TEST_CASE("What was seen before an operation began is before it") {
   }
 }
 
-TEST_CASE("A member's tree is held against the log") {
+TEST_CASE("A member's tree is compared with the log") {
   Replay script;
   script.Write(MakeCreate("/a", "x"));
   tree::Tree tree;

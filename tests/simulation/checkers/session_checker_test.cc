@@ -27,17 +27,17 @@ class Sessions : public Script {
 
 constexpr char kTooEarly[] = "a session does not expire before its timeout";
 
-TEST_CASE("A session has its timeout from its attachment") {
+TEST_CASE("A session does not expire before its timeout since its attachment") {
   Sessions script;
-  SECTION("it was used up") {
+  SECTION("the timeout has passed") {
     script.Wait(kTimeoutUs);
     CHECK(script.Expire() == "");
   }
-  SECTION("it was not") {
+  SECTION("the timeout has not passed") {
     script.Wait(kTimeoutUs / 2);
     CHECK(script.Expire() == kTooEarly);
   }
-  SECTION("it was, but not while its leader was at work") {
+  SECTION("the timeout has passed, but the leader was paused for a part of it") {
     script.checker.OnLeads(0, consensus::Term(1));
     const int64_t from_us = script.environment.now_us();
     script.Wait(kTimeoutUs);
@@ -45,7 +45,7 @@ TEST_CASE("A session has its timeout from its attachment") {
     script.Wait(kTimeoutUs / 2);
     CHECK(script.Expire() == kTooEarly);
   }
-  SECTION("it was, with time that the leader did not notice to pass") {
+  SECTION("the timeout has passed, including a pause that the leader may not notice") {
     script.checker.OnLeads(0, consensus::Term(1));
     const int64_t from_us = script.environment.now_us();
     script.Wait(kTimeoutUs);
@@ -53,14 +53,14 @@ TEST_CASE("A session has its timeout from its attachment") {
     script.Wait(kTimeoutUs - kUnnoticedUs);
     CHECK(script.Expire() == "");
   }
-  SECTION("it was, and another member stood still") {
+  SECTION("the timeout has passed, and another member was paused") {
     script.checker.OnLeads(0, consensus::Term(1));
     const int64_t from_us = script.environment.now_us();
     script.Wait(kTimeoutUs);
     script.checker.OnStoodStill(1, from_us);
     CHECK(script.Expire() == "");
   }
-  SECTION("it moved since") {
+  SECTION("the session has moved since") {
     script.Wait(kTimeoutUs);
     script.LogSession(1, /*attach=*/true);
     script.Wait(kTimeoutUs / 2);
@@ -73,14 +73,14 @@ TEST_CASE("A new leader gives each session its timeout again") {
   script.Wait(kTimeoutUs);
   script.LogNoOp(/*term=*/2);
   script.Wait(kTimeoutUs / 2);
-  SECTION("and not less") { CHECK(script.Expire() == kTooEarly); }
-  SECTION("and not more") {
+  SECTION("before the full timeout it may not expire") { CHECK(script.Expire() == kTooEarly); }
+  SECTION("after the full timeout it may expire") {
     script.Wait(kTimeoutUs / 2);
     CHECK(script.Expire() == "");
   }
 }
 
-TEST_CASE("A server's clock may be fast, by so much") {
+TEST_CASE("A server's clock may be fast up to a limit") {
   Sessions script(0.1);
   script.Wait(kTimeoutUs * 10 / 11);
   CHECK(script.Expire() == "");
@@ -89,7 +89,7 @@ TEST_CASE("A server's clock may be fast, by so much") {
   CHECK(other.Expire() == kTooEarly);
 }
 
-TEST_CASE("When all servers work, a session that is heard from does not end") {
+TEST_CASE("When all servers work, a session whose client sends messages does not expire") {
   Sessions script;
   script.Wait(2 * kTimeoutUs);
   script.history.Pong(script.link, 1);
@@ -153,7 +153,7 @@ void Fill(tree::Tree* tree, bool has_node) {
   tree->Apply(tree::Zxid(3), command, {9, 9}, &listener);
 }
 
-TEST_CASE("Ephemeral nodes are there if and only if their session lives") {
+TEST_CASE("Ephemeral nodes exist if and only if their session lives") {
   Sessions script;
   tree::Tree with_node;
   Fill(&with_node, true);
@@ -173,7 +173,7 @@ TEST_CASE("Ephemeral nodes are there if and only if their session lives") {
   CHECK(check(without_node, {1}) == kEphemerals);
   CHECK(check(with_node, {}) == kEphemerals);
   CHECK(check(without_node, {}) == "");
-  // A client has asked for its deletion: again, both are possible.
+  // A client has requested its deletion: again, both are possible.
   script.Ask(script.link, MakeDelete("/e"));
   CHECK(check(without_node, {1}) == "");
 }

@@ -70,7 +70,7 @@ TEST_CASE("A watch fires once, with the first change") {
         "a watch fires once, and only where it was set");
 }
 
-TEST_CASE("A deletion takes both kinds of watch with it") {
+TEST_CASE("A deletion fires both kinds of watches once") {
   Watching script;
   script.Read(OperationKind::kGetData, "/a");
   script.Read(OperationKind::kGetChildren, "/a");
@@ -103,7 +103,7 @@ TEST_CASE("Wrong events are found") {
     CHECK(script.Hear(EventType::kNodeChildrenChanged, "/", made) ==
           "a watch fires once, and only where it was set");
   }
-  SECTION("none where there is no watch because the read failed") {
+  SECTION("for a watch that was not set because the read failed") {
     const OperationId read =
         script.Ask(script.link, MakeRead(OperationKind::kGetData, "/none", true));
     script.Answer(read, script.created, ErrorCode::kNoNode);
@@ -117,7 +117,7 @@ TEST_CASE("An event that is late or lost is found by the next reply") {
   Watching script;
   script.Read(OperationKind::kGetData, "/a");
   const int64_t changed = script.Change(MakeSetData("/a", "y"));
-  SECTION("a reply that does not show the change is fine") {
+  SECTION("a reply that does not show the change is accepted") {
     script.history.Pong(script.link, changed - 1);
   }
   SECTION("to a request") {
@@ -144,19 +144,19 @@ TEST_CASE("Watches are renewed on another server") {
     CHECK(script.Hear(EventType::kNodeDataChanged, "/a", changed) == "");
     CHECK(script.checker.set_count() == 2);
   }
-  SECTION("something was missed, and is told") {
+  SECTION("a missed change is reported") {
     const int64_t made = script.Change(MakeCreate("/b", ""));
     const OperationId renewed = script.Renew({"/a"}, {"/b"}, {"/a"}, since);
     CHECK(script.Hear(EventType::kNodeCreated, "/b", -1) == "");
     script.Answer(renewed, made);
     CHECK(script.checker.set_count() == 2);
   }
-  SECTION("something was missed, and is not told") {
+  SECTION("a missed change is not reported") {
     const int64_t changed = script.Change(MakeSetData("/a", "y"));
     const OperationId renewed = script.Renew({"/a"}, {"/b"}, {"/a"}, since);
     CHECK(Broken([&] { script.Answer(renewed, changed); }) == "setWatches tells what was missed");
   }
-  SECTION("something is told that did not happen") {
+  SECTION("a change is reported that did not happen") {
     const OperationId renewed = script.Renew({"/a"}, {"/b"}, {"/a"}, since);
     CHECK(script.Hear(EventType::kNodeDataChanged, "/a", -1) == "");
     CHECK(Broken([&] { script.Answer(renewed, since); }) == "setWatches tells what was missed");
@@ -165,7 +165,7 @@ TEST_CASE("Watches are renewed on another server") {
     CHECK(script.Hear(EventType::kNodeDataChanged, "/a", -1) ==
           "a watch fires once, and only where it was set");
   }
-  SECTION("what was told before the connection broke is not told again") {
+  SECTION("a change reported before the connection broke is not reported again") {
     script.Change(MakeDelete("/a"));
     script.Renew({"/a"}, {"/b"}, {"/a"}, since);
     CHECK(script.Hear(EventType::kNodeDeleted, "/a", -1) == "");
@@ -173,7 +173,7 @@ TEST_CASE("Watches are renewed on another server") {
     script.Answer(renewed, script.replay.model().last_zxid());
     CHECK(script.checker.set_count() == 1);
   }
-  SECTION("a client that forgets a watch is not a test") {
+  SECTION("a simulated client that forgets a watch is found") {
     CHECK(Broken([&] { script.Renew({"/a"}, {}, {"/a"}, since); }) ==
           "the simulated client renews the watches that it has");
   }
