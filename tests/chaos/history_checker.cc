@@ -66,7 +66,7 @@ int CheckHistories(const Options& options) {
     std::fputs(text.c_str(), stderr);
   } else {
     std::fputs(text.c_str(), stdout);
-    std::puts(absl::StrFormat("%s: %d lines in %.1f s", good ? "all is good" : "SOMETHING IS WRONG",
+    std::puts(absl::StrFormat("%s: %d lines in %.1f s", good ? "no violation" : "VIOLATIONS FOUND",
                               run.lines(), took.count())
                   .c_str());
   }
@@ -81,14 +81,14 @@ int main(int argc, char** argv) {
   quorate::chaos::Options options;
   CLI::App app("Checks the histories of a chaos run.");
   app.add_flag("--json", options.json,
-               "the verdict of each check as JSON; what is wrong also on standard error, as text");
+               "the verdict of each check as JSON; violations also on standard error, as text");
   app.add_option("--workload", options.settings.workloads,
-                 "workloads that were asked for; each must have acknowledged operations")
+                 "the requested workloads; each must have acknowledged operations")
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--steady", options.periods,
-                 "FROM-TO: a time (CLOCK_MONOTONIC, ns) without faults, with a leader all along; "
-                 "timeouts of sessions are exact then")
+                 "FROM-TO: a steady period (CLOCK_MONOTONIC, ns), without faults and with the same "
+                 "leader, in which session timeouts are exact")
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("histories", options.histories, "history files")->required();

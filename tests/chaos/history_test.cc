@@ -62,7 +62,7 @@ TEST_CASE("A line is the same after it was printed and parsed") {
   }
 }
 
-TEST_CASE("What does not apply is not written") {
+TEST_CASE("Fields that do not apply are not written") {
   Line line;
   line.time_ns = 5;
   line.process = 1;
@@ -75,7 +75,7 @@ TEST_CASE("What does not apply is not written") {
   CHECK(Print(line) == R"({"t":5,"p":1,"c":2,"e":"ok","o":4,"stat":{"version":0}})");
 }
 
-TEST_CASE("Lines that are none are refused") {
+TEST_CASE("Text that is not a line of a history is refused") {
   CHECK(ErrorOf("{\"t\":1") == "this is no JSON");
   CHECK(ErrorOf("[]") == "wrong field: (no object)");
   CHECK(ErrorOf(R"({"t":1,"p":1,"c":1})") == "no field e");
@@ -102,7 +102,7 @@ class File {
   std::string path_;
 };
 
-TEST_CASE("A history that was written is read; a torn last line is left out") {
+TEST_CASE("A written history can be read; an incomplete last line is left out") {
   const File file;
   Line first = Full();
   {
@@ -130,7 +130,7 @@ TEST_CASE("A history that was written is read; a torn last line is left out") {
   CHECK_FALSE(reader->Next(&line).value());
 }
 
-TEST_CASE("A broken line is named by its file and line") {
+TEST_CASE("The error about an invalid line names its file and line number") {
   const File file;
   std::ofstream(file.path()) << R"({"t":1,"p":1,"c":1,"e":"end"})"
                              << "\nrubbish\n";

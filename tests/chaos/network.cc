@@ -113,7 +113,7 @@ absl::StatusOr<Rule> ParseRule(const std::vector<std::string>& words) {
     if (key == "duplicate") valid = probability(&rule.duplicate);
     if (key == "reorder") valid = probability(&rule.reorder);
     if (key == "rate") valid = kilobytes(&rule.rate_kb);
-    if (!valid) return absl::InvalidArgumentError(absl::StrCat("what is ", word, "?"));
+    if (!valid) return absl::InvalidArgumentError(absl::StrCat("invalid rule: ", word));
   }
   return rule;
 }
@@ -150,7 +150,7 @@ absl::Status Configure(const Node& node, int device) {
   ifreq request{};
   std::strncpy(request.ifr_name, kDevice, IFNAMSIZ - 1);
   request.ifr_flags = IFF_TUN | IFF_NO_PI;
-  if (ioctl(device, TUNSETIFF, &request) != 0) return Failed("a device cannot be made");
+  if (ioctl(device, TUNSETIFF, &request) != 0) return Failed("cannot create a device");
   const int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (control < 0) return Failed("no socket");
   const auto set = [&](unsigned long what) { return ioctl(control, what, &request) == 0; };
@@ -170,18 +170,18 @@ absl::Status Configure(const Node& node, int device) {
   // Packets from a node to itself go over the loopback device, also under the node's own address.
   std::strncpy(request.ifr_name, "lo", IFNAMSIZ - 1);
   done = done && set(SIOCSIFFLAGS);
-  absl::Status status = done ? absl::OkStatus() : Failed("a device cannot be configured");
+  absl::Status status = done ? absl::OkStatus() : Failed("cannot configure a device");
   close(control);
   return status;
 }
 
 // Creates the namespace of a node. Leaves this thread in it.
 absl::Status MakeNode(Node* node) {
-  if (unshare(CLONE_NEWNET) != 0) return Failed("a namespace cannot be made (are you root?)");
+  if (unshare(CLONE_NEWNET) != 0) return Failed("cannot create a namespace (are you root?)");
   node->space = open("/proc/self/ns/net", O_RDONLY);
-  if (node->space < 0) return Failed("/proc/self/ns/net cannot be opened");
+  if (node->space < 0) return Failed("cannot open /proc/self/ns/net");
   node->device = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
-  if (node->device < 0) return Failed("/dev/net/tun cannot be opened");
+  if (node->device < 0) return Failed("cannot open /dev/net/tun");
   return Configure(*node, node->device);
 }
 
@@ -325,7 +325,8 @@ class Switch {
       for (Pair& pair : pairs_) pair.rule = {};
       return "ok";
     }
-    if (words.size() < 3) return absl::InvalidArgumentError(absl::StrCat("what is ", line, "?"));
+    if (words.size() < 3)
+      return absl::InvalidArgumentError(absl::StrCat("invalid command: ", line));
     size_t ends[2];
     for (int i : {0, 1}) {
       ends[i] = nodes_.size();
@@ -338,7 +339,8 @@ class Switch {
     }
     Pair& pair = PairOf(ends[0], ends[1]);
     if (words[0] == "count" && words.size() == 3) return absl::StrCat("ok ", pair.delivered);
-    if (words[0] != "set") return absl::InvalidArgumentError(absl::StrCat("what is ", line, "?"));
+    if (words[0] != "set")
+      return absl::InvalidArgumentError(absl::StrCat("unknown command: ", line));
     absl::StatusOr<Rule> rule = ParseRule({words.begin() + 3, words.end()});
     if (!rule.ok()) return rule.status();
     pair.rule = *rule;
@@ -380,7 +382,7 @@ int main(int argc, char** argv) {
   uint64_t seed = 1;
   CLI::App app("Network namespaces with a switch between them.");
   app.add_option("--node", arguments, "NAME=ADDRESS, for each")->required();
-  app.add_option("--seed", seed, "of all that is random");
+  app.add_option("--seed", seed, "seed of all random choices");
   CLI11_PARSE(app, argc, argv);
   // This process ends with its parent.
   prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -189,7 +189,7 @@ int Run(const Options& options, int signals) {
       static_cast<size_t>(std::count(options.workloads.begin(), options.workloads.end(), ',') + 1);
   for (size_t i = 0; i < std::min(workloads, runners.size()); ++i) {
     if (runners[i]->Prepare(until_ns)) continue;
-    std::fprintf(stderr, "the cluster does not serve: nothing could be prepared\n");
+    std::fprintf(stderr, "the cluster does not serve: the workloads could not be prepared\n");
     return 1;
   }
   std::atomic<bool> finish{false};
@@ -210,21 +210,21 @@ int Run(const Options& options, int signals) {
 
 int main(int argc, char** argv) {
   quorate::chaos::Options options;
-  CLI::App app("Clients of a chaos run.");
-  app.add_option("--process", options.process, "goes into the history")->required();
+  CLI::App app("Runs clients of a chaos run.");
+  app.add_option("--process", options.process, "number of the process in the history")->required();
   app.add_option("--frontend", options.frontend)->check(CLI::IsMember({"zookeeper", "native"}));
   app.add_option("--servers", options.servers, "host:port,...; numeric addresses")->required();
   app.add_option("--clients", options.clients)->check(CLI::Range(1, 200));
   app.add_option("--first-client", options.first_client,
-                 "their numbers begin here; no other process may have them, also not earlier");
+                 "number of the first client; no other process may ever use the same numbers");
   app.add_option("--workloads", options.workloads, "of them, by name")->required();
   app.add_option("--seed", options.seed);
   app.add_option("--session-timeout-ms", options.session_timeout_ms)->check(CLI::PositiveNumber);
   app.add_option("--history", options.history, "the file")->required();
-  app.add_option("--rate", options.rate, "operations of a client in a second, at most")
+  app.add_option("--rate", options.rate, "the most operations of a client in a second")
       ->check(CLI::PositiveNumber);
   app.add_flag("--weak-sync", options.has_weak_sync,
-               "reads after a sync are not linearizable, as those of ZooKeeper are not");
+               "reads after a sync are not linearizable (as with ZooKeeper)");
   CLI11_PARSE(app, argc, argv);
   const std::vector<std::string>& known = quorate::chaos::WorkloadNames();
   const std::vector<std::string> names = absl::StrSplit(options.workloads, ',');

@@ -232,7 +232,7 @@ std::vector<std::string> Missing(Summary summary, bool is_native) {
   return missing;
 }
 
-TEST_CASE("The history of a worker has what its workloads do, through the death of a server") {
+TEST_CASE("The history of a worker is complete although a server is killed") {
   const bool is_native = GENERATE(false, true);
   INFO((is_native ? "native" : "zookeeper"));
   auto servers = ServerFixture::Start({.settings = {"minSessionTimeout=500"}});

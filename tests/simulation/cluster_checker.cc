@@ -177,7 +177,7 @@ void ClusterChecker::CheckKnows(size_t member, size_t to, std::string_view what)
   for (size_t machine : {member, to}) {
     if (machines_[machine]->version() >= rpc::kVersionDigests) continue;
     simulation_.Fail(
-        "nobody is sent what it does not know",
+        "no member is sent a message that its version does not know",
         fmt::format("server {} sends {} to server {}, and server {} is of version {}", member + 1,
                     what, to + 1, machine + 1, machines_[machine]->version()));
   }
@@ -330,7 +330,7 @@ void ClusterChecker::OnMembershipLoaded(size_t member, const Membership& members
   loaded.addresses.clear();
   if (std::find(known_.begin(), known_.end(), loaded) != known_.end()) return;
   simulation_.Fail(
-      "who takes part is not changed by editing a file",
+      "editing the configuration does not change the membership",
       fmt::format("server {} starts as a member of {}, which was never bootstrapped and "
                   "no leader ever asked for",
                   member + 1, ToString(loaded)));

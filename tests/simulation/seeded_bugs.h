@@ -47,14 +47,15 @@ inline constexpr SeededBugCase kSeededBugs[] = {
     {"a snapshot lacks the last commands of servers", 50},
     {"a heartbeat commits what was not matched", 2000, "equal logs", 2301},
     {"compaction past the checkpoint", 200},
-    {"voters are taken from the file", 300, "who takes part is not changed by editing a file"},
+    {"voters are taken from the file", 300,
+     "editing the configuration does not change the membership"},
     {"a stray message displaces a member", 500},
     {"one answer ends a member", 500, "no message displaces a member"},
     {"a staging is never given back", 1000, nullptr, 801},
     {"a start forgets the vote", 500, "one vote a term"},
-    {"a repeated write is made again", 50, "a write is answered what it did the first time"},
+    {"a repeated write is made again", 50, "every answer to a write has its first result"},
     {"a stream lacks the events before it", 50, "no event of a watch is lost"},
-    {"a read before the no-op", 1000, "sync shows all that was seen before it began"},
+    {"a read before the no-op", 1000, "a sync shows everything that was seen before it began"},
 };
 
 }  // namespace quorate::simulation

@@ -121,7 +121,7 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   bool TakeBatch(std::shared_ptr<std::string> bytes) {
     absl::StatusOr<rpc::PeerBatch> batch = decoder_.Decode(std::move(bytes));
     if (batch.ok() && std::exchange(damaged_, false)) {
-      peer_network_.simulation().Fail("damage on the way is noticed",
+      peer_network_.simulation().Fail("damage by the network is detected",
                                       "a frame with a wrong bit decoded");
     }
     if (!batch.ok()) {
@@ -136,7 +136,7 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
     receiver_->Tell([&] {
       const absl::Status status = receiver_->handler_->OnPeerBatch(Id(from_), *std::move(batch));
       if (!status.ok()) {
-        peer_network_.simulation().Fail("what members forward can be applied",
+        peer_network_.simulation().Fail("forwarded commands can be applied",
                                         std::string(status.message()));
       }
     });

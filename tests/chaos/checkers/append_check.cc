@@ -11,7 +11,7 @@
 namespace quorate::chaos {
 namespace {
 
-constexpr char kBeginning[] = "all readers see beginnings of one log";
+constexpr char kBeginning[] = "all readers see prefixes of one log";
 constexpr char kEntry[] = "each acknowledged entry is in the log once, and no other";
 
 // What a client read, or wrote with an acknowledgement.

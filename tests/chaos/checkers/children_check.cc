@@ -12,11 +12,11 @@
 namespace quorate::chaos {
 namespace {
 
-constexpr char kThere[] = "what was created is there";
-constexpr char kGone[] = "what was deleted is gone";
-constexpr char kOnce[] = "each name is there once";
-constexpr char kTried[] = "what is there was created";
-constexpr char kWhole[] = "a multi happens as a whole";
+constexpr char kThere[] = "created nodes exist";
+constexpr char kGone[] = "deleted nodes do not exist";
+constexpr char kOnce[] = "each name exists once";
+constexpr char kTried[] = "every existing node was created";
+constexpr char kWhole[] = "a multi is applied as a whole";
 constexpr size_t kDigits = 10;  // in the name of a sequential node
 
 struct Child {

@@ -309,7 +309,7 @@ class HistoryChecker {
 
 // --- Real time -----------------------------------------------------------------------------------
 
-constexpr char kRealTime[] = "a write comes after all that had been seen when it began";
+constexpr char kRealTime[] = "a write comes after everything that had been seen when it began";
 
 void CheckRealTime(const Run& run, const SeenZxids& seen, Verdicts* verdicts) {
   for (const Operation& operation : run.operations()) {
@@ -320,10 +320,11 @@ void CheckRealTime(const Run& run, const SeenZxids& seen, Verdicts* verdicts) {
     verdicts->Count("confirmed answers held against real time");
     const SeenZxids::Seen before = seen.Before(operation.invoked_ns);
     if (is_write ? before.zxid < zxid : before.zxid <= zxid) continue;
-    verdicts->Fail(is_write ? kRealTime : "a linearizable read sees all that had been seen before",
-                   absl::StrCat("it has zxid ", zxid, ", and zxid ", before.zxid,
-                                " had been seen by somebody before it began"),
-                   {&operation}, {before.line});
+    verdicts->Fail(
+        is_write ? kRealTime : "a linearizable read sees everything that had been seen before",
+        absl::StrCat("it has zxid ", zxid, ", and zxid ", before.zxid,
+                     " had been seen by somebody before it began"),
+        {&operation}, {before.line});
   }
 }
 
@@ -426,7 +427,7 @@ void CheckPresence(const Run& run, Verdicts* verdicts) {
     const bool confirmed = after && operation.IsConfirmed();
     const bool shown = created_zxid > 0 && operation.zxid >= created_zxid;
     if (!own && !confirmed && !shown) continue;
-    verdicts->Fail("a node that was made, and that nobody tried to delete, is there",
+    verdicts->Fail("a created node that no client tried to delete exists",
                    absl::StrCat(std::string(operation.path), " is gone"), {&creation, &operation});
   }
   verdicts->Count("nodes made", static_cast<int64_t>(made.size()));

@@ -9,10 +9,10 @@ namespace {
 
 constexpr char kTime[] = "a session does not see time go back";
 constexpr char kOneHistory[] = "all see the same history";
-constexpr char kWriteTime[] = "a write comes after all that had been seen when it began";
-constexpr char kReadTime[] = "a linearizable read sees all that had been seen before";
+constexpr char kWriteTime[] = "a write comes after everything that had been seen when it began";
+constexpr char kReadTime[] = "a linearizable read sees everything that had been seen before";
 constexpr char kComplete[] = "an answer shows all changes up to its zxid";
-constexpr char kPresence[] = "a node that was made, and that nobody tried to delete, is there";
+constexpr char kPresence[] = "a created node that no client tried to delete exists";
 
 class Sessions : public Script {
  public:
@@ -28,7 +28,7 @@ class Sessions : public Script {
   std::string Check() { return Broken(CheckConsistency(run())); }
 };
 
-TEST_CASE("Consistency: histories that are good") {
+TEST_CASE("Consistency: correct histories are accepted") {
   Sessions script;
   SECTION("one session is behind another one") {
     script.Do(1, Set("/r", "a"), Changed(2, 1));
@@ -38,7 +38,7 @@ TEST_CASE("Consistency: histories that are good") {
     script.Do(2, Get("/r"), Found("a", 2, 1, 3));
     script.Do(2, Linearizable(Get("/r")), Found("a", 2, 1, 5));
   }
-  SECTION("a node is made again") {
+  SECTION("a node is created again") {
     script.Do(1, Create("/d", "a"), Created("/d", 2));
     script.Do(1, Delete("/d"), At(3));
     script.Do(1, Create("/d", "b"), Created("/d", 4));
@@ -60,7 +60,7 @@ TEST_CASE("Consistency: histories that are good") {
     script.Do(1, Create("/n", "a"), Created("/n", 2));
     script.Refused(script.Invoke(2, Get("/n")), "NoNode", 1);
   }
-  SECTION("an answer to what was asked before an event, or on another connection") {
+  SECTION("an answer to a request sent before an event, or on another connection") {
     const int64_t get = script.Invoke(2, Get("/r"));
     script.Event(2, "/r", "changed", 8);
     script.Ok(get, Found("i", 1, 0, 7));
@@ -85,7 +85,7 @@ TEST_CASE("Consistency: histories that are good") {
   CHECK(script.Check() == "");
 }
 
-TEST_CASE("Consistency: histories that are bad") {
+TEST_CASE("Consistency: wrong histories are found") {
   Sessions script;
   std::string broken;
   SECTION("a read goes back in time after moving to another member") {
@@ -101,7 +101,7 @@ TEST_CASE("Consistency: histories that are bad") {
     script.Move(2);
     script.Do(2, Get("/r"), Found("i", 1, 0, 6));
   }
-  SECTION("a write is older than what was sent before it on the same connection") {
+  SECTION("a write is older than a request sent before it on the same connection") {
     broken = kTime;
     const int64_t get = script.Invoke(2, Get("/r"));
     const int64_t set = script.Invoke(2, Set("/r", "a"));
@@ -109,7 +109,7 @@ TEST_CASE("Consistency: histories that are bad") {
     script.Ok(get, Found("b", 3, 2));
     script.Ok(set, Changed(2, 1));
   }
-  SECTION("a write of the native client is older than what it had been told") {
+  SECTION("a write of the native client is older than an answer received before it") {
     broken = std::string(kTime) + "; " + kWriteTime;
     script.Connect(3, 300, "native");
     script.Do(1, Set("/r", "b"), Changed(3, 2));
@@ -137,7 +137,7 @@ TEST_CASE("Consistency: histories that are bad") {
     script.Do(1, List("/"), Children({"a", "b"}, 5));
     script.Do(2, List("/"), Children({"a"}, 5));
   }
-  SECTION("an answer does not show a change that its zxid has") {
+  SECTION("an answer does not show a change up to its zxid") {
     broken = kComplete;
     script.Do(1, Get("/r"), Found("a", 3, 1));
     script.Do(2, Get("/r"), Found("i", 1, 0, 3));
@@ -152,14 +152,14 @@ TEST_CASE("Consistency: histories that are bad") {
     script.Event(2, "/n", "created", 8);
     script.Refused(script.Invoke(2, Get("/n")), "NoNode", 7);
   }
-  SECTION("two writes have one zxid") {
+  SECTION("two writes have the same zxid") {
     broken = "each write has a zxid of its own";
     const int64_t first = script.Invoke(1, Create("/a", "a"));
     const int64_t second = script.Invoke(2, Create("/b", "b"));
     script.Ok(first, Created("/a", 5));
     script.Ok(second, Created("/b", 5));
   }
-  SECTION("a write is put before what had been seen") {
+  SECTION("a write is older than a state that was seen before it began") {
     broken = std::string(kWriteTime) + "; " + kComplete;
     script.Do(1, Get("/r"), Found("i", 1, 0, 7));
     script.Do(2, Set("/r", "a"), Changed(6, 1));
@@ -169,7 +169,7 @@ TEST_CASE("Consistency: histories that are bad") {
     script.Do(1, Create("/a", "a"), Created("/a", 5));
     script.Do(2, Linearizable(Get("/r")), Found("i", 1, 0, 4));
   }
-  SECTION("an event was seen") {
+  SECTION("a linearizable read is older than an event that was seen before") {
     broken = kReadTime;
     script.Event(1, "/r", "changed", 8);
     script.Do(2, Linearizable(Get("/r")), Found("i", 1, 0, 4));
@@ -194,11 +194,11 @@ TEST_CASE("Consistency: histories that are bad") {
     script.Unknown(script.Invoke(1, Set("/r", "a")));
     script.Do(1, Get("/r"), Found("a", 6, 1));
   }
-  SECTION("a node is gone for a linearizable reader") {
+  SECTION("a node is missing for a linearizable reader") {
     broken = kPresence;
     script.Refused(script.Invoke(2, Linearizable(Get("/r"))), "NoNode");
   }
-  SECTION("a node is gone that a multi made") {
+  SECTION("a node created by a multi is missing") {
     broken = kPresence;
     Line multi = Call("multi", "");
     multi.steps = {{"create", "/m", "m", -1, "persistent"}};
@@ -207,28 +207,28 @@ TEST_CASE("Consistency: histories that are bad") {
     script.Do(1, multi, answer);
     script.Refused(script.Invoke(2, Get("/m")), "NoNode", 5);
   }
-  SECTION("a node is gone for the session that made it") {
+  SECTION("a node is missing for the session that created it") {
     broken = kPresence;
     script.Move(1);
     script.Do(1, Exists("/r"), {});
   }
-  SECTION("a node is gone for a member that had it") {
+  SECTION("a node is missing at a member that had it") {
     broken = kPresence;
     script.Refused(script.Invoke(2, Get("/r")), "NoNode", 5);
   }
   CHECK(script.Check() == broken);
 }
 
-TEST_CASE("Consistency: a run that cannot be read") {
+TEST_CASE("Consistency: an invalid history is refused with file and line") {
   Script script;
   script.Connect(1, 100);
   script.Ok(script.Invoke(1, Get("/r")));
   std::string wrong;
-  SECTION("answered twice") {
+  SECTION("an operation is answered twice") {
     script.Ok(1);
     wrong = ":4: operation 1 is answered and not under way";
   }
-  SECTION("no such function") {
+  SECTION("a function does not exist") {
     script.Invoke(1, Call("fetch", "/r"));
     wrong = ":4: unknown function: fetch";
   }

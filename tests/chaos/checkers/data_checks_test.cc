@@ -1,4 +1,4 @@
-// Sets, sequences, accounts, counters and logs.
+// Tests the checks of sets, sequences, accounts, counters and logs.
 #include <catch2/catch.hpp>
 
 #include "tests/chaos/checkers/append_check.h"
@@ -54,9 +54,9 @@ class Names : public TwoClients {
   std::string Check() { return Broken(CheckChildren(run())); }
 };
 
-TEST_CASE("Sets: histories that are good") {
+TEST_CASE("Sets: correct histories are accepted") {
   Names script;
-  SECTION("old lists, and unknown creations that are there or not") {
+  SECTION("stale lists, and unknown creations that took effect or not") {
     script.Unknown(script.Invoke(1, Create("/s/b", "b")));
     script.Unknown(script.Invoke(1, Create("/s/c", "c")));
     script.ListLocally(2, {}, 1);
@@ -67,19 +67,19 @@ TEST_CASE("Sets: histories that are good") {
     script.Refused(script.Invoke(1, Create("/s/b", "b")), "NodeExists");
     script.ListAll(2, {"a", "b"}, 4);
   }
-  SECTION("one that is under way is in a list") {
+  SECTION("a list has a name whose creation is under way") {
     const int64_t create = script.Invoke(1, Create("/s/b", "b"));
     script.ListAll(2, {"a", "b"}, 3);
     script.Ok(create, Created("/s/b", 3));
   }
-  SECTION("deleted ones") {
+  SECTION("names are deleted") {
     script.Unknown(script.Invoke(1, Delete("/s/a")));
     script.ListAll(2, {"a"}, 3);
     script.Do(1, Delete("/s/a"), At(4));
     script.ListLocally(2, {"a"}, 3);
     script.ListAll(2, {}, 4);
   }
-  SECTION("multis") {
+  SECTION("multis create names") {
     script.MakeBoth("b", "c", 5);
     script.Refused(script.BeginMulti("d", "e"), "BadVersion");
     script.Unknown(script.BeginMulti("f", "g"));
@@ -90,74 +90,74 @@ TEST_CASE("Sets: histories that are good") {
   CHECK(script.Check() == "");
 }
 
-TEST_CASE("Sets: histories that are bad") {
+TEST_CASE("Sets: wrong histories are found") {
   Names script;
   std::string broken;
   SECTION("an acknowledged creation is lost") {
-    broken = "what was created is there";
+    broken = "created nodes exist";
     script.ListAll(2, {}, 1);
   }
   SECTION("a session does not see its own creation") {
-    broken = "what was created is there";
+    broken = "created nodes exist";
     script.Move(1);
     script.ListLocally(1, {}, 1);
   }
-  SECTION("a member has lost it") {
-    broken = "what was created is there";
+  SECTION("a member has lost a name") {
+    broken = "created nodes exist";
     script.ListLocally(2, {}, 7);
   }
-  SECTION("an unknown one was there and is lost") {
-    broken = "what was created is there";
+  SECTION("a name with an unknown creation existed and is lost") {
+    broken = "created nodes exist";
     script.Unknown(script.Invoke(1, Create("/s/b", "b")));
     script.ListLocally(2, {"a", "b"}, 5);
     script.ListLocally(1, {"a"}, 6);
   }
-  SECTION("a name is there twice") {
-    broken = "each name is there once";
+  SECTION("a name is in a list twice") {
+    broken = "each name exists once";
     script.ListAll(2, {"a", "a"}, 2);
   }
-  SECTION("a name is made twice") {
-    broken = "each name is there once";
+  SECTION("a name is created twice") {
+    broken = "each name exists once";
     script.Make("a", 3);
   }
-  SECTION("a refused creation happened") {
-    broken = "what is there was created";
+  SECTION("a refused creation took effect") {
+    broken = "every existing node was created";
     script.Refused(script.Invoke(1, Create("/s/b", "b")), "NoAuth");
     script.ListAll(2, {"a", "b"}, 4);
   }
-  SECTION("a name comes from nowhere") {
-    broken = "what is there was created";
+  SECTION("a name exists that no client created") {
+    broken = "every existing node was created";
     script.ListAll(2, {"a", "z"}, 4);
   }
-  SECTION("what a multi made is lost") {
-    broken = "what was created is there";
+  SECTION("a name created by a multi is lost") {
+    broken = "created nodes exist";
     script.MakeBoth("b", "c", 5);
     script.ListAll(2, {"a"}, 6);
   }
-  SECTION("half of a multi is there, which had to happen") {
-    broken = "a multi happens as a whole; what was created is there";
+  SECTION("half of an acknowledged multi is in a list") {
+    broken = "a multi is applied as a whole; created nodes exist";
     script.MakeBoth("b", "c", 5);
     script.ListAll(2, {"a", "b"}, 6);
   }
-  SECTION("half of a multi is there, of which nobody knows") {
-    broken = "a multi happens as a whole";
+  SECTION("half of a multi with an unknown outcome is in a list") {
+    broken = "a multi is applied as a whole";
     script.Unknown(script.BeginMulti("b", "c"));
     script.ListLocally(2, {"a", "c"}, 6);
   }
-  SECTION("half of a refused multi is there") {
-    broken = "what is there was created";
+  SECTION("half of a refused multi is in a list") {
+    broken = "every existing node was created";
     script.Refused(script.BeginMulti("b", "c"), "BadVersion");
     script.ListAll(2, {"a", "b"}, 6);
   }
-  SECTION("a deleted one is back") {
-    broken = "what was deleted is gone";
+  SECTION("a deleted name exists again") {
+    broken = "deleted nodes do not exist";
     script.Do(1, Delete("/s/a"), At(4));
     script.ListAll(2, {"a"}, 5);
   }
   CHECK(script.Check() == broken);
 }
 
-TEST_CASE("Sets: what was created after the last list is not decided") {
+TEST_CASE("Sets: creations after the last list are not decided") {
   Names script;
   script.ListAll(2, {"a"}, 2);
   script.Make("b", 3);
@@ -182,7 +182,7 @@ class Sequence : public TwoClients {
   std::string Check() { return Broken(CheckSequences(run())); }
 };
 
-TEST_CASE("Sequences: histories that are good") {
+TEST_CASE("Sequences: correct histories are accepted") {
   Sequence script;
   const int64_t first = script.Begin(1);
   const int64_t second = script.Begin(2);
@@ -197,7 +197,7 @@ TEST_CASE("Sequences: histories that are good") {
   CHECK(Broken(CheckChildren(script.run())) == "");
 }
 
-TEST_CASE("Sequences: histories that are bad") {
+TEST_CASE("Sequences: wrong histories are found") {
   Sequence script;
   std::string broken;
   SECTION("a number is given twice") {
@@ -219,7 +219,7 @@ TEST_CASE("Sequences: histories that are bad") {
     script.Give(first, 1, 3);
     script.Give(second, 2, 2);
   }
-  SECTION("no number") {
+  SECTION("a name has no number") {
     broken = "a sequential node has a number of ten digits";
     script.Ok(script.Begin(1), Created("/q/n-12", 3));
   }
@@ -228,13 +228,13 @@ TEST_CASE("Sequences: histories that are bad") {
     script.Unknown(script.Begin(1));
     script.Do(2, List("/q"), Children({Sequence::Name(0), Sequence::Name(1)}, 9));
   }
-  SECTION("one creation makes two nodes, and of another one nobody knows") {
+  SECTION("one creation makes two nodes, and another one has an unknown outcome") {
     broken = "each creation makes one node";
     script.Unknown(script.Begin(1, "m-"));
     script.Give(script.Begin(1), 0, 2);
     script.Do(2, List("/q"), Children({Sequence::Name(0), Sequence::Name(1)}, 9));
   }
-  SECTION("a number is there under two names") {
+  SECTION("two names have the same number") {
     broken = "each creation makes one node";
     script.Give(script.Begin(1), 0, 2);
     script.Do(2, List("/q"), Children({Sequence::Name(0), Sequence::Name(0, "m-")}, 9));
@@ -268,11 +268,11 @@ class Bank : public TwoClients {
   std::string Check() { return Broken(CheckBank(run())); }
 };
 
-TEST_CASE("Accounts") {
+TEST_CASE("Accounts: reads show a constant sum and one history") {
   Bank script;
   script.Look(1, "100", 0, "100", 0);
   std::string broken;
-  SECTION("good") {
+  SECTION("a correct history is accepted") {
     script.Look(1, "70 1.1", 1, "130 1.1", 1);
     script.Look(2, "100", 0, "100", 0);
   }
@@ -280,12 +280,12 @@ TEST_CASE("Accounts") {
     broken = "the sum of all accounts stays the same";
     script.Look(1, "70 1.1", 1, "100", 0);
   }
-  SECTION("halves of two transfers are seen, and the sum happens to be right") {
+  SECTION("halves of two transfers are seen, and the sum is right by chance") {
     broken = "multi-gets are views of one history";
     script.Look(1, "90 1.1", 1, "110 2.1", 0);
     script.Look(2, "90 2.1", 0, "110 1.1", 1);
   }
-  SECTION("an account is broken") {
+  SECTION("an account is not a number") {
     broken = "the sum of all accounts stays the same";
     script.Look(1, "", 1, "200", 1);
   }
@@ -320,7 +320,7 @@ class Counters : public TwoClients {
   std::string Check() { return Broken(CheckCounters(run())); }
 };
 
-TEST_CASE("Counters: histories that are good") {
+TEST_CASE("Counters: correct histories are accepted") {
   Counters script;
   script.Add(1, 1);
   script.Swap(2, 2);
@@ -337,7 +337,7 @@ TEST_CASE("Counters: histories that are good") {
   CHECK(CheckCounters(script.run()).undecided().empty());
 }
 
-TEST_CASE("Counters: histories that are bad") {
+TEST_CASE("Counters: wrong histories are found") {
   Counters script;
   std::string broken = "each addition counts once";
   SECTION("an addition is lost") {
@@ -349,28 +349,28 @@ TEST_CASE("Counters: histories that are bad") {
     script.Add(1, 1);
     script.Read(1, 2);
   }
-  SECTION("a refused one counts, in place of an unknown one") {
+  SECTION("a refused addition counts, in place of an unknown one") {
     script.Unknown(script.Begin(1));
     script.Refused(script.Invoke(2, Set("/c", "1 t", 0)), "NoAuth");
     script.Read(1, 1);
   }
-  SECTION("an unknown one counts twice") {
+  SECTION("an unknown addition counts twice") {
     script.Unknown(script.Begin(1));
     script.Read(1, 2);
   }
-  SECTION("one counts twice, in place of an unknown one that leads to another value") {
+  SECTION("an addition counts twice, in place of an unknown one that leads to another value") {
     script.Unknown(script.Invoke(1, Set("/c", "1 u", 0)));
     script.Swap(1, 1);
     script.Read(2, 2);
   }
-  SECTION("one counts twice, before an unknown one began") {
+  SECTION("an addition counts twice, before an unknown one began") {
     script.Add(1, 1);
     const int64_t read = script.Invoke(2, Get("/c"));
     script.Unknown(script.Invoke(1, Set("/c", "9 w", 3)));
     script.Ok(read, Found("2 t", 12, 2));
     script.Unknown(script.Begin(1));
   }
-  SECTION("two lead to the same value") {
+  SECTION("two additions lead to the same value") {
     const int64_t first = script.Begin(1);
     const int64_t second = script.Begin(2);
     script.Finish(first, 1);
@@ -401,7 +401,7 @@ class Logs : public TwoClients {
   std::string Check() { return Broken(CheckLogs(run())); }
 };
 
-TEST_CASE("Logs: histories that are good") {
+TEST_CASE("Logs: correct histories are accepted") {
   Logs script;
   script.Append(1, "a", 1);
   script.Unknown(script.Invoke(2, Set("/l", "a b", 1)));
@@ -412,25 +412,25 @@ TEST_CASE("Logs: histories that are good") {
   CHECK(script.Check() == "");
 }
 
-TEST_CASE("Logs: histories that are bad") {
+TEST_CASE("Logs: wrong histories are found") {
   Logs script;
   constexpr char kEntry[] = "each acknowledged entry is in the log once, and no other";
-  constexpr char kBeginning[] = "all readers see beginnings of one log";
+  constexpr char kBeginning[] = "all readers see prefixes of one log";
   std::string broken = kEntry;
   script.Append(1, "a", 1);
   SECTION("an acknowledged entry is lost") {
     broken = std::string(kBeginning) + "; " + kEntry;
     script.Append(2, "b", 2);
   }
-  SECTION("an entry is there twice") {
+  SECTION("an entry is in the log twice") {
     script.Append(2, "a b", 2);
     script.Read(1, "a b b", 3);
   }
-  SECTION("what was refused is there") {
+  SECTION("a refused entry is in the log") {
     script.Refused(script.Invoke(2, Set("/l", "a b", 0)), "BadVersion");
     script.Read(1, "a b", 2);
   }
-  SECTION("nobody appended it") { script.Read(1, "a z", 2); }
+  SECTION("an entry is in the log that no client appended") { script.Read(1, "a z", 2); }
   SECTION("two readers see different logs") {
     broken = std::string(kBeginning) + "; " + kEntry;
     script.Append(1, "a b", 2);

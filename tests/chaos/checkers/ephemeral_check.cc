@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kEarly[] = "a session does not end before its timeout";
 constexpr char kLives[] = "an ephemeral node lives as long as its session";
-constexpr char kGone[] = "an ephemeral node goes with its session";
+constexpr char kGone[] = "an ephemeral node is deleted with its session";
 constexpr char kOwner[] = "an ephemeral node belongs to the session that made it";
 
 constexpr int64_t kMsToNs = 1'000'000;
@@ -154,7 +154,7 @@ class Checker {
       const auto [at, fresh] = by_id.emplace(session.id, &session);
       verdicts_->Count("sessions");
       if (fresh) continue;
-      verdicts_->Fail("the id of a session is given once, and does not come back",
+      verdicts_->Fail("a session id is used only once",
                       absl::StrCat("session ", session.id, " was there before"), {},
                       {at->second->began_line, at->second->end_line, session.began_line});
     }
@@ -198,11 +198,11 @@ class Checker {
         exact ? sent_ns
               : LastAnswered(session, sent_ns - UnheardNs(run_.sessions()[session].timeout_ms));
     if (heard_ns == 0 || time_ns - heard_ns >= timeout_ns) return {};
-    return absl::StrCat(
-        "it had ended ", (time_ns - sent_ns) / kMsToNs,
-        " ms after a message that was answered; its timeout is ",
-        run_.sessions()[session].timeout_ms, " ms",
-        exact ? ", and there was no fault" : ", and a leader had heard it less than that before");
+    return absl::StrCat("it had ended ", (time_ns - sent_ns) / kMsToNs,
+                        " ms after a message that was answered; its timeout is ",
+                        run_.sessions()[session].timeout_ms, " ms",
+                        exact ? ", and there was no fault"
+                              : ", and a leader had received one less than that before");
   }
 
   void CheckExpired(size_t index) const {
@@ -313,7 +313,7 @@ class Checker {
       return fail("a linearizable read shows it after its session had expired");
     }
     if (StaysTooLong(session, operation.invoked_ns)) {
-      fail("its session was left without a word long ago, and there was no fault since");
+      fail("its session was abandoned long ago, and there was no fault since");
     }
   }
 
@@ -350,14 +350,13 @@ class Checker {
         if (IsChecked(run_.sessions()[session], lists->second)) checked.insert(session);
       }
     }
-    verdicts_->Count("sessions left without a word", static_cast<int64_t>(left.size()));
-    verdicts_->Count("sessions left without a word that were checked",
-                     static_cast<int64_t>(checked.size()));
+    verdicts_->Count("abandoned sessions", static_cast<int64_t>(left.size()));
+    verdicts_->Count("abandoned sessions that were checked", static_cast<int64_t>(checked.size()));
     if (is_due && checked.empty()) {
       verdicts_->Undecided(
           absl::StrCat("whether the ", left.size(),
-                       " sessions that were left without a word have ended in "
-                       "time: no list says so, after a steady period that is long enough"));
+                       " abandoned sessions have ended in time: there is no list after a steady "
+                       "period that is long enough"));
     }
   }
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kEarly[] = "a session does not end before its timeout";
 constexpr char kLives[] = "an ephemeral node lives as long as its session";
-constexpr char kGone[] = "an ephemeral node goes with its session";
+constexpr char kGone[] = "an ephemeral node is deleted with its session";
 
 constexpr int64_t kMs = 1'000'000;
 
@@ -56,9 +56,9 @@ class Ephemerals : public Script {
 
 const SteadyPeriod kAlways{0, 1'000'000 * kMs};
 
-TEST_CASE("Ephemerals: histories that are good") {
+TEST_CASE("Ephemerals: correct histories are accepted") {
   Ephemerals script;
-  SECTION("closed: gone for linearizable readers, others may be behind") {
+  SECTION("a closed session's node is deleted for linearizable readers; others may be stale") {
     script.Look({"a"}, 5);
     script.Close(7);
     script.Look({"a"}, 6, false);
@@ -70,42 +70,42 @@ TEST_CASE("Ephemerals: histories that are good") {
     script.Look({}, 7);
     script.Ok(close, At(7));
   }
-  SECTION("a close of which nobody knows") {
+  SECTION("a close with an unknown outcome") {
     script.Unknown(script.Invoke(1, Call("close", "")));
     script.Look({}, 7);
   }
-  SECTION("expired after the timeout") {
+  SECTION("a session expires after its timeout") {
     script.Touch(20);
     script.End(1, What::kDisconnected, 100);
     script.Wait(4001);
     script.Look({}, 8);
     script.End(1, What::kExpired, 100);
   }
-  SECTION("deleted") {
+  SECTION("the node is deleted") {
     script.Do(1, Delete("/e/a"), At(6));
     script.Look({}, 7);
     script.Do(1, Get("/x"), Found("x", 2, 0, 8));
   }
-  SECTION("abandoned: goes some time later") {
+  SECTION("the node of an abandoned session is deleted some time later") {
     script.End(1, What::kAbandoned, 100);
     script.Wait(8000);
     script.Look({"a"}, 7);
     script.Wait(1000);
     script.Look({}, 8);
   }
-  SECTION("another session makes it again, and then nobody knows whose it is") {
+  SECTION("another session creates the node again, so that its owner is unknown") {
     script.Close(7);
     script.Do(2, Create("/e/a", "b"), Created("/e/a", 9));
     script.Look({"a"}, 9);
   }
-  SECTION("a member that does not have it yet") { script.Look({}, 4, false); }
+  SECTION("a member does not have the node yet") { script.Look({}, 4, false); }
   CHECK(script.Check({kAlways}) == "");
 }
 
-TEST_CASE("Ephemerals: histories that are bad") {
+TEST_CASE("Ephemerals: wrong histories are found") {
   Ephemerals script;
   std::string broken;
-  SECTION("it vanishes before its timeout") {
+  SECTION("a node is deleted before the timeout of its session") {
     broken = kEarly;
     script.Touch(20);
     script.Look({}, 8);
@@ -115,53 +115,53 @@ TEST_CASE("Ephemerals: histories that are bad") {
     script.Touch(20);
     script.End(1, What::kExpired, 100);
   }
-  SECTION("it vanishes, and the session goes on") {
+  SECTION("a node is deleted, and its session goes on") {
     broken = kLives;
     script.Look({}, 8);
     script.Wait(1);
     script.Do(1, Get("/x"), Found("x", 2, 0, 9));
   }
-  SECTION("it vanishes, and the session does something that is confirmed") {
+  SECTION("a node is deleted, and its session does a confirmed operation later") {
     broken = kLives;
     script.Look({}, 8);
     script.Do(1, Linearizable(Exists("/x")), {});
   }
-  SECTION("a watch tells that it vanished, and the session goes on") {
+  SECTION("a watch reports the deletion of a node, and its session goes on") {
     broken = kLives;
     script.Event(2, "/e/a", "deleted", 8);
     script.Do(1, Get("/x"), Found("x", 2, 0, 9));
   }
-  SECTION("it is there after its session was closed") {
+  SECTION("a node exists after its session was closed") {
     broken = kGone;
     script.Close(7);
     script.Look({"a"}, 8);
   }
-  SECTION("it is there at a zxid after the close") {
+  SECTION("a node exists at a zxid after the close") {
     broken = kGone;
     script.Close(7);
     script.Look({"a"}, 7, false);
   }
-  SECTION("one whose creation was unknown") {
+  SECTION("a node whose creation had an unknown outcome exists after the close") {
     broken = kGone;
     script.Unknown(script.Invoke(1, Create("/e/b", "b", "ephemeral")));
     script.Close(7);
     script.Look({"b"}, 8);
   }
-  SECTION("it is there after its session expired") {
+  SECTION("a node exists after its session expired") {
     broken = kGone;
     script.Touch(20);
     script.Wait(5000);
     script.End(1, What::kExpired, 100);
     script.Look({"a"}, 8);
   }
-  SECTION("it belongs to another session") {
+  SECTION("a node belongs to another session") {
     broken = "an ephemeral node belongs to the session that made it";
     Line found = Changed(5, 0);
     found.stat->owner = 200;
     script.Do(2, Exists("/e/a"), found);
   }
-  SECTION("the id of a session comes back") {
-    broken = "the id of a session is given once, and does not come back";
+  SECTION("the id of a session is used again") {
+    broken = "a session id is used only once";
     script.Close(7);
     script.Connect(1, 100);
   }
@@ -170,7 +170,7 @@ TEST_CASE("Ephemerals: histories that are bad") {
 
 TEST_CASE("Ephemerals: in a steady period, timeouts are exact") {
   Ephemerals script;
-  SECTION("too early") {
+  SECTION("a session ends too early") {
     script.Touch(10);
     script.Wait(3990);
     script.Look({}, 8);
@@ -178,13 +178,13 @@ TEST_CASE("Ephemerals: in a steady period, timeouts are exact") {
     CHECK(Broken(CheckEphemerals(script.run(), {kAlways})) == kEarly);
     CHECK(Broken(CheckEphemerals(script.run(), {{0, 8000 * kMs}})) == "");
   }
-  SECTION("a message that may have come too late for the leader") {
+  SECTION("a message may have reached the leader too late") {
     script.Touch(1, 3900);
     script.Wait(100);
     script.Look({}, 8);
     CHECK(Broken(CheckEphemerals(script.run(), {kAlways})) == "");
   }
-  SECTION("of a session that was left without a word, it does not stay for ever") {
+  SECTION("a node of an abandoned session does not stay for ever") {
     script.End(1, What::kAbandoned, 100);
     script.Wait(14'000);
     script.Look({"a"}, 8);
@@ -194,7 +194,7 @@ TEST_CASE("Ephemerals: in a steady period, timeouts are exact") {
   }
 }
 
-TEST_CASE("Ephemerals: sessions that were left without a word have to be checked") {
+TEST_CASE("Ephemerals: abandoned sessions have to be checked") {
   Ephemerals script;
   script.End(1, What::kAbandoned, 100);
   script.Wait(9'000);
@@ -202,25 +202,25 @@ TEST_CASE("Ephemerals: sessions that were left without a word have to be checked
   SteadyPeriod period = kAlways;
   int64_t checked = 0;
   bool is_decided = true;
-  SECTION("the last list comes too early") {
+  SECTION("the last list is too early") {
     period.from_ns = 200 * kMs;
     is_decided = false;
   }
-  SECTION("the last list comes too early, for the session was left in the last steady period") {}
-  SECTION("no list comes any more, long after the session was left in the last steady period") {
+  SECTION("the last list is too early for a session abandoned in the last steady period") {}
+  SECTION("no list follows, long after a session was abandoned in the last steady period") {
     script.Wait(8'000);
     script.Do(2, Get("/x"), Found("x", 2, 0, 8));
     is_decided = false;
   }
-  SECTION("in time") {
+  SECTION("a list is late enough") {
     script.Wait(2'000);
     script.Look({}, 8);
     checked = 1;
   }
   const Verdicts verdicts = CheckEphemerals(script.run(), {period});
   CHECK(Broken(verdicts) == "");
-  CHECK(verdicts.counts().at("sessions left without a word") == 1);
-  CHECK(verdicts.counts().at("sessions left without a word that were checked") == checked);
+  CHECK(verdicts.counts().at("abandoned sessions") == 1);
+  CHECK(verdicts.counts().at("abandoned sessions that were checked") == checked);
   CHECK(verdicts.undecided().empty() == is_decided);
 }
 

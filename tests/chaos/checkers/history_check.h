@@ -1,4 +1,4 @@
-// All checks of a run.
+// Runs all checks of a run.
 //
 // Thread-safety: none; one thread.
 #pragma once

@@ -14,16 +14,16 @@ std::string BrokenOf(Script* script, const HistoryCheckSettings& settings) {
   return text;
 }
 
-TEST_CASE("An empty history is no pass") {
+TEST_CASE("A history without acknowledged operations does not pass") {
   constexpr char kSome[] = "each workload has acknowledged operations";
   Script script;
-  SECTION("nothing at all") { CHECK(BrokenOf(&script, {}) == kSome); }
-  SECTION("nothing acknowledged") {
+  SECTION("the history is empty") { CHECK(BrokenOf(&script, {}) == kSome); }
+  SECTION("no operation is acknowledged") {
     script.Connect(1, 100);
     script.Refused(script.Invoke(1, Get("/r")), "NoNode");
     CHECK(BrokenOf(&script, {}) == kSome);
   }
-  SECTION("something, and not of the workload that was asked for") {
+  SECTION("operations are acknowledged, but none of the requested workload") {
     script.Connect(1, 100);
     script.Do(1, Create("/r", "i"), Created("/r", 1));
     CHECK(BrokenOf(&script, {}) == "");
@@ -31,7 +31,7 @@ TEST_CASE("An empty history is no pass") {
   }
 }
 
-TEST_CASE("What is wrong is printed with its lines, and as JSON") {
+TEST_CASE("A violation is printed with its lines, and as JSON") {
   Script script;
   script.Connect(1, 100);
   script.Connect(2, 200);

@@ -20,7 +20,7 @@ using simulation::RegisterStuck;
 using simulation::Verdict;
 
 constexpr char kLinearizable[] = "a register is linearizable";
-constexpr char kWritten[] = "what is read was written";
+constexpr char kWritten[] = "every read value was written";
 constexpr size_t kBetweenMax = 8;  // operations between the two that contradict each other
 
 constexpr std::array<std::string_view, 4> kWorkloads = {"register", "append", "counter", "bank"};

@@ -8,7 +8,7 @@ namespace quorate::chaos {
 namespace {
 
 constexpr char kLinearizable[] = "a register is linearizable";
-constexpr char kWritten[] = "what is read was written";
+constexpr char kWritten[] = "every read value was written";
 
 // A register "/r" with the value "i", and two clients.
 class Registers : public Script {
@@ -31,9 +31,9 @@ class Registers : public Script {
   std::string Check() { return Broken(CheckRegisters(run())); }
 };
 
-TEST_CASE("Registers: histories that are good") {
+TEST_CASE("Registers: correct histories are accepted") {
   Registers script;
-  SECTION("writes and reads, one after another; local reads may be old") {
+  SECTION("writes and reads, one after another; local reads may be stale") {
     script.Write(1, "a", 1);
     script.ReadLocally(2, "i", 0);
     script.Read(2, "a", 1);
@@ -42,24 +42,24 @@ TEST_CASE("Registers: histories that are good") {
     script.ReadLocally(1, "a", 1);
     script.Read(1, "b", 2);
   }
-  SECTION("concurrent ones in either order") {
+  SECTION("concurrent operations in either order") {
     const int64_t first = script.Invoke(1, Set("/r", "a"));
     const int64_t second = script.Invoke(2, Set("/r", "b"));
     script.Ok(first, Changed(3, 2));
     script.Ok(second, Changed(2, 1));
     script.Read(1, "a", 2);
   }
-  SECTION("an unknown write that happens late, while its session lives") {
+  SECTION("an unknown write takes effect late, while its session exists") {
     script.Unknown(script.Invoke(1, Set("/r", "a")));
     script.Read(2, "i", 0);
     script.Read(2, "a", 1);
   }
-  SECTION("an unknown write that nobody sees, but the version does") {
+  SECTION("an unknown write that no client reads, but the version shows") {
     script.Unknown(script.Invoke(1, Set("/r", "a")));
     script.Write(2, "b", 2);
     script.Read(2, "b", 2);
   }
-  SECTION("one whose process was killed") {
+  SECTION("a write whose process was killed") {
     script.Invoke(1, Set("/r", "a"));
     script.Read(2, "i", 0);
     script.Read(2, "a", 1);
@@ -67,14 +67,14 @@ TEST_CASE("Registers: histories that are good") {
   CHECK(script.Check() == "");
 }
 
-TEST_CASE("Registers: histories that are bad") {
+TEST_CASE("Registers: wrong histories are found") {
   Registers script;
   std::string broken = kLinearizable;
   SECTION("a linearizable read is stale") {
     script.Write(1, "a", 1);
     script.Read(2, "i", 0);
   }
-  SECTION("new, then old, while the write is under way") {
+  SECTION("the new value is read before the old one, while the write is under way") {
     const int64_t write = script.Invoke(1, Set("/r", "a"));
     script.Read(2, "a", 1);
     script.Read(2, "i", 0);
@@ -94,7 +94,7 @@ TEST_CASE("Registers: histories that are bad") {
     script.Write(1, "a", 1);
     script.Write(2, "b", 3);
   }
-  SECTION("refused without a reason") {
+  SECTION("a write is refused although the version is right") {
     script.Refused(script.Invoke(1, Set("/r", "a", 0)), "BadVersion");
   }
   SECTION("an unknown write takes effect after a later operation of its session") {
@@ -111,18 +111,18 @@ TEST_CASE("Registers: histories that are bad") {
     script.Read(2, "i", 0);
     script.Read(2, "a", 1);
   }
-  SECTION("what was refused is read") {
+  SECTION("a refused value is read") {
     broken = std::string(kLinearizable) + "; " + kWritten;
     script.Write(1, "b", 1);
     script.Refused(script.Invoke(1, Set("/r", "a", 0)), "BadVersion");
     script.Read(2, "a", 2);
   }
-  SECTION("a local read shows what was refused") {
+  SECTION("a local read shows a refused value") {
     broken = kWritten;
     script.Refused(script.Invoke(1, Set("/r", "a", 7)), "BadVersion");
     script.ReadLocally(2, "a", 1);
   }
-  SECTION("a local read shows what nobody wrote") {
+  SECTION("a local read shows a value that was never written") {
     broken = kWritten;
     script.ReadLocally(2, "a", 1);
   }
@@ -132,7 +132,7 @@ TEST_CASE("Registers: histories that are bad") {
     script.Write(1, "b", 2);
     script.ReadLocally(2, "a", 2);
   }
-  SECTION("a local read shows what is written later") {
+  SECTION("a local read shows a value that is written later") {
     broken = kWritten;
     script.ReadLocally(2, "a", 1);
     script.Write(1, "a", 1);
@@ -157,7 +157,7 @@ TEST_CASE("Registers: the window has the two operations that contradict each oth
   CHECK(text.find("\"data\":\"c\"") == std::string::npos);
 }
 
-TEST_CASE("Registers: a search that is too hard is told") {
+TEST_CASE("Registers: a search that is too hard is reported as undecided") {
   Registers script;
   script.Write(1, "a", 1);
   script.Write(1, "b", 2);
@@ -166,7 +166,7 @@ TEST_CASE("Registers: a search that is too hard is told") {
   REQUIRE(verdicts.undecided().size() == 1);
 }
 
-TEST_CASE("Registers: logs are registers too, what is deleted is none") {
+TEST_CASE("Registers: logs are registers, too; deleted nodes are not") {
   Registers log("append");
   log.Write(1, "a", 1);
   log.Read(2, "i", 0);

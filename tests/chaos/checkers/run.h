@@ -23,7 +23,7 @@
 
 namespace quorate::chaos {
 
-// The place of a line.
+// Identifies a line by its file and its offset there.
 struct LineId {
   int32_t file = -1;  // none
   int64_t offset = 0;

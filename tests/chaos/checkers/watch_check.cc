@@ -17,9 +17,9 @@ namespace {
 
 constexpr char kBefore[] = "an event comes before any answer that is as new as its change";
 constexpr char kOnce[] = "a watch fires once for a change, and only where it was set";
-constexpr char kFirst[] = "a watch tells of the first change after it was set";
-constexpr char kEach[] = "a lasting watch tells of each change, in their order";
-constexpr char kMade[] = "an event tells of a change that somebody made";
+constexpr char kFirst[] = "a watch reports the first change after it was set";
+constexpr char kEach[] = "a persistent watch reports each change, in order";
+constexpr char kMade[] = "an event reports a change that was made";
 
 constexpr int64_t kNotKnown = -1;
 

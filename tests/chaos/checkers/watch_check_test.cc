@@ -9,8 +9,8 @@ namespace {
 
 constexpr char kBefore[] = "an event comes before any answer that is as new as its change";
 constexpr char kOnce[] = "a watch fires once for a change, and only where it was set";
-constexpr char kFirst[] = "a watch tells of the first change after it was set";
-constexpr char kEach[] = "a lasting watch tells of each change, in their order";
+constexpr char kFirst[] = "a watch reports the first change after it was set";
+constexpr char kEach[] = "a persistent watch reports each change, in order";
 
 // Client 1 changes /w, which was created at zxid 1, at zxids 10, 20, 30; client 2 watches.
 class Watches : public Script {
@@ -54,9 +54,9 @@ class Watches : public Script {
   int32_t version_ = 0;
 };
 
-TEST_CASE("Watches that fire once: good") {
+TEST_CASE("One-shot watches: correct histories are accepted") {
   Watches script;
-  SECTION("the first change, before the answer") {
+  SECTION("the event of the first change comes before the answer") {
     script.Watch("data", 1, 5);
     script.Change();
     script.Change();
@@ -66,20 +66,20 @@ TEST_CASE("Watches that fire once: good") {
     script.Watch("data", 2, 20);
     script.Answer(20);
   }
-  SECTION("found by the next member") {
+  SECTION("the next member reports a change") {
     script.Watch("data", 1, 5);
     script.Move();
     script.Change();
     script.Tell(0);
     script.Answer(10);
   }
-  SECTION("for a node that is made") {
+  SECTION("a watch reports the creation of a node") {
     script.Watch("exist", 1, 5, "/w/i", false);
     script.MakeItem(7);
     script.Event(2, "/w/i", "created", 7, 1);
     script.Answer(7);
   }
-  SECTION("a node that came and went while the client was away") {
+  SECTION("a node is created and deleted while the client is disconnected") {
     script.Watch("exist", 1, 5, "/w/i", false);
     script.End(2, What::kDisconnected, 200);
     script.MakeItem(7);
@@ -87,7 +87,7 @@ TEST_CASE("Watches that fire once: good") {
     script.Connect(2, 200);
     script.Answer(8);
   }
-  SECTION("children; their data are no change of them") {
+  SECTION("a child watch ignores changes of the children's data") {
     script.Watch("children", 1, 5);
     script.Change();
     script.Answer(10);
@@ -95,14 +95,14 @@ TEST_CASE("Watches that fire once: good") {
     script.Event(2, "/w", "children", 12, 1);
     script.Answer(12);
   }
-  SECTION("a node that goes with its session") {
+  SECTION("a node is deleted with its session") {
     script.MakeEphemeral(7);
     script.Watch("data", 1, 7, "/w/e");
     script.Close(9);
     script.Event(2, "/w/e", "deleted", 9, 1);
     script.Refused(script.Invoke(2, Get("/w/e")), "NoNode", 9);
   }
-  SECTION("a node that goes with its session, nobody knows when") {
+  SECTION("a node is deleted with its session at an unknown time") {
     script.MakeEphemeral(7);
     script.Watch("data", 1, 7, "/w/e");
     script.End(1, What::kAbandoned, 100);
@@ -110,14 +110,14 @@ TEST_CASE("Watches that fire once: good") {
     script.Event(2, "/w/e", "deleted", 30, 1);
     script.Refused(script.Invoke(2, Get("/w/e")), "NoNode", 30);
   }
-  SECTION("a deletion of which nobody knows the zxid") {
+  SECTION("a deletion has an unknown zxid") {
     script.MakeItem(7);
     script.Watch("data", 1, 7, "/w/i");
     script.Do(1, Delete("/w/i"), At(0));
     script.Event(2, "/w/i", "deleted", 9, 1);
     script.Change();
   }
-  SECTION("they go with their session") {
+  SECTION("watches end with their session") {
     script.Watch("data", 1, 5);
     script.End(2, What::kExpired, 200);
     script.Connect(2, 201);
@@ -127,7 +127,7 @@ TEST_CASE("Watches that fire once: good") {
   CHECK(script.Check() == "");
 }
 
-TEST_CASE("Watches that fire once: bad") {
+TEST_CASE("One-shot watches: wrong histories are found") {
   Watches script;
   script.Watch("data", 1, 5);
   std::string broken;
@@ -143,52 +143,52 @@ TEST_CASE("Watches that fire once: bad") {
     script.Change();
     script.Answer(10);
   }
-  SECTION("the change is known only by a read") {
+  SECTION("the change is known only from a read") {
     broken = kBefore;
     script.Unknown(script.Invoke(1, Set("/w", "z")));
     script.Do(2, Get("/w"), Found("z", 10, 1));
   }
-  SECTION("it fires twice") {
+  SECTION("a watch fires twice") {
     broken = kOnce;
     script.Change();
     script.Change();
     script.Tell(10);
     script.Tell(20);
   }
-  SECTION("it fires where it was not set") {
+  SECTION("a watch fires for a node on which it was not set") {
     broken = kOnce;
     script.Change();
     script.Tell(10, 0);
   }
-  SECTION("it fires where it was not set, after an operation in doubt") {
+  SECTION("a watch fires for a node on which it was not set, after an unknown operation") {
     broken = kOnce;
     script.Unknown(script.Invoke(2, Set("/other", "x")));
     script.Change();
     script.Tell(10, 0);
   }
-  SECTION("the end of a session is not told") {
+  SECTION("a deletion by the end of a session is not reported") {
     broken = kBefore;
     script.MakeEphemeral(7);
     script.Watch("data", 2, 7, "/w/e");
     script.Close(9);
     script.Answer(9);
   }
-  SECTION("the end of a session is not told, and nobody knows its zxid") {
+  SECTION("a deletion by the end of a session at an unknown zxid is not reported") {
     broken = kBefore;
     script.MakeEphemeral(7);
     script.Watch("data", 2, 7, "/w/e");
     script.End(1, What::kAbandoned, 100);
     script.Refused(script.Invoke(2, Get("/w/e")), "NoNode", 9);
   }
-  SECTION("a node is there, and nobody was told that it was made") {
+  SECTION("a node exists, and its creation was not reported") {
     broken = kBefore;
     script.Watch("exist", 2, 5, "/w/i", false);
     script.Move();
     script.Unknown(script.Invoke(1, Create("/w/i", "x")));
     script.Do(2, Exists("/w/i"), Created("", 8));
   }
-  SECTION("it tells of a deletion long before one of which nobody knows the zxid") {
-    broken = "an event tells of a change that somebody made";
+  SECTION("a deletion is reported long before one with an unknown zxid") {
+    broken = "an event reports a change that was made";
     script.MakeItem(7);
     script.Watch("data", 2, 7, "/w/i");
     script.Change();
@@ -196,8 +196,8 @@ TEST_CASE("Watches that fire once: bad") {
     script.Event(2, "/w/i", "deleted", 9, 2);
     script.Do(1, Delete("/w/i"), At(0));
   }
-  SECTION("it tells of a deletion long after one of which nobody knows the zxid") {
-    broken = "an event tells of a change that somebody made";
+  SECTION("a deletion is reported long after one with an unknown zxid") {
+    broken = "an event reports a change that was made";
     script.MakeItem(7);
     script.Watch("data", 2, 7, "/w/i");
     script.Do(1, Delete("/w/i"), At(0));
@@ -205,24 +205,24 @@ TEST_CASE("Watches that fire once: bad") {
     script.Tell(10);
     script.Event(2, "/w/i", "deleted", 11, 2);
   }
-  SECTION("it tells of the second change") {
+  SECTION("a watch reports the second change") {
     broken = kFirst;
     script.Change();
     script.Change();
     script.Tell(20);
   }
-  SECTION("it tells of what was before") {
+  SECTION("a watch reports a change from before it was set") {
     broken = kFirst;
     script.Change();
     script.Tell(10);
     script.Watch("data", 2, 15);
     script.Tell(10, 2);
   }
-  SECTION("it tells of what nobody did") {
-    broken = "an event tells of a change that somebody made";
+  SECTION("a watch reports a change that was never made") {
+    broken = "an event reports a change that was made";
     script.Tell(10);
   }
-  SECTION("a child is made and nobody is told") {
+  SECTION("the creation of a child is not reported") {
     broken = kBefore;
     script.Watch("children", 2, 5);
     script.MakeItem(7);
@@ -231,8 +231,8 @@ TEST_CASE("Watches that fire once: bad") {
   CHECK(script.Check() == broken);
 }
 
-TEST_CASE("Lasting watches: good") {
-  SECTION("each change, in order, on the ZooKeeper front end only while connected") {
+TEST_CASE("Persistent watches: correct histories are accepted") {
+  SECTION("each change is reported in order, on the ZooKeeper front end only while connected") {
     Watches script;
     script.Watch("persistent", 1, 5);
     script.Change();
@@ -249,7 +249,7 @@ TEST_CASE("Lasting watches: good") {
     script.Answer(35);
     CHECK(script.Check() == "");
   }
-  SECTION("a front end that does not tell zxids") {
+  SECTION("a front end whose events have no zxids") {
     Watches script;
     script.Watch("persistent", 1, 5);
     script.Change();
@@ -260,7 +260,7 @@ TEST_CASE("Lasting watches: good") {
     script.Answer(20);
     CHECK(script.Check() == "");
   }
-  SECTION("below a node; the native front end does not say from where on, and nothing is missed") {
+  SECTION("a recursive watch on the native front end, whose first zxid is unknown") {
     Watches script("native");
     script.Watch("recursive", 1, 0);
     script.Change();
@@ -271,7 +271,7 @@ TEST_CASE("Lasting watches: good") {
     script.Answer(15);
     CHECK(script.Check() == "");
   }
-  SECTION("events that the front end has lost, and says so") {
+  SECTION("the front end reports that it has lost events") {
     Watches script("native");
     script.Watch("persistent", 1, 0);
     script.Answer(5);
@@ -286,18 +286,18 @@ TEST_CASE("Lasting watches: good") {
   }
 }
 
-TEST_CASE("Lasting watches: bad") {
+TEST_CASE("Persistent watches: wrong histories are found") {
   Watches script("native");
   script.Watch("persistent", 1, 0);
   script.Answer(5);
   script.Change();
   std::string broken;
-  SECTION("a change is not told, but the next one is") {
+  SECTION("a change is not reported, but the next one is") {
     broken = kEach;
     script.Change();
     script.Tell(20);
   }
-  SECTION("a change is not told, and an answer shows it") {
+  SECTION("a change is not reported, and an answer shows it") {
     broken = kBefore;
     script.Answer(10);
   }
@@ -312,12 +312,12 @@ TEST_CASE("Lasting watches: bad") {
     script.Change();
     script.Answer(20);
   }
-  SECTION("a change is told twice") {
+  SECTION("a change is reported twice") {
     broken = kOnce;
     script.Tell(10);
     script.Tell(10);
   }
-  SECTION("changes are told out of order") {
+  SECTION("changes are reported out of order") {
     broken = std::string(kEach);
     script.Change();
     script.Tell(10);
@@ -325,13 +325,13 @@ TEST_CASE("Lasting watches: bad") {
     script.Tell(20);
     script.Tell(10);
   }
-  SECTION("a node is gone, and no event says so") {
+  SECTION("a node does not exist, and no event has reported its deletion") {
     broken = kBefore;
     script.Tell(10);
     script.Do(2, Exists("/w"), Found("", 10, 1, 10));
     script.Refused(script.Invoke(2, Get("/w")), "NoNode", 11);
   }
-  SECTION("a node is there again, and no event says so") {
+  SECTION("a node exists again, and no event has reported its creation") {
     broken = kBefore;
     script.Tell(10);
     script.Do(1, Delete("/w"), At(11));

@@ -10,7 +10,8 @@
 namespace quorate::simulation {
 namespace {
 
-constexpr char kInvariant[] = "a multi happens as a whole: the sum of the accounts stays the same";
+constexpr char kInvariant[] =
+    "a multi is applied as a whole: the sum of the accounts stays the same";
 // Per account.
 constexpr size_t kHoldingsMax = 64;
 

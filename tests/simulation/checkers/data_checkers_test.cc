@@ -9,7 +9,7 @@ namespace {
 
 // --- Accounts ------------------------------------------------------------------------------------
 
-constexpr char kSum[] = "a multi happens as a whole: the sum of the accounts stays the same";
+constexpr char kSum[] = "a multi is applied as a whole: the sum of the accounts stays the same";
 
 class Bank : public Script {
  public:

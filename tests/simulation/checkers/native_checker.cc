@@ -232,11 +232,11 @@ void NativeChecker::OnOpened(size_t client, size_t member, const v1::SessionOpen
   session.timeout_ms = opened.timeout_ms();
   for (auto& [watch_id, watch] : session.watches) watch.set = false;
   if (opened.member() != member + 1) {
-    Fail("a server says which one it is", id,
+    Fail("a server reports its own number", id,
          absl::StrCat("it is ", member + 1, " and said ", opened.member()));
   }
   if (opened.last_sequence() < session.answered || opened.last_sequence() > session.sent) {
-    Fail("the last write of a session is as its client knows it", id,
+    Fail("a server knows the last write of a session", id,
          absl::StrCat("the server said ", opened.last_sequence(), "; the client has sent ",
                       session.sent, " and has the answers up to ", session.answered));
   }
@@ -282,7 +282,7 @@ void NativeChecker::CheckWrite(int64_t id, Session* session, const v1::Request::
                                         ") was answered ", response.ShortDebugString());
   if (truth.zxid == 0) Fail("an answered write is in the log", id, what);
   if (response.zxid() != truth.zxid || response.error() != ErrorOf(truth.results)) {
-    Fail("a write is answered what it did the first time", id,
+    Fail("every answer to a write has its first result", id,
          absl::StrCat(what, "; in the log it is at zxid ", truth.zxid, " with error ",
                       ErrorOf(truth.results)));
   }
@@ -298,7 +298,7 @@ void NativeChecker::CheckWrite(int64_t id, Session* session, const v1::Request::
 void NativeChecker::CheckResults(int64_t id, const Write& write,
                                  const v1::Response& response) const {
   const auto fail = [&](int place) {
-    Fail("a write is answered what it did the first time", id,
+    Fail("every answer to a write has its first result", id,
          absl::StrCat("operation ", place, " of write ", write.sent.ShortDebugString(), " at zxid ",
                       write.zxid, " was answered ", response.ShortDebugString()));
   };
@@ -371,7 +371,7 @@ void NativeChecker::CheckRead(int64_t id, Session* session, const v1::Request& r
   const bool linearizable = request.has_sync() || request.get().linearizable() ||
                             request.exists().linearizable() || request.list().linearizable();
   if (linearizable && response.zxid() < newest_seen) {
-    fail("sync shows all that was seen before it began",
+    fail("a sync shows everything that was seen before it began",
          absl::StrCat("zxid ", newest_seen, " had been seen"));
   }
   CheckContent(id, request, response);
@@ -484,13 +484,13 @@ void NativeChecker::OnWatchEvent(int64_t id, const v1::WatchEvent& event) {
   Session& session = Find(id);
   CheckCommitted(id, event.event().zxid());
   if (event.watch_ids().empty()) {
-    Fail("an event is of a watch", id, event.ShortDebugString());
+    Fail("an event belongs to a watch", id, event.ShortDebugString());
   }
   environment_.Count("native: event");
   for (const uint64_t watch_id : event.watch_ids()) {
     const auto found = session.watches.find(watch_id);
     if (found == session.watches.end()) {
-      Fail("an event is of a watch", id, event.ShortDebugString());
+      Fail("an event belongs to a watch", id, event.ShortDebugString());
     }
     TakeEvent(id, event.event(), watch_id, &found->second);
   }
@@ -518,7 +518,7 @@ void NativeChecker::TakeEvent(int64_t id, const v1::Event& event, uint64_t watch
     Advance(watch);
     return;
   }
-  fail("an event comes once, and of what has happened", "no such event is to come");
+  fail("each event comes once, for a change that has happened", "no such event is to come");
 }
 
 void NativeChecker::OnAllSentUpTo(int64_t id, int64_t zxid) {

@@ -134,7 +134,7 @@ TEST_CASE("a repeated write that gets the answer of a second write is found") {
   response.set_error(v1::NODE_EXISTS);
   response.mutable_write()->add_results()->set_error(v1::NODE_EXISTS);
   CHECK(Broken([&] { run.Answer(Run::CreateOf(1, "/a"), response); }) ==
-        "a write is answered what it did the first time");
+        "every answer to a write has its first result");
 }
 
 TEST_CASE("an answer to a write that is not in the log is found") {
@@ -184,7 +184,7 @@ TEST_CASE("a sync that does not show what other clients had seen is found") {
   Run run;
   run.newest_seen = run.script.LogNoOp();
   CHECK(Broken([&] { run.Sync(run.newest_seen - 1); }) ==
-        "sync shows all that was seen before it began");
+        "a sync shows everything that was seen before it began");
 }
 
 TEST_CASE("events come once, in their order, and before anything that shows a later state") {
@@ -213,11 +213,11 @@ TEST_CASE("events come once, in their order, and before anything that shows a la
   SECTION("an event comes twice") {
     run.Event("/a", first);
     CHECK(Broken([&] { run.Event("/a", first); }) ==
-          "an event comes once, and of what has happened");
+          "each event comes once, for a change that has happened");
   }
   SECTION("an event reports a change that has not happened") {
     CHECK(Broken([&] { run.Event("/c", first); }) ==
-          "an event comes once, and of what has happened");
+          "each event comes once, for a change that has happened");
   }
 }
 
@@ -238,7 +238,7 @@ TEST_CASE("a server that does not know an answered write is found") {
   Run run;
   const int64_t zxid = run.Create(1, "/a");
   run.Answer(Run::CreateOf(1, "/a"), run.CreatedAt(zxid, "/a"));
-  CHECK(Broken([&] { run.Open(0); }) == "the last write of a session is as its client knows it");
+  CHECK(Broken([&] { run.Open(0); }) == "a server knows the last write of a session");
 }
 
 TEST_CASE("a session that expires while its client is heard from is found") {

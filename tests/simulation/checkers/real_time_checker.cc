@@ -22,7 +22,7 @@ void RealTimeChecker::OnLogged(const Operation& operation, int64_t zxid) {
   const auto found = seen_before_.find(operation.id);
   if (found == seen_before_.end()) return;
   if (zxid <= found->second) {
-    history_->Fail("a write comes after all that was seen before it began", operation,
+    history_->Fail("a write comes after everything that was seen before it began", operation,
                    absl::StrCat("it is in the log at zxid ", zxid, ", and zxid ", found->second,
                                 " had been seen by some client when it began"));
   }
@@ -34,7 +34,7 @@ void RealTimeChecker::OnAnswered(const Operation& operation) {
   if (operation.request.kind == OperationKind::kSync && found != seen_before_.end()) {
     if (operation.reply.zxid < found->second) {
       history_->Fail(
-          "sync shows all that was seen before it began", operation,
+          "a sync shows everything that was seen before it began", operation,
           absl::StrCat("zxid ", found->second, " had been seen by some client when it began"));
     }
     seen_before_.erase(found);

@@ -290,7 +290,7 @@ void ReplayChecker::CheckWrite(const Operation& operation) const {
   }
   if (!IsSame(operation.reply, expected)) {
     expected.zxid = truth.zxid;
-    history_->Fail("a write is answered what it did", operation,
+    history_->Fail("a write is answered with its result", operation,
                    absl::StrCat("the log says: ", ToString(request, expected)));
   }
 }
@@ -351,7 +351,7 @@ void ReplayChecker::CheckTree(size_t member, const tree::Tree& tree) const {
   const int64_t zxid = tree.last_zxid().value();
   const auto fail = [&](const std::string& path, const std::string& details) {
     history_->Fail(
-        "the trees of the members are what the log says",
+        "the members' trees are those that the log produces",
         absl::StrCat(
             "member ", member, " at zxid ", zxid, ", ", path, ": ", details, "\n",
             history_->Lines(

@@ -89,7 +89,7 @@ TEST_CASE("Replies that disagree with the log are found") {
     const OperationId write = script.Ask(script.link, MakeSetData("/a", "y", 7));
     const int64_t zxid = script.LogRequest(script.link, MakeSetData("/a", "y", 7));
     CHECK(Broken([&] { script.AnswerStep(write, zxid, "", stat); }) ==
-          "a write is answered what it did");
+          "a write is answered with its result");
   }
   SECTION("a zxid of the future") {
     const OperationId read = script.Ask(script.link, MakeRead(OperationKind::kExists, "/b"));
@@ -273,7 +273,7 @@ TEST_CASE("A sync or write comes after everything that was seen before it began"
     reply.path = "/";
     reply.zxid = other_session - 1;
     CHECK(Broken([&] { script.Answer(late_sync, reply); }) ==
-          "sync shows all that was seen before it began");
+          "a sync shows everything that was seen before it began");
     // A sync that began before need not show it.
     script.Answer(sync, reply);
   }
@@ -284,7 +284,7 @@ TEST_CASE("A sync or write comes after everything that was seen before it began"
     const OperationId late = script.Ask(other, MakeDelete("/a"));
     (void)write, (void)late;
     CHECK(Broken([&] { script.LogRequest(other, MakeDelete("/a")); }) ==
-          "a write comes after all that was seen before it began");
+          "a write comes after everything that was seen before it began");
   }
 }
 
@@ -297,7 +297,7 @@ TEST_CASE("A member's tree is compared with the log") {
   tree.Skip(tree::Zxid(2));
   tree.Skip(tree::Zxid(3));
   CHECK(Broken([&] { script.checker.CheckTree(0, tree); }) ==
-        "the trees of the members are what the log says");
+        "the members' trees are those that the log produces");
 }
 
 }  // namespace

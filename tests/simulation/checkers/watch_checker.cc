@@ -106,7 +106,7 @@ void WatchChecker::Renew(const Operation& operation) {
   const int64_t zxid = operation.reply.zxid;
   const std::vector<WatchEvent> expected = model_->FindMissed(operation.request, zxid);
   if (expected != state.found_by_set_watches) {
-    history_->Fail("setWatches tells what was missed", operation,
+    history_->Fail("setWatches reports the missed changes", operation,
                    absl::StrCat("it told ", ToString(state.found_by_set_watches), " instead of ",
                                 ToString(expected)));
   }
@@ -156,7 +156,7 @@ void WatchChecker::OnEvent(const Link& link, const WatchEvent& event) {
     any = true;
     const auto change = model_->FirstChange(key.first, key.second, found->second.since_zxid);
     if (!change || change->zxid != event.zxid || change->type != event.type) {
-      history_->Fail("a watch tells of the first change since it was set", link,
+      history_->Fail("a watch reports the first change since it was set", link,
                      absl::StrCat(simulation::ToString(event), "; the watch was set at zxid ",
                                   found->second.since_zxid, ", and the first change since is ",
                                   change ? simulation::ToString(

@@ -85,18 +85,18 @@ TEST_CASE("Wrong events are found") {
   script.Read(OperationKind::kGetData, "/a");
   SECTION("nothing happened") {
     CHECK(script.Hear(EventType::kNodeDataChanged, "/a", script.created) ==
-          "a watch tells of the first change since it was set");
+          "a watch reports the first change since it was set");
   }
   SECTION("not the first change") {
     script.Change(MakeSetData("/a", "y"));
     const int64_t second = script.Change(MakeSetData("/a", "z"));
     CHECK(script.Hear(EventType::kNodeDataChanged, "/a", second) ==
-          "a watch tells of the first change since it was set");
+          "a watch reports the first change since it was set");
   }
   SECTION("another type") {
     const int64_t changed = script.Change(MakeSetData("/a", "y"));
     CHECK(script.Hear(EventType::kNodeDeleted, "/a", changed) ==
-          "a watch tells of the first change since it was set");
+          "a watch reports the first change since it was set");
   }
   SECTION("of the parent, which is not watched") {
     const int64_t made = script.Change(MakeCreate("/b", ""));
@@ -154,12 +154,14 @@ TEST_CASE("Watches are renewed on another server") {
   SECTION("a missed change is not reported") {
     const int64_t changed = script.Change(MakeSetData("/a", "y"));
     const OperationId renewed = script.Renew({"/a"}, {"/b"}, {"/a"}, since);
-    CHECK(Broken([&] { script.Answer(renewed, changed); }) == "setWatches tells what was missed");
+    CHECK(Broken([&] { script.Answer(renewed, changed); }) ==
+          "setWatches reports the missed changes");
   }
   SECTION("a change is reported that did not happen") {
     const OperationId renewed = script.Renew({"/a"}, {"/b"}, {"/a"}, since);
     CHECK(script.Hear(EventType::kNodeDataChanged, "/a", -1) == "");
-    CHECK(Broken([&] { script.Answer(renewed, since); }) == "setWatches tells what was missed");
+    CHECK(Broken([&] { script.Answer(renewed, since); }) ==
+          "setWatches reports the missed changes");
   }
   SECTION("an event without a zxid when nothing is renewed") {
     CHECK(script.Hear(EventType::kNodeDataChanged, "/a", -1) ==

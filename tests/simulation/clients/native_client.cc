@@ -172,7 +172,8 @@ void NativeClient::OnBytes(ConnectionId connection, std::string_view bytes) {
     if (kind == NativeFrame::kStatus) return OnStatus(payload);
     v1::SessionResponse message;
     if (!message.ParseFromString(payload)) {
-      environment_->Fail("a client understands what it is sent", "a message is no SessionResponse");
+      environment_->Fail("clients can decode the messages that they receive",
+                         "a message is no SessionResponse");
     }
     OnMessage(message);
   }
@@ -196,7 +197,7 @@ void NativeClient::OnStatus(std::string_view payload) {
     case v1::NO_REQUEST:
       break;
     default:
-      environment_->Fail("a stream ends for a reason that its client can have",
+      environment_->Fail("a stream ends only for a reason that applies to its client",
                          absl::StrCat(Describe(), ": ", std::string(payload.substr(1))));
   }
   Reconnect(kRetryUsMax);
