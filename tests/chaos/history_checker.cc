@@ -1,4 +1,4 @@
-// Reads the histories of a run and reports whether clients saw what was promised to them.
+// Reads the histories of a run and reports violations of what servers promise to clients.
 //
 //   history_checker [--json] [--workload NAME,...] [--steady FROM-TO]... HISTORY...
 //

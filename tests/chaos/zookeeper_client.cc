@@ -45,7 +45,7 @@ ZookeeperClient::ZookeeperClient(ClientSettings settings, Recorder* recorder)
 // --- Sessions ------------------------------------------------------------------------------------
 
 bool ZookeeperClient::Connect(int64_t until_ns) {
-  if (is_up_ && !connection_.open()) Disconnect("it does not take what is sent");
+  if (is_up_ && !connection_.open()) Disconnect("it does not accept data");
   while (!connection_.open()) {
     if (NowNs() >= until_ns) return false;
     SleepUntil(std::min(not_before_ns_, until_ns));

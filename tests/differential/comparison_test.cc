@@ -67,7 +67,7 @@ Answer Event(int32_t type, int64_t zxid, const std::string& path) {
   return DecodeEvent(Reply(wire::kNotificationXid, zxid, 0, body));
 }
 
-TEST_CASE("zxids may differ, their order may not") {
+TEST_CASE("zxids may differ, but not their order") {
   Relation relation;
   CHECK(relation.SameChange(10, 100));
   CHECK(relation.SameChange(20, 200));
@@ -82,7 +82,7 @@ TEST_CASE("zxids may differ, their order may not") {
   CHECK_FALSE(relation.SameChange(-1, 5));
 }
 
-TEST_CASE("what a client has seen contradicts no order") {
+TEST_CASE("the newest change seen by a client must not contradict the order of changes") {
   Relation relation;
   REQUIRE(relation.SameChange(10, 100));
   REQUIRE(relation.SameChange(20, 200));
@@ -100,7 +100,7 @@ TEST_CASE("what a client has seen contradicts no order") {
   CHECK(cluster.SameMoment(13, 120));  // from a server that is behind the first one
 }
 
-TEST_CASE("sessions have one partner, changes one time") {
+TEST_CASE("each session has one partner, and each change has one time") {
   Relation relation;
   CHECK(relation.SameSession(1, 7));
   CHECK(relation.SameSession(1, 7));
@@ -135,7 +135,7 @@ TEST_CASE("an answer is compared field by field") {
         Expected{"exists: number of fields"});
 }
 
-TEST_CASE("what differs because the reference does not answer is marked") {
+TEST_CASE("a difference because the reference does not answer is marked as a stall") {
   const Answer reply = DecodeReplyTo(wire::kExists, Reply(1, 5, -101, ""));
   Answer nothing, closed;
   nothing.kind = AnswerKind::kNothing;
@@ -151,7 +151,7 @@ TEST_CASE("what differs because the reference does not answer is marked") {
   CHECK_FALSE(is_stall(closed, reply));
 }
 
-TEST_CASE("children have no order, their names have to be the same") {
+TEST_CASE("children may have any order, but must have the same names") {
   auto children = [](const std::string& first, const std::string& second) {
     std::string body = Bytes({2});
     BigEndianWriter writer(&body);
@@ -165,7 +165,7 @@ TEST_CASE("children have no order, their names have to be the same") {
         std::vector<std::string>{"getChildren: child"});
 }
 
-TEST_CASE("events have their place between replies") {
+TEST_CASE("events must have the same place between replies") {
   Comparison comparison;
   const Operation operation = Asking(wire::kExists);
   const Answer reply = DecodeReplyTo(wire::kExists, Reply(1, 5, -101, ""));
@@ -180,7 +180,7 @@ TEST_CASE("events have their place between replies") {
         1);
 }
 
-TEST_CASE("the ephemeral nodes of a session end in any order") {
+TEST_CASE("the ephemeral nodes of a session may be deleted in any order") {
   Comparison comparison;
   Operation operation;
   operation.requests.push_back(MakeEmpty(wire::kCloseSession));
@@ -194,7 +194,7 @@ TEST_CASE("the ephemeral nodes of a session end in any order") {
             .size() == 1);
 }
 
-TEST_CASE("exactly the intended differences are known") {
+TEST_CASE("only the intended differences are accepted") {
   Comparison comparison;
   const Operation operation = Asking(wire::kExists);
   CHECK(comparison.Compare(operation, true, {Event(1, -1, "/a")}, {Event(1, 7, "/a")}).empty());
@@ -237,7 +237,7 @@ TEST_CASE("exactly the intended differences are known") {
   CHECK(comparison.Compare(connect, false, {closed}, {}).size() == 1);
 }
 
-TEST_CASE("a seed is a sequence of operations, and every request occurs in it") {
+TEST_CASE("a seed always generates the same operations, and every request occurs") {
   std::set<wire::OpCode> ops;
   for (uint64_t seed = 1; seed < 40; ++seed) {
     Generator one(seed), two(seed);
@@ -256,7 +256,7 @@ TEST_CASE("a seed is a sequence of operations, and every request occurs in it") 
   }
 }
 
-TEST_CASE("requests are encoded as the protocol says") {
+TEST_CASE("requests are encoded as the protocol requires") {
   CHECK(MakeRead(wire::kGetData, Text("/a"), true).body == std::string("\0\0\0\2/a\1", 7));
   const Request create =
       MakeCreate(wire::kCreate, Text("/a"), Text("x"), std::vector<AclEntry>{{}}, 0);

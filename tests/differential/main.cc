@@ -34,15 +34,15 @@ constexpr char kUsage[] =
     "was, 2 for wrong usage, 3 if the servers could not be run or compared.\n"
     "\n"
     "  --ops N            operations (20000)\n"
-    "  --seed S           of the first episode (random); the next ones have S + 1, ...\n"
-    "  --episode-ops N    operations from empty trees on (500)\n"
+    "  --seed S           seed of the first episode (random); the next ones have S + 1, ...\n"
+    "  --episode-ops N    operations of an episode, which begins with empty trees (500)\n"
     "  --servers N        members on each side (1)\n"
     "  --ours, --reference  running servers, with the settings of tests/differential/servers\n"
     "  --quorated PATH    the server's binary\n"
-    "  --without OP,...   requests that are not made (createTTL, ...)\n"
+    "  --without OP,...   requests that are not generated (createTTL, ...)\n"
     "  --self             compares ZooKeeper with itself\n"
-    "  --no-shrink        does not look for the fewest operations that show a difference\n"
-    "  --seeded-bug NAME  spoils what one side answers, which has to be found\n"
+    "  --no-shrink        does not search for the fewest operations that show a difference\n"
+    "  --seeded-bug NAME  spoils the answers of one side, which has to be found\n"
     "  --list-seeded-bugs\n";
 
 [[noreturn]] void Usage() {

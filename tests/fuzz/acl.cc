@@ -1,4 +1,4 @@
-// Access control lists and identities with any values from clients.
+// Feeds access control lists and identities with any values, as clients may send them.
 #include "tree/acl.h"
 
 #include <string>
@@ -27,11 +27,11 @@ void Run(Input input) {
   const bool is_valid = tree::ResolveAcl(wanted, identities, &resolved);
   tree::IsAllowed(wanted, identities, 1);
   if (!is_valid) return;
-  ASSERT(!resolved.empty(), "an empty list would let everybody in");
+  ASSERT(!resolved.empty(), "an empty list would allow everything to everybody");
   for (const tree::Acl& acl : resolved) tree::MaskDigestId(acl.identity.id);
   std::vector<tree::Acl> again;
-  ASSERT(tree::ResolveAcl(resolved, {}, &again), "what is stored is valid");
-  ASSERT(again.size() <= resolved.size(), "and only loses what is there twice");
+  ASSERT(tree::ResolveAcl(resolved, {}, &again), "a stored list is valid");
+  ASSERT(again.size() <= resolved.size(), "it loses only duplicate entries");
 }
 
 }  // namespace quorate::fuzz

@@ -1,13 +1,13 @@
-"""Targets of libFuzzer."""
+"""Defines fuzz targets for libFuzzer."""
 
 load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
 
 def fuzz_target(name, deps):
-    """A program that calls LLVMFuzzerTestOneInput of `name`.cc; only with --config=fuzz.
+    """Defines a program that calls LLVMFuzzerTestOneInput of `name`.cc. Needs --config=fuzz.
 
     Args:
-      name: of the target, its source and its corpus.
-      deps: what it decodes with.
+      name: the name of the target, its source and its corpus.
+      deps: the libraries under test.
     """
     cc_binary(
         name = name,

@@ -1,4 +1,4 @@
-// Checks of every tree that was read from ZooKeeper's files.
+// Checks that must hold of every tree read from ZooKeeper's files.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ inline uint64_t DigestOf(const tools::zookeeper::DataTree& data_tree) {
 
 // Imports the tree if possible, and checks that a server can load the result.
 inline void ImportTree(std::unique_ptr<tools::zookeeper::DataTree> data_tree) {
-  ASSERT(DigestOf(*data_tree) == data_tree->digest(), "it follows each change");
+  ASSERT(DigestOf(*data_tree) == data_tree->digest(), "the digest follows each change");
   tools::zookeeper::LoadedDirectory loaded;
   loaded.last_zxid = std::max(data_tree->newest_change(), tree::Zxid(1));
   loaded.data_tree = std::move(data_tree);
@@ -44,7 +44,7 @@ inline void ImportTree(std::unique_ptr<tools::zookeeper::DataTree> data_tree) {
   const absl::Status status =
       importer->ForEachRecord([](std::string_view, std::string_view) { return absl::OkStatus(); },
                               [](const std::string&) {});
-  ASSERT(status.ok(), "what was checked can be loaded");
+  ASSERT(status.ok(), "a checked tree can be loaded");
 }
 
 }  // namespace quorate::fuzz

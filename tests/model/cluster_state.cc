@@ -461,7 +461,8 @@ void ClusterState::CheckLogs(const TestMember& one) {
       const Entry& b = other->log()[i];
       if (a.term == b.term) agree_from_here = true;
       if (agree_from_here && !(a == b)) {
-        Fail("logs agree behind entries that differ: " + ToString(a) + " and " + ToString(b));
+        Fail("logs differ at or before an entry with equal terms: " + ToString(a) + " and " +
+             ToString(b));
         return;
       }
     }
@@ -477,13 +478,13 @@ std::string ClusterState::Describe(const Action& action) const {
       text += "receives " + ToString(network_[action.which].message);
       break;
     case Action::Kind::kTimeout:
-      text += "hears nothing for an election timeout";
+      text += "receives nothing for an election timeout";
       break;
     case Action::Kind::kTick:
       text += "has a tick";
       break;
     case Action::Kind::kPropose:
-      text += "is given v" + std::to_string(next_value_);
+      text += "gets the command v" + std::to_string(next_value_);
       break;
     case Action::Kind::kPersist:
       text += "has its writes on the disk";
@@ -496,10 +497,10 @@ std::string ClusterState::Describe(const Action& action) const {
           "starts again, and its disk has forgotten " + std::to_string(action.which) + " entries";
       break;
     case Action::Kind::kChange:
-      text += "shall change the membership to " + ToString(scenario_->targets[action.which]);
+      text += "is asked to change the membership to " + ToString(scenario_->targets[action.which]);
       break;
   }
-  if (action.stays) text += ", which will come again";
+  if (action.stays) text += ", which will arrive again";
   if (action.crash == Action::Crash::kNothingWritten) text += ", and crashes before its write";
   if (action.crash == Action::Crash::kHardStateWritten) text += ", and crashes within its write";
   return text;

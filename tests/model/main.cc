@@ -16,11 +16,11 @@ constexpr char kUsage[] =
     "usage: model [--long] [--depth N] [--only SCENARIO] [--fault NAME]\n"
     "\n"
     "Searches through every schedule of each scenario, up to its number of steps.\n"
-    "  --long       as many steps as take minutes for each scenario, not seconds\n"
-    "  --depth N    that many steps\n"
-    "  --only S     of one scenario, by name\n"
+    "  --long       more steps, which take minutes for each scenario, not seconds\n"
+    "  --depth N    N steps\n"
+    "  --only S     only the scenario with this name\n"
     "  --fault F    with a seeded bug (--config=seeded_bugs)\n"
-    "Exit status: 0 if nothing was found, 1 if something was, 2 for wrong usage.\n";
+    "Exit status: 0 if no violation was found, 1 if one was, 2 for wrong usage.\n";
 
 struct Options {
   bool is_long = false;

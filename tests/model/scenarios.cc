@@ -63,7 +63,7 @@ Scenario Three(std::string name, std::string claim) {
 }
 
 Scenario Elections() {
-  Scenario s = Three("elections", "two elections at any moments elect one leader a term");
+  Scenario s = Three("elections", "two elections at any time elect one leader a term");
   s.budget = {.timeouts = 2, .duplicates = 1};
   s.depth = 9;
   s.long_depth = 12;
@@ -71,7 +71,7 @@ Scenario Elections() {
 }
 
 Scenario ElectionsWithCrashes() {
-  Scenario s = Three("elections with a crash", "a vote that was given is never given again");
+  Scenario s = Three("elections with a crash", "a member never votes twice in a term");
   s.budget = {.timeouts = 2, .crashes = 1};
   s.depth = 8;
   s.long_depth = 11;
@@ -79,7 +79,7 @@ Scenario ElectionsWithCrashes() {
 }
 
 Scenario Replication() {
-  Scenario s = Three("replication", "what is committed is there in every later term");
+  Scenario s = Three("replication", "committed entries are in the logs of all later leaders");
   s.first_leader = MemberId{1};
   s.budget = {.timeouts = 2, .proposals = 1};
   s.depth = 11;
@@ -98,7 +98,7 @@ Scenario SlowDisk() {
 }
 
 Scenario CommitNews() {
-  Scenario s = Three("commit news", "a follower commits only what it has of the leader's log");
+  Scenario s = Three("commit-only append", "a follower commits only entries of the leader's log");
   // Member 3 has uncommitted entries of term 2, where the others have an entry of term 3.
   s.logs = {LogOf({1, 1, 3}), LogOf({1, 1, 3}), LogOf({1, 1, 2, 2})};
   s.hard_states = {Full(3, 2), Full(3, 2), Full(2, 2)};
@@ -121,7 +121,7 @@ Scenario Figure8() {
 }
 
 Scenario LostDisk() {
-  Scenario s = Three("lost disk", "a member with an empty directory forgets no promise of its own");
+  Scenario s = Three("lost disk", "a member that lost its disk breaks no promise");
   // Member 2 lacks an entry that members 1 and 3 have committed.
   s.logs = {LogOf({1, 1, 1}), LogOf({1, 1}), LogOf({1, 1, 1})};
   s.hard_states = {Full(1, 3), Full(1, 2), Full(1, 3)};
@@ -145,7 +145,7 @@ Scenario LostDiskComesBack() {
 
 Scenario Forgetful() {
   Scenario s = Three("forgetful disk",
-                     "a member whose disk forgot entries that it had acknowledged loses none");
+                     "no committed entry is lost when a disk forgets acknowledged entries");
   s.logs.assign(3, LogOf({1, 1, 1, 1}));
   s.hard_states.assign(3, Full(1, 3));
   s.first_leader = MemberId{1};
@@ -158,7 +158,7 @@ Scenario Forgetful() {
 // Member 2 acknowledged entries 3 and 4 of term 2, but its disk still has others of term 1 there.
 Scenario ForgetfulWithOldSuffix() {
   Scenario s = Three("forgetful disk with an old suffix",
-                     "a heartbeat commits nothing but what was matched");
+                     "a heartbeat commits only entries that were matched");
   s.logs = {LogOf({1, 1, 2, 2}), LogOf({1, 1, 2, 2}), LogOf({1, 1, 2, 2})};
   s.hard_states.assign(3, Full(2, 2));
   s.first_leader = MemberId{1};
@@ -172,7 +172,7 @@ Scenario ForgetfulWithOldSuffix() {
 Scenario Change() {
   Scenario s;
   s.name = "membership change";
-  s.claim = "two majorities of memberships that follow one another never decide apart";
+  s.claim = "majorities of two consecutive memberships never decide separately";
   s.membership = Of({1, 2, 3}, {4});
   s.logs.assign(4, LogOf({1, 1}));
   s.hard_states.assign(4, Full(1, 2));
@@ -189,7 +189,7 @@ Scenario Change() {
 Scenario ChangeCutOff() {
   Scenario s;
   s.name = "membership change, cut off";
-  s.claim = "a membership that is truncated away does not decide any more";
+  s.claim = "a truncated membership entry is no longer in force";
   s.membership = Of({1, 2, 3});
   s.logs.assign(3, LogOf({1, 1}));
   s.hard_states.assign(3, Full(1, 2));
@@ -202,8 +202,7 @@ Scenario ChangeCutOff() {
 }
 
 Scenario Bootstrap() {
-  Scenario s =
-      Three("bootstrap", "of empty directories one cluster is bootstrapped, and no second one");
+  Scenario s = Three("bootstrap", "members with empty directories bootstrap at most one cluster");
   s.logs.assign(3, {});
   s.hard_states.assign(3, HardState{Term{0}, kNoMember, Index{0}, MemberState::kNew});
   s.prevotes_are_instant = false;

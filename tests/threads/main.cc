@@ -45,9 +45,9 @@ using std::chrono::milliseconds;
 constexpr char kUsage[] =
     "usage: threads [--seconds S | --minutes M] [--seed N]\n"
     "\n"
-    "Runs three members with clients for so long (30 s), and fails if a client was told something\n"
-    "wrong, members differ at the end, or nothing of a kind happened. Built with --config=tsan or\n"
-    "--config=asan, it also ends at the first thing that the sanitizer finds.\n";
+    "Runs three members with clients for that time (30 s), and fails if a client gets a wrong\n"
+    "answer, members differ at the end, or a kind of event never happened. Built with\n"
+    "--config=tsan or --config=asan, it also ends at the first report of the sanitizer.\n";
 
 constexpr int kZooKeeperClients = 4;
 constexpr int kZooKeeperReaders = 6;

@@ -47,11 +47,10 @@ class Checker {
       const bool same = before.version == after.version;
       if (same ? before.data == after.data : after.data.starts_with(before.data)) continue;
       Fail(kBeginning,
-           absl::StrCat(
-               "the log of version ", before.version,
-               same ? " is not the same for all: \"" : " is no beginning of that of version ",
-               same ? "" : absl::StrCat(after.version, ": \""), Tail(before.data), "\" and \"",
-               Tail(after.data), "\""),
+           absl::StrCat("the log of version ", before.version,
+                        same ? " is not the same for all: \"" : " is no prefix of that of version ",
+                        same ? "" : absl::StrCat(after.version, ": \""), Tail(before.data),
+                        "\" and \"", Tail(after.data), "\""),
            {before.operation, after.operation});
     }
     if (!sights.empty()) CheckEntries(sights);
@@ -85,11 +84,11 @@ class Checker {
         const auto refused = log_.refused.find(entry);
         const bool was_refused = refused != log_.refused.end();
         Fail(kEntry,
-             absl::StrCat(name, was_refused ? " is there and was refused"
-                                            : " is there, and nobody appended it"),
+             absl::StrCat(name, was_refused ? " is in the log, but was refused"
+                                            : " is in the log, but no client appended it"),
              {was_refused ? refused->second : nullptr, last.operation});
       } else if (times > 1) {
-        Fail(kEntry, absl::StrCat(name, " is there ", times, " times"),
+        Fail(kEntry, absl::StrCat(name, " is in the log ", times, " times"),
              {appended->second, last.operation});
       }
     }

@@ -56,7 +56,7 @@ class Checker {
       const auto found = created.find(account);
       if (found == created.end()) {
         verdicts_->Undecided(
-            absl::StrCat("the sum of the accounts: nobody created ", std::string(account)));
+            absl::StrCat("the sum of the accounts: no client created ", std::string(account)));
         accounts_.clear();
         return;
       }
@@ -88,7 +88,7 @@ class Checker {
   void CheckReadable(const Operation& read, const RunStep& step) {
     if (step.error == "NoNode" && !read.linearizable) return;
     verdicts_->Fail(kSum,
-                    absl::StrCat(std::string(step.path), " is no account: \"",
+                    absl::StrCat(std::string(step.path), " is not an account: \"",
                                  std::string(step.error.empty() ? step.data : step.error), "\""),
                     {&read});
   }

@@ -31,7 +31,7 @@ struct Child {
   const Operation* seen_by = nullptr;  // the operation that showed from_zxid
 };
 
-// The creations of one multi, of nodes that nobody deletes.
+// The creations of one multi whose nodes no client deletes.
 struct Group {
   const Operation* multi = nullptr;
   std::vector<std::string_view> names;
@@ -196,7 +196,7 @@ class Checker {
       verdicts_->Fail(kTried,
                       absl::StrCat(std::string(name), " is in a list, and ",
                                    refused != nullptr ? "its creation was refused"
-                                                      : "nobody tried to create it"),
+                                                      : "no client tried to create it"),
                       {refused, &list});
       return;
     }

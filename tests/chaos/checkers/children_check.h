@@ -1,7 +1,7 @@
 // Sets: unique names under a parent, and what lists of them show. Checked for the parents of all
 // workloads.
 //
-// - A name whose creation was acknowledged, and that nobody tried to delete, is in every later
+// - A name whose creation was acknowledged, and that no client tried to delete, is in every later
 //   linearizable list, in later lists of its session, and in all lists that are as new as the
 //   creation. A name that was in a list once is in all newer ones.
 // - A name whose deletion was acknowledged is in no later linearizable list. (No name is used

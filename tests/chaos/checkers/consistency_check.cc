@@ -141,7 +141,7 @@ class SessionChecker {
 
 constexpr char kAfterEvent[] = "an answer is as new as the events that came before its request";
 
-// What a connection has received in events, its later answers must show.
+// Checks that later answers on a connection show the changes whose events it has received.
 void CheckEvents(const Run& run, const Client& client, Verdicts* verdicts) {
   const WatchEvent* newest = nullptr;                               // of the connection
   absl::flat_hash_map<size_t, const WatchEvent*> newest_at_invoke;  // by operation
@@ -393,7 +393,7 @@ class UnknownChecker {
   absl::flat_hash_map<std::pair<std::string_view, std::string_view>, int> writers_;
 };
 
-// --- Nodes that were made ------------------------------------------------------------------------
+// --- Created nodes -------------------------------------------------------------------------------
 
 void CheckPresence(const Run& run, Verdicts* verdicts) {
   absl::flat_hash_set<std::string_view> may_go;

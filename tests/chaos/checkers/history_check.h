@@ -18,7 +18,8 @@ struct HistoryCheckSettings {
   std::vector<SteadyPeriod> periods;
 };
 
-// Checks what was done at all, and returns the verdict of each check that applies to the run.
+// Checks that the workloads did any operations, and returns the verdict of each check that applies
+// to the run.
 std::vector<Verdicts> CheckHistory(const Run& run, const HistoryCheckSettings& settings);
 
 }  // namespace quorate::chaos

@@ -104,18 +104,17 @@ class Checker {
       if (name.size() < kDigits || parent.names.count(name) > 0) continue;
       int64_t number = 0;
       if (!absl::SimpleAtoi(std::string(name.substr(name.size() - kDigits)), &number)) continue;
-      verdicts_->Count("names in lists that nobody was told of");
+      verdicts_->Count("names in lists without an acknowledged creation");
       const std::string_view prefix = name.substr(0, name.size() - kDigits);
       const auto unknown = parent.unknown.find(prefix);
       const int64_t most = unknown == parent.unknown.end() ? 0 : unknown->second;
       if (++others[prefix] != most + 1) continue;
-      verdicts_->Fail("each creation makes one node",
-                      absl::StrCat(std::string(path_),
-                                   " has more nodes than were created: nobody "
-                                   "was told of ",
-                                   std::string(name), " and ", most, " more, and of ", most,
-                                   " creations the outcome is unknown"),
-                      {&list});
+      verdicts_->Fail(
+          "each creation makes one node",
+          absl::StrCat(std::string(path_), " has more nodes than were created: the creations of ",
+                       std::string(name), " and ", most, " more were not acknowledged, and only ",
+                       most, " creations have an unknown outcome"),
+          {&list});
     }
   }
 

@@ -335,7 +335,7 @@ class Checker {
     if (event.zxid <= 0 || is_known || changes_.MayHaveBeen(event.path, event.type, event.zxid)) {
       return;
     }
-    verdicts_->Fail(kMade, absl::StrCat("nobody made ", Describe(change)), {}, {event.line});
+    verdicts_->Fail(kMade, absl::StrCat("no operation made ", Describe(change)), {}, {event.line});
   }
 
   // --- Gaps --------------------------------------------------------------------------------------
