@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
-"""Lists text that may need another reading: an aid to whoever reviews it, not a gate. Prints a line
-for each, FILE:LINE: REASON: TEXT, and how many there are of each reason.
+"""Lists text that may need another reading, as an aid to reviewers. It is not a gate. Prints a line
+for each text, FILE:LINE: REASON: TEXT, and how many there are for each reason.
 
   docs/prose_candidates.py [--reason REASON]... [--sample N] [PATH...]
 
@@ -45,7 +45,7 @@ def main():
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reason", action="append", choices=REASONS, dest="reasons")
-    parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many at random")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="print only N of them, chosen at random")
     parser.add_argument("paths", nargs="*", default=["."])
     options = parser.parse_args()
     options.reasons = options.reasons or list(REASONS)
@@ -53,14 +53,14 @@ def parse():
 
 
 def tracked(paths):
-    """The files of ours below `paths`, relative to the root."""
+    """Returns the files below `paths` without third-party files, relative to the root."""
     listed = subprocess.run(["git", "ls-files", "--", *paths], cwd=ROOT, capture_output=True, text=True, check=True)
     return [path for path in listed.stdout.splitlines()
             if path.endswith((".h", ".cc", ".proto", ".md")) and not path.startswith("third_party/")]
 
 
 def candidates(path):
-    """(path, line, reason, text) of one file."""
+    """Yields (path, line, reason, text) of one file."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         lines = file.read().splitlines()
     texts = paragraphs(lines) if path.endswith(".md") else comments(lines)
@@ -79,7 +79,7 @@ def candidates(path):
 
 
 def comments(lines):
-    """(line, text) of each comment that has lines of its own."""
+    """Yields (line, text) of each comment on lines of its own."""
     block, begin = [], 0
     for number, line in enumerate(lines + [""], 1):
         match = re.match(r"\s*// ?(.*)", line)
@@ -92,7 +92,7 @@ def comments(lines):
 
 
 def paragraphs(lines):
-    """(line, text) of each paragraph of Markdown, without code and tables."""
+    """Yields (line, text) of each paragraph of Markdown, without code and tables."""
     block, begin, in_code = [], 0, False
     for number, line in enumerate(lines + [""], 1):
         if line.startswith("```"):
@@ -109,7 +109,7 @@ def paragraphs(lines):
 
 
 def messages(lines):
-    """(line, text) of each log and error message: the strings of the call."""
+    """Yields (line, text) of each log and error message: the strings of the call."""
     for number, line in enumerate(lines, 1):
         if MESSAGE.search(line):
             call = "\n".join(lines[number - 1:number + 8]).split(";\n")[0]

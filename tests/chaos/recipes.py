@@ -124,7 +124,7 @@ class Recipes:
         return list(self.operations.values())
 
     def totals(self):
-        """As Workers.totals()."""
+        """Returns the same as Workers.totals()."""
         all_operations = self.read()
         totals = sum((operations.totals for operations in all_operations), collections.Counter())
         last_ok = max((operations.last_ok_ns for operations in all_operations if operations.last_ok_ns), default=None)

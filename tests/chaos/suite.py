@@ -268,7 +268,7 @@ def standing_still_is_noticed(options):
 
 
 def stalls_are_written_down(options):
-    """The disk stalls for a second."""
+    """Lets the disk stall for a second."""
     log = runner.Log(os.path.join(options.directory, "stalls.jsonl"))
     fsync, begun, release = os.fsync, threading.Event(), threading.Event()
 
@@ -296,7 +296,7 @@ def stalls_are_written_down(options):
 
 
 def _log_of(*lines):
-    """Of (second, what, fields)."""
+    """Makes the lines of a log from (second, what, fields)."""
     return [{"t": int(second * 1e9), "e": what, **fields} for second, what, fields in lines]
 
 

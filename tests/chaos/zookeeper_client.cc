@@ -288,7 +288,7 @@ void ZookeeperClient::OnPacket(std::string_view packet) {
   wire::ReplyHeader header;
   std::string_view body;
   if (!wire::DecodeReplyHeader(packet, &header, &body)) {
-    recorder_->ReportProtocolError("a reply has no whole header");
+    recorder_->ReportProtocolError("a reply has an incomplete header");
     return Disconnect("what it sent does not decode");
   }
   if (header.xid == wire::kNotificationXid) return OnEvent(header, body);

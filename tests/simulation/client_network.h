@@ -104,9 +104,10 @@ class ServerSockets : public rpc::zk::Sockets, public ServerPort {
   ServerSockets(ClientNetwork* network, size_t member, std::shared_ptr<ProcessLifetime> lifetime);
   ~ServerSockets() override;
 
-  // From now on clients can connect. `after_call` runs after each call of the loop.
+  // Lets clients connect from now on. `after_call` runs after each call of the loop.
   void Start(rpc::zk::ConnectionLoop* loop, Scheduler::Task after_call);
-  // The process has ended. With `silent`, so has the machine, and no client is notified.
+  // Closes all connections, because the process has ended. With `silent`, the machine is off, too,
+  // and no client is notified.
   void CloseAll(bool silent);
 
   void Wake() override;

@@ -10,7 +10,7 @@
 namespace quorate::simulation {
 namespace {
 
-// How often Await checks its condition.
+// The interval at which Await checks its condition.
 constexpr int64_t kLookUs = 20'000;
 // How long recovery may take: long enough for sessions to time out, dead links to be detected and a
 // log to be copied in small steps. What takes longer never ends.

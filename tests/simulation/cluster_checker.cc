@@ -210,10 +210,11 @@ void ClusterChecker::OnStart(size_t member, consensus::DataDir& data_dir) {
 void ClusterChecker::OnStateLoaded(size_t member, Index applied, uint64_t digest) {
   simulation_.Line(fmt::format("{}", member + 1), "holds everything up to {}", applied.value());
   if (applied > committed()) {
-    simulation_.Fail("nothing is skipped",
-                     fmt::format("server {} holds a state of {}, and nobody has applied more than "
-                                 "{}",
-                                 member + 1, applied.value(), committed().value()));
+    simulation_.Fail(
+        "nothing is skipped",
+        fmt::format("server {} holds a state of {}, but no member has applied more than "
+                    "{}",
+                    member + 1, applied.value(), committed().value()));
   }
   if (applied > Index{0}) {
     simulation_.trace().Count("server: began from a checkpoint or snapshot");
@@ -282,7 +283,7 @@ void ClusterChecker::OnApplied(size_t member, const consensus::Entry& entry, uin
   }
   if (entry.index != committed() + 1) {
     simulation_.Fail("nothing is skipped",
-                     fmt::format("server {} applies {}, and nobody has applied more than {}",
+                     fmt::format("server {} applies {}, but no member has applied more than {}",
                                  member + 1, ToString(entry), committed().value()));
   }
   entries_.push_back({entry.term, hash, digest});

@@ -1,7 +1,7 @@
 // What a member may report about disks, and when it may refuse writes that add data. The oracle
 // derives both, tick by tick, from what the simulator knows of the member's disk and links and from
-// the reports that have reached the member; it uses no state of the server (rpc/member/disk/disk_guard.h
-// has the rule). Each start of a process has its own oracle.
+// the reports that have reached the member. It uses no state of the server. The rule is in
+// rpc/member/disk/disk_guard.h. Each start of a process has its own oracle.
 //
 // Thread-safety: none.
 #pragma once
@@ -22,14 +22,14 @@ class DiskPressureOracle {
 
   // --- The disk of this member -------------------------------------------------------------------
   void OnFull();
-  // The log has finished all work that it was given before.
+  // Called when the log has finished all work that it was given before.
   void OnLogIdle();
   // Whether the log may have run out of space, or have released its ballast file, without having
   // noticed yet that there is space again.
   bool is_short() const { return is_short_; }
 
   // --- The members' reports ----------------------------------------------------------------------
-  // A report has reached this member.
+  // Called when a report has reached this member.
   void OnReport(consensus::MemberId from, const rpc::DiskReport& report);
   // How this member sees the cluster.
   struct View {
@@ -38,7 +38,7 @@ class DiskPressureOracle {
     std::function<bool(consensus::MemberId)> is_connected;
     bool disk_is_full = false;
   };
-  // A tick begins. Returns whether the member may refuse writes from now until the next tick.
+  // Called when a tick begins. Returns whether the member may refuse writes until the next tick.
   bool Tick(const View& view);
   // Whether this member may tell the others to refuse writes.
   bool may_tell_to_refuse() const { return leads_ && may_refuse_; }

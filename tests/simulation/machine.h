@@ -76,7 +76,7 @@ class Machine {
   Process* process() { return process_.get(); }
   const Process* process() const { return process_.get(); }
 
-  // Switches on, if it is off, and starts the server.
+  // Switches the machine on, if it is off, and starts the server.
   void Start();
   // Power failure: each write that was not synced is either lost or kept.
   void PowerOff();
@@ -144,7 +144,7 @@ class Machine {
   uint64_t starts() const { return starts_; }
   // `call` is called when the process has died by itself.
   void OnDeath(std::function<void()> call) { on_death_ = std::move(call); }
-  // The next process starts as this version.
+  // Sets the version as which the next process starts.
   void SetVersion(uint32_t version) { version_ = version; }
   uint32_t version() const { return version_; }
   // The server lines of the configuration name these members, until the server refuses them or
@@ -158,8 +158,8 @@ class Machine {
  private:
   friend class Process;
 
-  // The process has found that it must end. It ends in an event of its own, since it is in the
-  // middle of a call.
+  // Ends the process in an event of its own, because it is in the middle of a call when it finds
+  // that it must end.
   void DiesSoon(Process* process, std::string why);
   void EndProcess(bool silent);
   void EndLifeOfFiles();

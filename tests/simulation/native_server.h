@@ -34,9 +34,10 @@ class NativeServer : public ServerPort {
   ~NativeServer() override;
 
   rpc::Frontend* frontend() { return &frontend_; }
-  // From now on clients can connect. `after_call` follows each call of the loop.
+  // Lets clients connect from now on. `after_call` runs after each call of the loop.
   void Start(Scheduler::Task after_call);
-  // The process is gone. With `silent`, so is the machine, and no client is notified.
+  // Closes all connections, because the process has ended. With `silent`, the machine is off, too,
+  // and no client is notified.
   void CloseAll(bool silent);
   // Schedules an iteration of the loop, if the loop has something to do.
   void Poke();

@@ -30,9 +30,9 @@ class Nemesis {
   void Start();
   // Injects no new faults. What is broken stays broken.
   void Stop();
-  // A member begins to lead.
+  // Called when a member begins to lead.
   void OnElection(size_t member);
-  // A member is the first to apply an entry.
+  // Called when a member is the first to apply an entry.
   void OnFirstApplied(size_t member);
   // Chooses a majority, and repairs it and the network within it and to the clients; returns it,
   // ascending.

@@ -447,10 +447,10 @@ void SimulatedLinks::SendAlone(const consensus::Message& message, size_t to) {
       }
       absl::StatusOr<rpc::PeerBatch> batch =
           rpc::FrameDecoder().Decode(std::make_shared<std::string>(packet));
-      ASSERT(batch.ok(), "what was encoded decodes");
+      ASSERT(batch.ok(), "an encoded batch decodes");
       receiver->Tell([&] {
         const absl::Status status = receiver->handler_->OnPeerBatch(Id(self), *std::move(batch));
-        ASSERT(status.ok(), "a Raft message is taken");
+        ASSERT(status.ok(), "a Raft message is accepted");
       });
     });
   }

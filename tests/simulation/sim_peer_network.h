@@ -21,8 +21,7 @@ namespace quorate::simulation {
 
 class SimulatedLinks;
 
-// Sees every Raft message, every note about digests and every report about disks that leaves a
-// member.
+// Is notified of every Raft message, digest note and disk report that leaves a member.
 class MessageObserver {
  public:
   virtual ~MessageObserver() = default;
@@ -63,7 +62,8 @@ class SimulatedLinks : public rpc::PeerLinks {
   ~SimulatedLinks() override;
 
   void Start(rpc::PeerHandler* handler, Scheduler::Task after_call, std::string cluster_id);
-  // The process has ended. With `silent`, so has the machine, and no peer is notified.
+  // Closes all links, because the process has ended. With `silent`, the machine is off, too, and no
+  // peer is notified.
   void Close(bool silent);
   bool paused() const { return lifetime_->paused(); }
   // Breaks the connection to `to`, if there is one.

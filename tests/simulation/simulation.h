@@ -50,7 +50,7 @@ class Simulation {
     return true;
   }
 
-  // From now on the cluster shall recover: all delays are short.
+  // Makes all delays short from now on, so that the cluster can recover.
   void SetSteady() { steady_ = true; }
   bool steady() const { return steady_; }
 
@@ -72,7 +72,7 @@ class Simulation {
   // `describe` returns the state of the whole run, which a failure shows besides the trace.
   void SetDescribe(std::function<std::string()> describe) { describe_ = std::move(describe); }
 
-  // Adds a line "time who what" to the trace, if the trace is wanted.
+  // Adds a line to the trace, if lines are wanted: the time, `who` and the formatted text.
   template <class... Args>
   void Line(std::string_view who, fmt::format_string<Args...> format, Args&&... args) {
     if (!trace_.wanted()) return;

@@ -33,17 +33,17 @@ class StoreDisk {
   // Removes the files that the process with that number has left.
   static void RemoveAllOf(int process);
 
-  // Of the store.
+  // Returns the path of the store.
   std::string path() const { return directory_ + "/store"; }
   rocksdb::Env* env() { return env_.get(); }
 
-  // The process that uses the store is dead: what it still does while it is destroyed has no
-  // effect.
+  // Called when the process that uses the store is dead: its operations have no effect from now on,
+  // while it is destroyed.
   void Stop();
   // Applies a power failure: `random` decides what remains of the data that was not synced.
   // REQUIRES: Stop was called, and the store is closed.
   void Crash(Random* random);
-  // Another process may use the disk.
+  // Lets another process use the disk.
   void Revive();
 
  private:

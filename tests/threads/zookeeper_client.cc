@@ -195,11 +195,11 @@ class ZooKeeperClient {
 
   void CheckRead(const Asked& asked, int64_t mzxid) {
     int64_t& read = read_[asked.path];
-    if (mzxid < read) load_.Wrong("a session reads " + asked.path + " as it was before");
+    if (mzxid < read) load_.Wrong("a session reads an older state of " + asked.path);
     read = mzxid;
     const auto watched = watched_.find(asked.path);
     if (watched != watched_.end() && watched->second != mzxid) {
-      load_.Wrong("a change of " + asked.path + " is read, and its event was not told");
+      load_.Wrong("a change of " + asked.path + " is read before its event is received");
       watched_.erase(watched);
     }
     if (asked.watch) watched_[asked.path] = mzxid;

@@ -234,7 +234,7 @@ class Checker {
     }
   }
 
-  // Without a list after the last creations, these are not checked.
+  // Reports as undecided whether the last creations are in the tree, if there is no list after them.
   void CheckLastList(std::string_view path, const Parent& parent) {
     int64_t created_ns = 0;
     for (const auto& [name, child] : parent.children) {
@@ -247,8 +247,7 @@ class Checker {
     for (const Operation* list : parent.lists) {
       if (list->linearizable && list->invoked_ns > created_ns) return;
     }
-    verdicts_->Undecided(absl::StrCat("whether all is there that was created last in ",
-                                      std::string(path),
+    verdicts_->Undecided(absl::StrCat("whether the last creations in ", std::string(path), " exist",
                                       ": there is no linearizable list after it"));
   }
 

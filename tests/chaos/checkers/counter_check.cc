@@ -88,7 +88,7 @@ class Checker {
   void CheckBounds(const Operation& operation, const Counter& counter) const {
     const std::optional<int64_t> value = ValueOf(operation);
     if (!value) {
-      verdicts_->Fail(kOnce, absl::StrCat(Name(), " is no number"), {&operation});
+      verdicts_->Fail(kOnce, absl::StrCat(Name(), " is not a number"), {&operation});
       return;
     }
     const bool is_addition = operation.IsWrite();
@@ -102,9 +102,9 @@ class Checker {
     verdicts_->Fail(
         kOnce,
         absl::StrCat(Name(), " is ", *value, "; ",
-                     *value < least ? absl::StrCat("with what was acknowledged before, it is ",
-                                                   least, " at least: an addition is lost")
-                                    : absl::StrCat("with all that was tried by then, it is ", most,
+                     *value < least ? absl::StrCat("the additions acknowledged before make ", least,
+                                                   " at least: an addition is lost")
+                                    : absl::StrCat("the additions tried by then make ", most,
                                                    " at most: an addition counted twice")),
         {&operation});
   }

@@ -275,7 +275,7 @@ class Checker {
     verdicts_->Count("absences explained by the end of a session");
     const auto fail = [&](std::string_view invariant, const std::string& details,
                           const Operation* other) {
-      verdicts_->Fail(invariant, absl::StrCat(std::string(node.path), " is gone: ", details),
+      verdicts_->Fail(invariant, absl::StrCat(std::string(node.path), " does not exist: ", details),
                       {node.creation, absence.operation, other},
                       {absence.event_line, run_.sessions()[session].began_line,
                        run_.sessions()[session].end_line});
@@ -286,7 +286,7 @@ class Checker {
                         life.newest->zxid),
            life.newest);
     } else if (life.confirmed != nullptr && life.confirmed->invoked_ns > absence.time_ns) {
-      fail(kLives, "and its session did something afterwards", life.confirmed);
+      fail(kLives, "and its session did a confirmed operation afterwards", life.confirmed);
     } else if (const std::string early = TooEarly(session, absence.time_ns); !early.empty()) {
       fail(kEarly, absl::StrCat("its session was not closed, and ", early), life.newest);
     }
@@ -297,7 +297,7 @@ class Checker {
     const Session& session = SessionOf(node);
     const Life& life = lives_[node.attempt->session];
     const auto fail = [&](const std::string& why) {
-      verdicts_->Fail(kGone, absl::StrCat(std::string(node.path), " is there: ", why),
+      verdicts_->Fail(kGone, absl::StrCat(std::string(node.path), " exists: ", why),
                       {node.attempt, life.close, &operation}, {session.end_line});
     };
     const bool closed = life.close != nullptr && life.close->ok();

@@ -42,7 +42,7 @@ struct Watch {
   std::map<std::string_view, Known> known;  // by path
 };
 
-// Whether the answer shows that the node of its path exists; nothing if it shows neither.
+// Whether the answer shows that the node of its path exists; no value if it does not show that.
 std::optional<bool> ShowsPresence(const Operation& operation) {
   if (operation.function != Function::kGet && operation.function != Function::kExists) {
     return std::nullopt;
@@ -187,7 +187,7 @@ class Checker {
     over_.insert(watch.set_by->watch);
     Fail(kBefore, &watch,
          absl::StrCat("an answer shows that ", std::string(operation.path),
-                      there ? " has been made" : " is gone", ", and no event has told so"),
+                      there ? " was created" : " was deleted", ", and no event has reported that"),
          nullptr, &operation, {});
     return false;
   }
@@ -255,7 +255,7 @@ class Checker {
       const auto fired = fired_.find(event.watch);
       verdicts_->Fail(kOnce,
                       fired == fired_.end()
-                          ? absl::StrCat("no watch of its client asked for \"",
+                          ? absl::StrCat("no watch of its client is set for \"",
                                          std::string(event.type), "\" of ", std::string(event.path))
                           : absl::StrCat("watch ", event.watch, " fires a second time"),
                       {fired == fired_.end() ? nullptr : fired->second}, {event.line});
@@ -272,13 +272,13 @@ class Checker {
     if (event.zxid <= watch.since_zxid) {
       return Fail(
           kFirst, &watch,
-          absl::StrCat("it tells of zxid ", event.zxid, " and was set at zxid ", watch.since_zxid),
+          absl::StrCat("it reports zxid ", event.zxid, " and was set at zxid ", watch.since_zxid),
           nullptr, nullptr, event.line);
     }
     const Change* missing = FindMissing(watch, event.zxid - 1);
     if (missing == nullptr) return;
     Fail(kFirst, &watch,
-         absl::StrCat("it tells of zxid ", event.zxid, " and not of ", Describe(*missing)), missing,
+         absl::StrCat("it reports zxid ", event.zxid, " and not ", Describe(*missing)), missing,
          nullptr, event.line);
   }
 
@@ -304,8 +304,8 @@ class Checker {
     }
     watch->last_zxid = event.zxid;
     if (!watch->told.insert(change).second) {
-      return Fail(kOnce, watch, absl::StrCat(Describe(change), " is told a second time"), nullptr,
-                  nullptr, event.line);
+      return Fail(kOnce, watch, absl::StrCat(Describe(change), " is reported a second time"),
+                  nullptr, nullptr, event.line);
     }
     if (watch->since_zxid != kNotKnown && event.zxid <= watch->since_zxid) {
       Fail(kBefore, watch,

@@ -60,8 +60,8 @@ class HistoryListener {
  public:
   virtual ~HistoryListener() = default;
   virtual void OnLinkOpened(const Link& link) { (void)link; }
-  // The client receives nothing more on the link. OnLost was called before for its unanswered
-  // operations.
+  // Called when the client receives nothing more on the link. OnLost was called before for its
+  // unanswered operations.
   virtual void OnLinkClosed(const Link& link) { (void)link; }
   // Called before the operation's bytes are sent.
   virtual void OnInvoked(const Operation& operation) { (void)operation; }
@@ -69,9 +69,9 @@ class HistoryListener {
   virtual void OnLost(const Operation& operation) { (void)operation; }
   virtual void OnPong(const Link& link, int64_t zxid) { (void)link, (void)zxid; }
   virtual void OnEvent(const Link& link, const WatchEvent& event) { (void)link, (void)event; }
-  // A server reports that the session has ended.
+  // Called when a server reports that the session has ended.
   virtual void OnSessionRefused(size_t client, int64_t session) { (void)client, (void)session; }
-  // The client will never use this session again, and has not closed it.
+  // Called when the client abandons the session: it has not closed it, and will never use it again.
   virtual void OnSessionAbandoned(size_t client, int64_t session) { (void)client, (void)session; }
 };
 

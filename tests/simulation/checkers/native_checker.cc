@@ -147,7 +147,7 @@ void NativeChecker::See(Session* session, int64_t zxid) {
 void NativeChecker::CheckCommitted(int64_t id, int64_t zxid) const {
   if (zxid <= replay_->model().last_zxid()) return;
   Fail("servers show only what is committed", id,
-       absl::StrCat("it was shown zxid ", zxid, ", the last committed is ",
+       absl::StrCat("the client was shown zxid ", zxid, ", the last committed is ",
                     replay_->model().last_zxid()));
 }
 
@@ -224,7 +224,8 @@ void NativeChecker::CheckExpiry(const Model::Applied& applied) {
 void NativeChecker::OnOpened(size_t client, size_t member, const v1::SessionOpened& opened,
                              bool resumed) {
   const int64_t id = opened.session_id();
-  if (sessions_.contains(id) != resumed) Fail("session ids are unique", id, "it was given again");
+  if (sessions_.contains(id) != resumed)
+    Fail("session ids are unique", id, "the id was given again");
   Session& session = sessions_[id];
   session.client = client;
   session.up = true;
@@ -434,7 +435,7 @@ void NativeChecker::AnswerWatch(int64_t id, Session* session, const v1::Request:
     if (watch.after == 0 || response.watch().oldest_zxid() <= watch.after) {
       Fail("a watch goes on if the events are kept", id, response.ShortDebugString());
     }
-    environment_.Count("native: events were lost, as the client was told");
+    environment_.Count("native: a server reported that events were lost");
     session->watches.erase(request.watch_id());
     return;
   }
@@ -518,7 +519,7 @@ void NativeChecker::TakeEvent(int64_t id, const v1::Event& event, uint64_t watch
     Advance(watch);
     return;
   }
-  fail("each event comes once, for a change that has happened", "no such event is to come");
+  fail("each event comes once, for a change that has happened", "no such event is expected");
 }
 
 void NativeChecker::OnAllSentUpTo(int64_t id, int64_t zxid) {

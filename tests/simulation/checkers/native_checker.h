@@ -38,30 +38,30 @@ class NativeChecker : public HistoryListener, public LogListener {
   // as for SessionChecker.
   NativeChecker(History* history, ReplayChecker* replay, double clock_drift_max);
 
-  // From now on all servers work; see SessionChecker::BeginSteadyPeriod.
+  // Called when all servers work from now on; see SessionChecker::BeginSteadyPeriod.
   void BeginSteadyPeriod(int64_t settle_us);
 
   // --- From the clients, in the order of the events ----------------------------------------------
-  // The session's stream is open at `member`. REQUIRES, for all functions below: OnOpened was
-  // called for the session.
+  // Called when the session's stream is open at `member`. REQUIRES, for all functions below:
+  // OnOpened was called for the session.
   void OnOpened(size_t client, size_t member, const v1::SessionOpened& opened, bool resumed);
   void OnStreamClosed(int64_t session);
-  // The client has received a message on the session's stream.
+  // Called when the client has received a message on the session's stream.
   void OnHeard(int64_t session);
-  // The client sends the write, for the first time or again.
+  // Called when the client sends the write, for the first time or again.
   void OnWriteSent(int64_t session, const v1::Request::Write& write);
-  // The client sets a watch, on a stream that has no watch of that id.
+  // Called when the client sets a watch, on a stream that has no watch of that id.
   void OnWatchSent(int64_t session, const v1::Request::Watch& watch);
   void OnUnwatchSent(int64_t session, uint64_t watch_id);
   void OnCloseSent(int64_t session);
   // The newest zxid that any client has seen so far: a linearizable read that begins now must see
   // it.
   int64_t newest_seen() const { return newest_seen_; }
-  // `request` is answered; `newest_seen` is newest_seen() at the time when it was sent.
+  // Called when `request` is answered. `newest_seen`: newest_seen() when the request was sent.
   void OnAnswered(int64_t session, const v1::Request& request, int64_t newest_seen,
                   const v1::Response& response);
   void OnWatchEvent(int64_t session, const v1::WatchEvent& event);
-  // SessionResponse.zxid: all events up to there have been sent.
+  // Called with SessionResponse.zxid, up to which all events have been sent.
   void OnAllSentUpTo(int64_t session, int64_t zxid);
 
   // HistoryListener

@@ -72,7 +72,8 @@ void RegisterChecker::Add(const Operation& operation, int64_t call_us) {
     if (reply.error == ErrorCode::kOk) entry.version = reply.stat->version;
   }
   if (reply.error != ErrorCode::kOk && !entry.refused) {
-    history_->Fail("a register exists", operation, "it was made before anybody used it");
+    history_->Fail("a register exists", operation,
+                   "it was created before the first operation on it");
   }
   registers_[entry.write ? request.steps[0].path : request.path].push_back(std::move(entry));
 }

@@ -137,7 +137,7 @@ void ReplayChecker::FindClose(const Model::Applied& applied) {
   history_->Fail(
       "a session is closed by its client only",
       absl::StrCat("zxid ", applied.zxid, " closes session ", applied.header.session.value(),
-                   ", and no link of it has come to its closeSession in the log"));
+                   ", but no link of the session has its closeSession as the next command"));
 }
 
 void ReplayChecker::Match(LinkId id, const Model::Applied& applied) {
@@ -161,7 +161,7 @@ void ReplayChecker::Match(LinkId id, const Model::Applied& applied) {
     const bool again = state.found > 0 && is_it(state.logged[state.found - 1]);
     const std::string details =
         absl::StrCat("zxid ", applied.zxid, " is ",
-                     again ? "the command before once more" : "not the next of its connection",
+                     again ? "the previous command again" : "not the next write of its connection",
                      "; the log has ", state.found, " of ", state.logged.size(), " so far");
     if (state.found < state.logged.size()) {
       history_->Fail(again ? "no write is applied twice" : "writes enter the log in their order",
@@ -248,7 +248,7 @@ bool ReplayChecker::IsRefused(const Operation& operation) {
   if (refused_.contains(operation.id)) return true;
   if (!MightBeRefused(operation)) {
     history_->Fail("writes are refused only while disks are full", operation,
-                   "its server knew of no disks that would have been a reason");
+                   "its server knew of no full disks");
   }
   LinkState& state = links_[operation.link];
   const auto here = std::find(state.logged.begin() + static_cast<ptrdiff_t>(state.found),

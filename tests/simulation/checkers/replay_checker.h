@@ -37,7 +37,7 @@ class LogListener {
   virtual void OnEntry(const consensus::Entry& entry, const Model::Applied& applied) {
     (void)entry, (void)applied;
   }
-  // `operation` was found in the log.
+  // Called when `operation` was found in the log.
   virtual void OnLogged(const Operation& operation, int64_t zxid) { (void)operation, (void)zxid; }
 };
 

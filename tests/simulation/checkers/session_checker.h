@@ -31,8 +31,8 @@ class SessionChecker : public HistoryListener, public LogListener, public Server
   SessionChecker(History* history, ReplayChecker* replay, double clock_drift_max,
                  int64_t unnoticed_us);
 
-  // From now on all servers work and reach each other: a session whose client sends messages must
-  // not expire any more once `settle_us` have passed.
+  // Called when all servers work and reach each other from now on: a session whose client sends
+  // messages must not expire any more after `settle_us`.
   void BeginSteadyPeriod(int64_t settle_us);
 
   // The sessions that their clients have abandoned, and that have not ended yet.

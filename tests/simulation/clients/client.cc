@@ -257,13 +257,13 @@ void Client::OnBytes(ConnectionId connection, std::string_view bytes) {
       OnPacket(packet);
     }
   }
-  if (reader_.bad()) FailProtocol("a packet has a length that cannot be");
+  if (reader_.bad()) FailProtocol("a packet has an invalid length");
 }
 
 void Client::OnPacket(std::string_view packet) {
   ReplyHeader header;
   std::string_view body;
-  if (!DecodeReplyHeader(packet, &header, &body)) FailProtocol("a packet has no whole header");
+  if (!DecodeReplyHeader(packet, &header, &body)) FailProtocol("a packet has an incomplete header");
   switch (header.xid) {
     case kNotificationXid:
       OnEvent(header, body);

@@ -87,11 +87,11 @@ class Worker {
   void Start();
 
   enum class QuietStage {
-    kWorking,  // or has to prove again that its session is usable
+    kWorking,  // works, or has to prove again that its session is usable
     kProving,
     kProved,  // a write in its session was answered
     kReading,
-    kDone,  // and the client has received all events of what was written
+    kDone,  // the client has also received all events of the writes
   };
   // After Playground::quiet: advances to the next stage, if possible. `all_proved`: no client will
   // write any more.
