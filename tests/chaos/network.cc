@@ -113,7 +113,7 @@ absl::StatusOr<Rule> ParseRule(const std::vector<std::string>& words) {
     if (key == "duplicate") valid = probability(&rule.duplicate);
     if (key == "reorder") valid = probability(&rule.reorder);
     if (key == "rate") valid = kilobytes(&rule.rate_kb);
-    if (!valid) return absl::InvalidArgumentError(absl::StrCat("invalid rule: ", word));
+    if (!valid) return absl::InvalidArgumentError(absl::StrCat("the rule is not valid: ", word));
   }
   return rule;
 }
@@ -326,7 +326,7 @@ class Switch {
       return "ok";
     }
     if (words.size() < 3)
-      return absl::InvalidArgumentError(absl::StrCat("invalid command: ", line));
+      return absl::InvalidArgumentError(absl::StrCat("the command is not valid: ", line));
     size_t ends[2];
     for (int i : {0, 1}) {
       ends[i] = nodes_.size();
@@ -340,7 +340,7 @@ class Switch {
     Pair& pair = PairOf(ends[0], ends[1]);
     if (words[0] == "count" && words.size() == 3) return absl::StrCat("ok ", pair.delivered);
     if (words[0] != "set")
-      return absl::InvalidArgumentError(absl::StrCat("unknown command: ", line));
+      return absl::InvalidArgumentError(absl::StrCat("there is no such command: ", line));
     absl::StatusOr<Rule> rule = ParseRule({words.begin() + 3, words.end()});
     if (!rule.ok()) return rule.status();
     pair.rule = *rule;

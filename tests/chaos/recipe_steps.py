@@ -52,7 +52,7 @@ def lost_items_are_noticed_and_those_taken_out_of_order():
             [*item(110, "c"), end],  # the item was offered long after the consumer was killed
             [*item(50, "c"), *item(60, "d"), *take(70, "d"), end],  # the item was gone before the consumer began
             [*item(90, "c"), "99 2 taking /priority-queue"]):
-        assert "nobody took it" in wrong_of(*good, *lines), lines
+        assert "no consumer took it" in wrong_of(*good, *lines), lines
     assert "taken twice" in wrong_of(*good, *take(30, "a"))
     assert "b was taken before a" in wrong_of(*item(1, "a"), *item(3, "b"), *take(10, "b"), *take(20, "a"))
     late, urgent = item(1, "a", "/priority-queue", 1), item(3, "b", "/priority-queue", -1)
@@ -91,14 +91,14 @@ def two_holders_of_a_mutex_are_noticed():
     good = [hold(i, 1 + i % 2) for i in range(1, 13)]
     assert problem_of(good) == "", problem_of(good)
     long = [*good[:5], hold(6, 1, seconds=2.5), *good[6:]]  # held until 14.5; process 2 holds it from 14.2 on
-    assert "two have it" in problem_of(long), problem_of(long)
+    assert "two processes hold it" in problem_of(long), problem_of(long)
     # A process that is stopped or dead does not use the mutex; what it held before that counts.
     assert problem_of(long, stopped=(12.5, 14.7)) == "", problem_of(long, stopped=(12.5, 14.7))
-    assert "two have it" in problem_of(long, stopped=(15.3, 16.5))
+    assert "two processes hold it" in problem_of(long, stopped=(15.3, 16.5))
     dead = [*good[:10], hold(11, 2)[:3], hold(12, 1)]  # never released; process 1 holds it from 24.2 on
-    assert "two have it" in problem_of(dead)
+    assert "two processes hold it" in problem_of(dead)
     assert problem_of(dead, killed=23.7, ticked=23.7) == "", problem_of(dead, killed=23.7, ticked=23.7)
-    assert "two have it" in problem_of(dead, killed=24.5, ticked=24.5)
+    assert "two processes hold it" in problem_of(dead, killed=24.5, ticked=24.5)
     assert problem_of(dead, killed=24.5, ticked=23.7) == "", "it was stopped before it was killed"
     # The older token is reported later: only a process that did not run in between may report it late.
     swapped = [*good[:4], hold(5, 2, token=6), hold(6, 1, token=5), *good[6:]]

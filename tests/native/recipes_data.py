@@ -380,7 +380,7 @@ def check_lost(queues, missing, late_seconds):
 
     for item in sorted(missing, key=queues.offered.get):
         assert find(item, set()), (
-            f"{item} of {queues.queues[item]} was offered at {queues.offered[item]} and nobody took it: "
+            f"{item} of {queues.queues[item]} was offered at {queues.offered[item]} and no consumer took it: "
             f"{len(missing)} items are lost, {len(queues.in_doubt)} removals are in doubt, at other times")
 
 
@@ -605,7 +605,7 @@ def alone_transactions_are_committed_by_all_or_none(server):
         scene.finish([coordinator])
         scene.finish(participants)
         history = scene.history()
-        assert of_event(history, "resumed"), "nobody took up what was under way when it was killed"
+        assert of_event(history, "resumed"), "no coordinator resumed the transactions of a killed one"
         return f"{check_transactions(history, members)}, {scene.note()}"
 
 

@@ -312,7 +312,7 @@ def check_mutex(histories, note):
     """Checks that there is one holder at a time, and that the resource accepts writes in the order of their tokens.
     Returns a line of figures. A failure's message begins with `note`."""
     found = overlaps(all_holds(histories))
-    assert not found, f"{note}: two have it: {described(found[0], histories)}"
+    assert not found, f"{note}: two processes hold it: {described(found[0], histories)}"
     acquired = check_tokens(histories, "mutex", "acquiring", "acquired")
     # The resource accepts writes only in the order of the tokens. So it refuses writes of a holder that was stopped
     # and has lost the lock.
@@ -385,7 +385,7 @@ def alone_a_multi_lock_has_all_or_none(server):
     counts = []
     for kind in ("first", "second"):
         found = overlaps([hold for hold in all_holds(histories) if hold.key[1] == kind])
-        assert not found, f"{note}: two have it: {described(found[0], histories)}"
+        assert not found, f"{note}: two processes hold it: {described(found[0], histories)}"
         counts.append(sum(line.event == "acquired" and line.arguments[0] == kind
                           for _, lines in histories for line in lines))
     together = count_of("together", histories)

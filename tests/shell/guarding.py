@@ -271,4 +271,4 @@ def _first_with(runs, text):
         for run in runs:
             if any(text in line for line in list(run.lines)):
                 return run
-        deadline.check(f"nobody printed {text}")
+        deadline.check(f"no process printed {text}")

@@ -234,7 +234,7 @@ class Checker {
     }
   }
 
-  // Reports as undecided whether the last creations are in the tree, if there is no list after them.
+  // Reports as undecided whether the last creations are in the tree, if no list follows them.
   void CheckLastList(std::string_view path, const Parent& parent) {
     int64_t created_ns = 0;
     for (const auto& [name, child] : parent.children) {
