@@ -13,9 +13,9 @@ import recipes_data
 import recipes_locks
 
 # The invariant that is checked for each workload.
-INVARIANTS = {"lock": "one has the lock at a time, and tokens grow",
+INVARIANTS = {"lock": "a lock has one holder at a time, and tokens grow",
               "queue": "each item is taken once, in its order",
-              "commit": "all decide alike, and commit only what all are for"}
+              "commit": "all participants decide alike, and commit only if all vote for it"}
 NAMES = tuple(INVARIANTS)
 LOCKERS = 3
 MEMBERS = 3  # the participants of a transaction

@@ -37,7 +37,7 @@ RUNS = (
     ("disks are slow, stalled and full, clocks jump, workers die",
      {"nemeses": nemeses.LANES["disk"] + nemeses.LANES["clock"] + nemeses.LANES["workers"]}),
     ("a network of proxies only", {"nemeses": nemeses.LANES["network"] + ("kill",), "why_no_network": "as asked"}),
-    ("locks, queues and transactions under all of it",
+    ("locks, queues and transactions under all nemeses",
      {"nemeses": nemeses.NAMES, "workloads": [], "recipes": list(recipes.NAMES)}),
 )
 
@@ -49,22 +49,22 @@ def run(options):
         for test in network_steps.TESTS:
             tests.run(f"chaos network: {_words(test)}", test)
         tests.run("chaos: nothing outlives a run that is killed", nothing_outlives_a_run, options)
-        tests.run("chaos: of a run that fails all is kept", all_is_kept_of_a_failure, options)
+        tests.run("chaos: a failed run keeps all its files", all_is_kept_of_a_failure, options)
         tests.run("chaos availability: pauses are measured", pauses_are_measured, options)
-    tests.run("chaos disk: it stalls and goes on", disk_stalls, options)
-    tests.run("chaos clock: it jumps, time that only grows does not", clock_jumps, options)
+    tests.run("chaos disk: a disk stalls and goes on", disk_stalls, options)
+    tests.run("chaos clock: a wall clock jumps, the monotonic clock does not", clock_jumps, options)
     for test in recipe_steps.TESTS:
         tests.run(f"chaos recipes: {_words(test)}", test)
-    tests.run("chaos progress: who stands still is noticed", standing_still_is_noticed, options)
-    tests.run("chaos steady periods: stalls of the machine are written down", stalls_are_written_down, options)
-    tests.run("chaos steady periods: a machine that stalls is not steady", stalls_are_not_steady)
-    tests.run("chaos steady periods: what a stall left undecided is a note", what_a_stall_left_undecided_is_a_note)
-    tests.run("chaos steady periods: a rest that a stall cuts starts again", rest_begins_again)
-    tests.run("chaos page: it shows what happened", page_steps.the_page_shows_what_happened, options)
-    tests.run("chaos terminal: it says what happened", page_steps.the_terminal_says_what_happened)
+    tests.run("chaos progress: a client without progress is reported", standing_still_is_noticed, options)
+    tests.run("chaos steady periods: stalls of the machine are logged", stalls_are_written_down, options)
+    tests.run("chaos steady periods: a stall of the machine ends a steady period", stalls_are_not_steady)
+    tests.run("chaos steady periods: a check left undecided by a stall is a note", what_a_stall_left_undecided_is_a_note)
+    tests.run("chaos steady periods: the rest starts again after a stall", rest_begins_again)
+    tests.run("chaos page: the page shows operations, faults and verdicts", page_steps.the_page_shows_what_happened, options)
+    tests.run("chaos terminal: the lines show the state and outcome", page_steps.the_terminal_says_what_happened)
     nemesis_steps.run(tests, options)
     if options.is_sandboxed:
-        tests.run("chaos members: one that ends as it should not is noticed", strange_ends_are_noticed, options)
+        tests.run("chaos members: an unexpected end of a member is reported", strange_ends_are_noticed, options)
     for number, (name, differs) in enumerate(RUNS, 1):
         tests.run(f"chaos: {name}", one, options, number, differs)
     return tests.finish()

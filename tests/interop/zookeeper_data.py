@@ -531,9 +531,9 @@ def run(runner, server):
     def run_test(name, function, *arguments):
         runner.run(f"{label} {name}", harness.begun_anew, function, *arguments)
 
-    run_test("three servers, there and back", there_and_back, 3, 3, SNAPSHOT_SETTINGS, True)
-    run_test("one server, there and back", there_and_back, 1, 2, SNAPSHOT_SETTINGS, False)
-    run_test("written here, and back", written_here)
+    run_test("three servers, imported and exported", there_and_back, 3, 3, SNAPSHOT_SETTINGS, True)
+    run_test("one server, imported and exported", there_and_back, 1, 2, SNAPSHOT_SETTINGS, False)
+    run_test("written to Quorate, exported and imported", written_here)
     run_test("compressed snapshots", compressed_snapshots)
-    run_test("a log directory of its own", log_apart)
+    run_test("a separate log directory", log_apart)
     run_test("refusals", refusals)
