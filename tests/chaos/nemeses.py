@@ -199,7 +199,7 @@ def one_way(scene, fault):
     if fault.chance.random() < 0.5:
         others += scene.network.workers
     hears = fault.chance.random() < 0.5
-    fault.tell([member], "hears and is not heard" if hears else "is heard and does not hear")
+    fault.tell([member], "receives packets and sends none" if hears else "sends packets and receives none")
     with _network(scene) as network:
         if hears:
             network.set(node, others, "drop")

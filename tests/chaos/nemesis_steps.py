@@ -213,7 +213,7 @@ def one_way_lets_a_member_hear_or_be_heard(make_scene=_NetworkScene):
 
     def check(scene, fault, cut):
         (node,) = (f"member{i}" for i in fault.members)
-        hears = fault.text == "hears and is not heard"
+        hears = fault.text == "receives packets and sends none"
         others = {receiver if hears else sender for sender, receiver in cut}
         assert cut == {(node, other) if hears else (other, node) for other in others}, f"{fault.text}: {sorted(cut)}"
         assert others in (set(scene.network.members) - {node}, set(scene.nodes) - {node}), others

@@ -76,7 +76,7 @@ class Ephemeral : public Workload {
     switch (ends_++ % 5) {
       case 0:
         client()->CloseSession();
-        // The nodes are gone as soon as the close is answered, whatever server is asked.
+        // The nodes are deleted as soon as the close is answered; every server must show that.
         Perform(List(RootOf(name()), true));
         break;
       case 1:

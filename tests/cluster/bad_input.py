@@ -118,7 +118,7 @@ def shared_a_wrong_session_password(cluster):
                 raise AssertionError("a session was resumed with a wrong password")
             # The server may close the owner's connection, but must keep the session.
             with zk.Connection(address, session=owner.session) as again:
-                assert again.exists(path), "the owner's ephemeral node is gone"
+                assert again.exists(path), "the owner's ephemeral node is deleted"
                 again.close()
     _check_bystander(cluster, send)
 

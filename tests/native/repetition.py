@@ -99,7 +99,7 @@ def alone_each_write_is_made_once_while_members_die(server):
                 time.sleep(0.1)
             kills = killer.stop()
         finally:
-            ends.set()  # when all members are back: that a session is closed is not said twice
+            ends.set()  # when all members serve again, because a closeSession cannot be repeated
         for client in clients:
             client.join(60)
         writes = streams = 0

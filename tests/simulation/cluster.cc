@@ -16,7 +16,7 @@ constexpr int64_t kLookUs = 20'000;
 // log to be copied in small steps. What takes longer never ends.
 constexpr int64_t kRecoveryUs = 120'000'000;
 // For how many election timeouts the run checks that a leader stays, and how often it may change in
-// that time: a member may just have come back.
+// that time, because a member may have returned shortly before.
 constexpr int kLeaderStaysElections = 20;
 constexpr uint64_t kElectionsWhenSteadyMax = 3;
 // How long the run checks that nothing is bootstrapped, without and then with the members that kept

@@ -428,7 +428,8 @@ void CheckPresence(const Run& run, Verdicts* verdicts) {
     const bool shown = created_zxid > 0 && operation.zxid >= created_zxid;
     if (!own && !confirmed && !shown) continue;
     verdicts->Fail("a created node that no client tried to delete exists",
-                   absl::StrCat(std::string(operation.path), " is gone"), {&creation, &operation});
+                   absl::StrCat(std::string(operation.path), " does not exist"),
+                   {&creation, &operation});
   }
   verdicts->Count("nodes made", static_cast<int64_t>(made.size()));
 }

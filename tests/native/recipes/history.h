@@ -51,7 +51,7 @@ void PrintAt(int64_t ns, std::string_view event, const Arguments&... arguments) 
   std::string line = std::move(text).str();
   line.resize(line.size() < kLineBytesMax ? line.size() : kLineBytesMax - 1);
   line.push_back('\n');
-  // The write fails if the reader is gone: the test is over.
+  // The write fails if the reader has ended: then the test is over.
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) _exit(1);
 }
 

@@ -87,7 +87,7 @@ void History::Event(LinkId id, WatchEvent event) {
   links_.at(id).heard_us = environment_->now_us();
   if (environment_->tracing()) {
     environment_->Trace(
-        absl::StrCat("client ", links_[id].client, " link ", id, " hears ", ToString(event)));
+        absl::StrCat("client ", links_[id].client, " link ", id, " receives ", ToString(event)));
   }
   environment_->Mix(static_cast<uint64_t>(event.zxid) * 7 + static_cast<uint64_t>(event.type));
   for (HistoryListener* listener : listeners_) listener->OnEvent(links_[id], event);
@@ -96,7 +96,7 @@ void History::Event(LinkId id, WatchEvent event) {
 void History::RefuseSession(size_t client, int64_t session) {
   if (environment_->tracing()) {
     environment_->Trace(
-        absl::StrCat("client ", client, " hears that session ", session, " has ended"));
+        absl::StrCat("client ", client, " is told that session ", session, " has ended"));
   }
   for (HistoryListener* listener : listeners_) listener->OnSessionRefused(client, session);
 }

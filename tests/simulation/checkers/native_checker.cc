@@ -238,7 +238,7 @@ void NativeChecker::OnOpened(size_t client, size_t member, const v1::SessionOpen
   }
   if (opened.last_sequence() < session.answered || opened.last_sequence() > session.sent) {
     Fail("a server knows the last write of a session", id,
-         absl::StrCat("the server said ", opened.last_sequence(), "; the client has sent ",
+         absl::StrCat("the server reported ", opened.last_sequence(), "; the client has sent ",
                       session.sent, " and has the answers up to ", session.answered));
   }
   const Model& model = replay_->model();

@@ -177,7 +177,7 @@ void SessionChecker::CheckEphemerals(size_t member, const tree::Tree& tree,
     if (tree.FindStat(path, &stat) && stat.ephemeral_owner.value() == ephemeral.session) continue;
     history_->Fail("an ephemeral node lives as long as its session",
                    history_->operation(ephemeral.created_by),
-                   absl::StrCat("at member ", member, " it is gone, and session ",
+                   absl::StrCat("at member ", member, " it does not exist, and session ",
                                 ephemeral.session, " lives"));
   }
   for (const tree::SessionInfo& session : tree.Sessions()) {

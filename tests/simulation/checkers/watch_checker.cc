@@ -107,8 +107,8 @@ void WatchChecker::Renew(const Operation& operation) {
   const std::vector<WatchEvent> expected = model_->FindMissed(operation.request, zxid);
   if (expected != state.found_by_set_watches) {
     history_->Fail("setWatches reports the missed changes", operation,
-                   absl::StrCat("it told ", ToString(state.found_by_set_watches), " instead of ",
-                                ToString(expected)));
+                   absl::StrCat("it reported ", ToString(state.found_by_set_watches),
+                                " instead of ", ToString(expected)));
   }
   for (const WatchEvent& event : expected) {
     for (const Key& key : Consumed(event)) state.to_renew.erase(key);

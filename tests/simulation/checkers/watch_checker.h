@@ -1,6 +1,6 @@
 // One-shot watches: each fires at most once each time it is set, for the first change after that,
 // before any reply that shows the change; none is lost, also not while the client moves from one
-// server to another. The model says what changed, and when.
+// server to another. The model supplies the changes and their zxids.
 //
 // Thread-safety: none; one thread.
 #pragma once

@@ -178,7 +178,7 @@ void Client::KeepAlive() {
   });
 }
 
-// --- What is asked for ---------------------------------------------------------------------------
+// --- Requests ------------------------------------------------------------------------------------
 
 void Client::Send(std::string bytes) {
   sent_us_ = environment_->now_us();
@@ -243,7 +243,7 @@ void Client::Abandon(bool silently) {
   ConnectLater(random_.Between(0, kRetryUsMax));
 }
 
-// --- What comes back -----------------------------------------------------------------------------
+// --- Replies and events --------------------------------------------------------------------------
 
 void Client::OnBytes(ConnectionId connection, std::string_view bytes) {
   if (connection != connection_) return;

@@ -355,7 +355,7 @@ class FakeCluster::Member : public tree::ApplyListener {
     zk::ReplyWriter(&connection.out, pending.xid, tree_.last_zxid(), ErrorCode::kOk);
   }
 
-  // --- What is applied ---------------------------------------------------------------------------
+  // --- Applying ----------------------------------------------------------------------------------
 
   void OnNodeEvent(EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls&) override {

@@ -1,5 +1,5 @@
 // Servers for the tests of clients and checkers: each has a tree and answers the protocol, behind a
-// log without consensus. They are correct, except for the one lie that a test requests.
+// log without consensus. They are correct, except for one mistake (a "lie") that a test requests.
 //
 // Thread-safety: none; one thread.
 #pragma once

@@ -211,7 +211,7 @@ void NativeClient::OnMessage(const v1::SessionResponse& message) {
                        Describe());
   }
   if (message.has_opened()) OnOpened(message.opened());
-  if (connection != connection_) return;  // what went with the first message has waited too long
+  if (connection != connection_) return;  // a request in the first message has waited too long
   checker_->OnHeard(session_);
   for (const v1::SessionItem& item : message.items()) {
     if (item.has_event()) {
@@ -330,7 +330,7 @@ void NativeClient::KeepAlive() {
   });
 }
 
-// --- What is asked for ---------------------------------------------------------------------------
+// --- Requests ------------------------------------------------------------------------------------
 
 void NativeClient::ActLater() {
   const auto mean_us = static_cast<int64_t>(1e6 / settings_.operation_rate);
