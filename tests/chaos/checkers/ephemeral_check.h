@@ -1,11 +1,11 @@
-// Sessions and their ephemeral nodes: a node does not exist if and only if its session has ended or
-// the node was deleted.
+// Sessions and their ephemeral nodes: a node exists exactly until its session has ended or the node
+// was deleted.
 //
 // - A session does not end before its timeout. In a steady period the timeout is counted from its
 //   last answered message. Otherwise a member may answer for a while without being able to inform
 //   the leader, so that the last messages may not count: see UnheardNs.
-// - An ended session does nothing any more: none of its answers is newer than the operation or event
-//   that showed its end.
+// - An ended session does nothing any more: none of its answers is newer than the operation or
+//   event that showed its end.
 // - After a session was closed, or its client was notified of the expiry, its nodes are gone for
 //   every linearizable reader, and in all answers that are as new as the end. The nodes of
 //   abandoned sessions go in bounded time in a steady period. That is undecided if there were such
