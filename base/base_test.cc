@@ -4,12 +4,12 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/crc32c.h"
-#include "base/manual_clock.h"
 #include "base/random.h"
 #include "base/secrets.h"
 #include "base/similar_names.h"
 #include "base/slice.h"
 #include "base/strong_int.h"
+#include "base/testing/manual_clock.h"
 
 namespace quorate {
 namespace {

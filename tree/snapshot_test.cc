@@ -14,8 +14,8 @@
 
 #include "tree/change_tracker.h"
 #include "tree/record.h"
-#include "tree/tree_model.h"
-#include "tree/tree_test_util.h"
+#include "tree/testing/tree_model.h"
+#include "tree/testing/tree_test_util.h"
 
 namespace quorate::tree {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "tree/limits.h"
 #include "tree/node_kind.h"
-#include "tree/tree_test_util.h"
+#include "tree/testing/tree_test_util.h"
 
 namespace quorate::tree {
 namespace {

@@ -1,9 +1,9 @@
-#include "tree/tree_model.h"
+#include "tree/testing/tree_model.h"
 
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "tree/tree_test_util.h"
+#include "tree/testing/tree_test_util.h"
 
 namespace quorate::tree {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tree/quota.h"
-#include "tree/tree_test_util.h"
+#include "tree/testing/tree_test_util.h"
 
 namespace quorate::tree {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "tree/record.h"
 #include "tree/snapshot.h"
+#include "tree/testing/tree_test_util.h"
 #include "tree/tree.h"
-#include "tree/tree_test_util.h"
 
 namespace quorate::tree {
 namespace {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "tree/limits.h"
+#include "tree/testing/tree_test_util.h"
 #include "tree/tree.h"
-#include "tree/tree_test_util.h"
 
 namespace quorate::tree {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tree/testing/tree_test_util.h"
 #include "tree/tree.h"
-#include "tree/tree_test_util.h"
 
 namespace quorate::tree {
 namespace {

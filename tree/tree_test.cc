@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tree/tree_test_util.h"
+#include "tree/testing/tree_test_util.h"
 
 namespace quorate::tree {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "client/recipes/leader_latch.h"
-#include "client/recipes/lock_testing.h"
 #include "client/recipes/mutex.h"
+#include "client/recipes/testing/lock_testing.h"
 
 namespace quorate {
 namespace {

@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "client/recipes/lock_testing.h"
 #include "client/recipes/multi_lock.h"
 #include "client/recipes/mutex.h"
 #include "client/recipes/read_write_lock.h"
 #include "client/recipes/semaphore.h"
+#include "client/recipes/testing/lock_testing.h"
 
 namespace quorate {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/recipes/lock_testing.h"
+#include "client/recipes/testing/lock_testing.h"
 
 namespace quorate {
 namespace {

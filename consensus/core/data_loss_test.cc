@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "consensus/core/test_server.h"
+#include "consensus/core/testing/test_server.h"
 
 namespace quorate::consensus {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "consensus/core/test_member.h"
+#include "consensus/core/testing/test_member.h"
 
 namespace quorate::consensus {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "consensus/core/membership.h"
 #include "consensus/core/output.h"
-#include "consensus/core/test_member.h"
+#include "consensus/core/testing/test_member.h"
 
 namespace quorate::consensus {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "consensus/core/membership.h"
-#include "consensus/core/test_server.h"
+#include "consensus/core/testing/test_server.h"
 
 namespace quorate::consensus {
 namespace {

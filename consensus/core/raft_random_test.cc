@@ -19,7 +19,7 @@
 #include "base/assert.h"
 #include "consensus/core/membership.h"
 #include "consensus/core/quorum.h"
-#include "consensus/core/test_member.h"
+#include "consensus/core/testing/test_member.h"
 
 namespace quorate::consensus {
 namespace {

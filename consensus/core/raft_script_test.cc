@@ -58,7 +58,7 @@
 
 #include "base/assert.h"
 #include "consensus/core/describe.h"
-#include "consensus/core/test_member.h"
+#include "consensus/core/testing/test_member.h"
 
 namespace quorate::consensus {
 namespace {

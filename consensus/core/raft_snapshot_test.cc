@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "consensus/core/test_member.h"
+#include "consensus/core/testing/test_member.h"
 
 namespace quorate::consensus {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "consensus/log/data_dir.h"
-#include "consensus/log/fault_env.h"
-#include "consensus/log/log_test_util.h"
+#include "consensus/log/testing/fault_env.h"
+#include "consensus/log/testing/log_test_util.h"
 
 namespace quorate::consensus {
 namespace {

@@ -6,9 +6,9 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "consensus/core/membership.h"
-#include "consensus/log/fault_env.h"
 #include "consensus/log/hard_state_file.h"
-#include "consensus/log/log_test_util.h"
+#include "consensus/log/testing/fault_env.h"
+#include "consensus/log/testing/log_test_util.h"
 
 namespace quorate::consensus {
 namespace {

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "consensus/log/data_dir.h"
-#include "consensus/log/fault_env.h"
-#include "consensus/log/log_test_util.h"
+#include "consensus/log/testing/fault_env.h"
+#include "consensus/log/testing/log_test_util.h"
 
 namespace quorate::consensus {
 namespace {

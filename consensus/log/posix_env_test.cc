@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "consensus/log/data_dir.h"
 #include "consensus/log/env.h"
-#include "consensus/log/log_test_util.h"
 #include "consensus/log/out_of_descriptors.h"
+#include "consensus/log/testing/log_test_util.h"
 
 namespace quorate::consensus {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "consensus/log/fault_env.h"
-#include "consensus/log/log_test_util.h"
 #include "consensus/log/segment_log.h"
-#include "consensus/log/segment_log_test_util.h"
+#include "consensus/log/testing/fault_env.h"
+#include "consensus/log/testing/log_test_util.h"
+#include "consensus/log/testing/segment_log_test_util.h"
 
 namespace quorate::consensus {
 namespace {

@@ -3,12 +3,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
-#include "consensus/log/fault_env.h"
-#include "consensus/log/log_test_util.h"
 #include "consensus/log/record.h"
 #include "consensus/log/segment.h"
 #include "consensus/log/segment_log.h"
-#include "consensus/log/segment_log_test_util.h"
+#include "consensus/log/testing/fault_env.h"
+#include "consensus/log/testing/log_test_util.h"
+#include "consensus/log/testing/segment_log_test_util.h"
 
 namespace quorate::consensus {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "consensus/log/fault_env.h"
 #include "consensus/log/record.h"
+#include "consensus/log/testing/fault_env.h"
 #include "consensus/runtime/node.h"
 
 namespace quorate::consensus {

@@ -25,7 +25,7 @@
 #include "base/mutex.h"
 #include "base/seeded_bug.h"
 #include "base/thread.h"
-#include "consensus/log/fault_env.h"
+#include "consensus/log/testing/fault_env.h"
 #include "consensus/runtime/batch_queue.h"
 #include "consensus/runtime/node.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/manual_clock.h"
+#include "base/testing/manual_clock.h"
 #include "rpc/frontend/client_loop.h"
 #include "rpc/frontend/testing/fake_service.h"
 

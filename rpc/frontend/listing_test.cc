@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "tree/tree_test_util.h"
+#include "tree/testing/tree_test_util.h"
 
 namespace quorate::rpc {
 namespace {

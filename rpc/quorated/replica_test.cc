@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "base/manual_clock.h"
 #include "base/random.h"
-#include "consensus/log/fault_env.h"
+#include "base/testing/manual_clock.h"
+#include "consensus/log/testing/fault_env.h"
 #include "rpc/member/disk/incarnation.h"
 #include "rpc/member/testing/captured_log.h"
 #include "rpc/member/testing/file_record_store.h"

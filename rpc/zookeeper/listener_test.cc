@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "base/manual_clock.h"
+#include "base/testing/manual_clock.h"
 #include "rpc/zookeeper/testing/loop_fixture.h"
 
 namespace quorate::rpc::zk {

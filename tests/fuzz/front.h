@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/manual_clock.h"
 #include "base/random.h"
+#include "base/testing/manual_clock.h"
 #include "rpc/zookeeper/connection_loop.h"
 #include "rpc/zookeeper/frontend.h"
 #include "rpc/zookeeper/testing/manual_sockets.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "base/manual_clock.h"
 #include "base/random.h"
+#include "base/testing/manual_clock.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/testing/manual_transport.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "consensus/core/message.h"
-#include "consensus/core/test_member.h"
+#include "consensus/core/testing/test_member.h"
 #include "consensus/core/types.h"
 
 namespace quorate::model {

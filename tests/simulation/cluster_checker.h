@@ -32,7 +32,7 @@
 #include "consensus/core/message.h"
 #include "consensus/core/types.h"
 #include "consensus/log/data_dir.h"
-#include "consensus/log/fault_env.h"
+#include "consensus/log/testing/fault_env.h"
 #include "tests/simulation/sim_environment.h"
 #include "tests/simulation/sim_peer_network.h"
 #include "tests/simulation/simulation.h"

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "consensus/core/types.h"
-#include "consensus/log/fault_env.h"
+#include "consensus/log/testing/fault_env.h"
 #include "tests/simulation/client_network.h"
 #include "tests/simulation/cluster_checker.h"
 #include "tests/simulation/refusal_times.h"

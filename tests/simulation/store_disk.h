@@ -18,7 +18,7 @@
 
 #include "rocksdb/env.h"
 #include "tests/simulation/random.h"
-#include "tree/store/fault_file_system.h"
+#include "tree/store/testing/fault_file_system.h"
 
 namespace quorate::simulation {
 

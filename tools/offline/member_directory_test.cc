@@ -10,12 +10,12 @@
 #include <string>
 
 #include "consensus/log/data_dir.h"
-#include "consensus/log/fault_env.h"
+#include "consensus/log/testing/fault_env.h"
 #include "rocksdb/env.h"
 #include "rpc/member/checkpoints/checkpoint_metadata.h"
-#include "tools/offline/offline_test_util.h"
+#include "tools/offline/testing/offline_test_util.h"
 #include "tree/snapshot.h"
-#include "tree/store/crash_file_system.h"
+#include "tree/store/testing/crash_file_system.h"
 
 namespace quorate::tools {
 namespace {

@@ -17,11 +17,11 @@
 #include "rpc/member/disk/incarnation.h"
 #include "tools/offline/load_member.h"
 #include "tools/offline/log_dump.h"
-#include "tools/offline/offline_test_util.h"
 #include "tools/offline/printing.h"
 #include "tools/offline/rebuild.h"
 #include "tools/offline/snapshot_diff.h"
 #include "tools/offline/snapshot_dump.h"
+#include "tools/offline/testing/offline_test_util.h"
 #include "tools/offline/verify.h"
 #include "tree/store/backup_file.h"
 

@@ -13,7 +13,7 @@
 #include "consensus/core/membership.h"
 #include "consensus/log/data_dir.h"
 #include "consensus/log/hard_state_file.h"
-#include "tools/offline/offline_test_util.h"
+#include "tools/offline/testing/offline_test_util.h"
 #include "tree/store/backup_file.h"
 
 namespace quorate::tools::zookeeper {

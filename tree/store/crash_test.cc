@@ -14,8 +14,8 @@
 #include <string>
 
 #include "rocksdb/env.h"
-#include "tree/store/crash_file_system.h"
-#include "tree/store/store_scenario.h"
+#include "tree/store/testing/crash_file_system.h"
+#include "tree/store/testing/store_scenario.h"
 
 namespace quorate::tree {
 namespace {

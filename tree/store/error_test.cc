@@ -12,8 +12,8 @@
 #include <string>
 
 #include "rocksdb/env.h"
-#include "tree/store/error_file_system.h"
-#include "tree/store/store_scenario.h"
+#include "tree/store/testing/error_file_system.h"
+#include "tree/store/testing/store_scenario.h"
 
 namespace quorate::tree {
 namespace {

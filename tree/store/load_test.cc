@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tree/tree_test_util.h"
+#include "tree/testing/tree_test_util.h"
 
 namespace quorate::tree {
 namespace {

@@ -15,7 +15,7 @@
 #include "rpc/frontend/testing/fake_service.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
-#include "tree/tree_test_util.h"
+#include "tree/testing/tree_test_util.h"
 
 namespace quorate::rpc::native {
 namespace {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "consensus/log/fault_env.h"
+#include "consensus/log/testing/fault_env.h"
 
 namespace quorate::rpc {
 namespace {

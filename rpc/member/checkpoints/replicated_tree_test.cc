@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/manual_clock.h"
+#include "base/testing/manual_clock.h"
 #include "rpc/member/testing/captured_log.h"
 #include "tree/command.h"
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/manual_clock.h"
-#include "consensus/log/fault_env.h"
+#include "base/testing/manual_clock.h"
+#include "consensus/log/testing/fault_env.h"
 #include "rpc/member/testing/captured_log.h"
 #include "rpc/member/testing/file_record_store.h"
 #include "tree/command.h"

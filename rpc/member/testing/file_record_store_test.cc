@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "consensus/log/fault_env.h"
+#include "consensus/log/testing/fault_env.h"
 
 namespace quorate::rpc {
 namespace {

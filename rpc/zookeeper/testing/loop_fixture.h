@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "base/manual_clock.h"
+#include "base/testing/manual_clock.h"
 #include "rpc/frontend/testing/fake_service.h"
 #include "rpc/zookeeper/connection_loop.h"
 #include "rpc/zookeeper/frontend.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "consensus/log/fault_env.h"
 #include "consensus/log/segment.h"
 #include "consensus/log/segment_log.h"
+#include "consensus/log/testing/fault_env.h"
 
 namespace quorate::consensus {
 

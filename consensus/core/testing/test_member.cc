@@ -1,4 +1,4 @@
-#include "consensus/core/test_member.h"
+#include "consensus/core/testing/test_member.h"
 
 #include <algorithm>
 #include <utility>

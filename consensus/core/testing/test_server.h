@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "consensus/core/membership.h"
-#include "consensus/core/test_member.h"
+#include "consensus/core/testing/test_member.h"
 
 namespace quorate::consensus {
 

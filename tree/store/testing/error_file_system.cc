@@ -1,4 +1,4 @@
-#include "tree/store/error_file_system.h"
+#include "tree/store/testing/error_file_system.h"
 
 #include <unistd.h>
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "tree/store/fault_file_system.h"
+#include "tree/store/testing/fault_file_system.h"
 
 namespace quorate::tree {
 

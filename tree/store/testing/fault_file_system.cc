@@ -1,4 +1,4 @@
-#include "tree/store/fault_file_system.h"
+#include "tree/store/testing/fault_file_system.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "tree/store/store_scenario.h"
+#include "tree/store/testing/store_scenario.h"
 
 #include <optional>
 #include <random>

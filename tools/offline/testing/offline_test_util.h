@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tools/offline/member_directory.h"
+#include "tree/testing/tree_test_util.h"
 #include "tree/tree.h"
-#include "tree/tree_test_util.h"
 
 namespace quorate::tools {
 

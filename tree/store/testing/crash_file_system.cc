@@ -1,4 +1,4 @@
-#include "tree/store/crash_file_system.h"
+#include "tree/store/testing/crash_file_system.h"
 
 #include <unistd.h>
 

@@ -1,10 +1,10 @@
-#include "consensus/log/segment_log_test_util.h"
+#include "consensus/log/testing/segment_log_test_util.h"
 
 #include <catch2/catch.hpp>
 
-#include "consensus/log/log_test_util.h"
 #include "consensus/log/record.h"
 #include "consensus/log/recovery.h"
+#include "consensus/log/testing/log_test_util.h"
 
 namespace quorate::consensus {
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "tree/store/fault_file_system.h"
+#include "tree/store/testing/fault_file_system.h"
 
 namespace quorate::tree {
 

@@ -1,4 +1,4 @@
-#include "consensus/log/log_test_util.h"
+#include "consensus/log/testing/log_test_util.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "consensus/log/fault_env.h"
+#include "consensus/log/testing/fault_env.h"
 
 #include <catch2/catch.hpp>
 #include <set>

@@ -1,4 +1,4 @@
-#include "consensus/log/fault_env.h"
+#include "consensus/log/testing/fault_env.h"
 
 #include <algorithm>
 #include <cstring>
