@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include <boost/asio/post.hpp>
+#include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <thread>
 
@@ -22,11 +22,22 @@ using boost::system::error_code;
 constexpr auto kReconnectAfter = std::chrono::milliseconds(60);
 constexpr auto kAttemptTimeout = std::chrono::seconds(2);
 
+constexpr Poller::Readiness kReadable = {.readable = true, .writable = false};
+constexpr Poller::Readiness kWritable = {.readable = false, .writable = true};
+
+// Returns the error with which a connection attempt has ended; none if it is connected.
+error_code ConnectError(int descriptor) {
+  int error = 0;
+  socklen_t bytes = sizeof error;
+  if (::getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) return LastError();
+  return {error, boost::system::system_category()};
+}
+
 }  // namespace
 
-PeerLink::PeerLink(boost::asio::io_context* context, consensus::MemberId self, uint64_t process,
+PeerLink::PeerLink(Poller* poller, consensus::MemberId self, uint64_t process,
                    consensus::MemberId peer, PeerAddress address, PeerHandler* handler)
-    : context_(*context),
+    : poller_(*poller),
       self_(self),
       process_(process),
       peer_(peer),
@@ -121,31 +132,46 @@ void PeerLink::TakeFound() {
 void PeerLink::ConnectTo(const tcp::endpoint& endpoint) {
   is_busy_ = true;
   attempt_ends_ = Clock::now() + kAttemptTimeout;
-  attempt_ = std::make_shared<Connection>(&context_);
-  attempt_->socket.async_connect(
-      endpoint, [self = shared_from_this(), connection = attempt_](const error_code& error) {
-        if (connection->is_closed) return;
-        error_code problem = error;
-        if (!problem) problem = ConfigurePeerSocket(&connection->socket);
-        if (problem) return self->Close(connection, problem.message());
-        self->OnConnected(connection);
-      });
+  const int family = endpoint.protocol().family();
+  attempt_ = std::make_shared<Connection>(
+      this, Descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
+  const int descriptor = attempt_->socket.number();
+  const auto bytes = static_cast<socklen_t>(endpoint.size());
+  if (descriptor < 0 ||
+      (::connect(descriptor, endpoint.data(), bytes) != 0 && errno != EINPROGRESS)) {
+    return Close(attempt_, LastError().message());
+  }
+  attempt_->registration = poller_.Add(descriptor, kWritable, attempt_.get());
+  attempt_->is_registered = true;
+}
+
+void PeerLink::OnReady(const std::shared_ptr<Connection>& connection, Poller::Readiness ready) {
+  if (!connection->is_connected) return OnConnected(connection);
+  if (ready.writable) {
+    poller_.SetInterest(connection->registration, kReadable);
+    SendPending(connection);
+  }
+  if (ready.readable && !connection->is_closed) ReadAnswer(connection);
 }
 
 void PeerLink::OnConnected(const std::shared_ptr<Connection>& connection) {
-  error_code error;
-  const tcp::endpoint local = connection->socket.local_endpoint(error);
-  if (error || local == connection->socket.remote_endpoint(error)) {
+  const int descriptor = connection->socket.number();
+  error_code error = ConnectError(descriptor);
+  if (!error) error = ConfigurePeerSocket(descriptor);
+  if (error) return Close(connection, error.message());
+  const tcp::endpoint local = OwnEnd(descriptor, &error);
+  if (error || local == OtherEnd(descriptor, &error)) {
     // TCP can connect a socket to itself if no process listens on the port (simultaneous open).
     return Close(connection, "it is ourselves");
   }
+  connection->is_connected = true;
+  poller_.SetInterest(connection->registration, kReadable);
   {
     MutexLock lock(&mutex_);
     connection->queue.AddHello(
         {kPeerProtocolVersion, self_, peer_, cluster_id_, kPeerProtocolNewest, process_});
   }
   connection->is_sending = true;
-  ReadAnswer(connection);
   SendPending(connection);
 }
 
@@ -167,22 +193,18 @@ void PeerLink::Close(std::shared_ptr<Connection> connection, const std::string& 
       down_since_ = Clock::now();
     }
   }
-  error_code ignored;
+  if (std::exchange(connection->is_registered, false)) poller_.Remove(connection->registration);
+  // The descriptor is closed when the last reference to the connection is dropped.
+  if (connection->socket.is_open()) ::shutdown(connection->socket.number(), SHUT_RDWR);
   if (was_up) {
-    // Another thread may be about to send on the socket: its descriptor is closed when the last
-    // reference to the connection is dropped.
-    connection->socket.shutdown(tcp::socket::shutdown_both, ignored);
-    connection->socket.cancel(ignored);
     spdlog::info("connection to server {} at {} lost: {}", peer_.value(), address_.ToString(), why);
     handler_->OnPeerDown(peer_);
-  } else {
-    connection->socket.close(ignored);
   }
   BeginAgainLater();
 }
 
 void PeerLink::CloseLater(std::shared_ptr<Connection> connection, const std::string& why) {
-  boost::asio::post(context_, [self = shared_from_this(), connection = std::move(connection), why] {
+  poller_.Post([self = shared_from_this(), connection = std::move(connection), why] {
     self->Close(connection, why);
   });
 }
@@ -191,23 +213,22 @@ void PeerLink::CloseLater(std::shared_ptr<Connection> connection, const std::str
 
 void PeerLink::ReadAnswer(const std::shared_ptr<Connection>& connection) {
   const std::span<char> space = connection->answers.Space();
-  connection->socket.async_read_some(
-      boost::asio::buffer(space.data(), space.size()),
-      [self = shared_from_this(), connection](const error_code& error, size_t count) {
-        if (connection->is_closed) return;
-        if (error) {
-          const bool at_end = error == boost::asio::error::eof;
-          return self->Close(connection, at_end ? "closed by it" : error.message());
-        }
-        connection->answers.Added(count);
-        if (self->OnAnswers(connection)) self->ReadAnswer(connection);
-      });
+  const ssize_t received =
+      ::recv(connection->socket.number(), space.data(), space.size(), MSG_DONTWAIT);
+  if (received > 0) {
+    connection->answers.Added(static_cast<size_t>(received));
+    OnAnswers(connection);
+  } else if (received == 0) {
+    Close(connection, "closed by it");
+  } else if (errno != EAGAIN && errno != EINTR) {
+    Close(connection, LastError().message());
+  }
 }
 
-bool PeerLink::OnAnswers(const std::shared_ptr<Connection>& connection) {
+void PeerLink::OnAnswers(const std::shared_ptr<Connection>& connection) {
   while (!connection->is_closed) {
     absl::StatusOr<std::shared_ptr<std::string>> bytes = connection->answers.Next();
-    if (bytes.ok() && *bytes == nullptr) return true;
+    if (bytes.ok() && *bytes == nullptr) return;
     absl::StatusOr<PeerBatch> batch =
         bytes.ok() ? FrameDecoder().Decode(*std::move(bytes)) : bytes.status();
     if (batch.ok() && batch->answer.has_value()) {
@@ -216,7 +237,6 @@ bool PeerLink::OnAnswers(const std::shared_ptr<Connection>& connection) {
       Close(connection, batch.ok() ? "it answers out of turn" : batch.status().ToString());
     }
   }
-  return false;
 }
 
 void PeerLink::OnAnswer(const std::shared_ptr<Connection>& connection, const HelloAnswer& answer) {
@@ -227,7 +247,7 @@ void PeerLink::OnAnswer(const std::shared_ptr<Connection>& connection, const Hel
     // No other thread can reach the connection yet, so this needs no lock.
     connection->writer.SetReceiverVersion(answer.newest_version);
     error_code error;
-    const tcp::endpoint remote = connection->socket.remote_endpoint(error);
+    const tcp::endpoint remote = OtherEnd(connection->socket.number(), &error);
     {
       MutexLock lock(&mutex_);
       connected_to_ = {error ? "" : HostText(remote.address()), answer.process};
@@ -252,11 +272,10 @@ void PeerLink::SendPending(const std::shared_ptr<Connection>& connection) {
       case Progress::kDone:
         break;
       case Progress::kBlocked:
-        return boost::asio::post(
-            context_, [self = shared_from_this(), connection] { self->AwaitWritable(connection); });
+        return poller_.Post(
+            [self = shared_from_this(), connection] { self->AwaitWritable(connection); });
       case Progress::kFailed:
-        return CloseLater(connection,
-                          error_code(errno, boost::system::system_category()).message());
+        return CloseLater(connection, LastError().message());
     }
   }
 }
@@ -285,7 +304,7 @@ PeerLink::Progress PeerLink::SendBatch(Connection* connection) {
     message.msg_iov = parts;
     message.msg_iovlen = count;
     const ssize_t sent =
-        ::sendmsg(connection->socket.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ::sendmsg(connection->socket.number(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
       writer.Sent(static_cast<size_t>(sent));
     } else if (errno == EAGAIN) {
@@ -299,11 +318,7 @@ PeerLink::Progress PeerLink::SendBatch(Connection* connection) {
 
 void PeerLink::AwaitWritable(const std::shared_ptr<Connection>& connection) {
   if (connection->is_closed) return;
-  connection->socket.async_wait(tcp::socket::wait_write,
-                                [self = shared_from_this(), connection](const error_code& error) {
-                                  if (!error && !connection->is_closed)
-                                    self->SendPending(connection);
-                                });
+  poller_.SetInterest(connection->registration, {.readable = true, .writable = true});
 }
 
 }  // namespace quorate::rpc

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <memory>
@@ -28,6 +27,8 @@
 #include "rpc/peer/peer_links.h"
 #include "rpc/peer/peer_socket.h"
 #include "rpc/peer/send_queue.h"
+#include "rpc/poller/descriptor.h"
+#include "rpc/poller/poller.h"
 
 namespace quorate::rpc {
 
@@ -41,9 +42,9 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
     uint64_t process = 0;  // HelloAnswer::process
   };
 
-  // `context` and `handler` must outlive the object. `process` is Hello::process.
-  PeerLink(boost::asio::io_context* context, consensus::MemberId self, uint64_t process,
-           consensus::MemberId peer, PeerAddress address, PeerHandler* handler);
+  // `poller` and `handler` must outlive the object. `process` is Hello::process.
+  PeerLink(Poller* poller, consensus::MemberId self, uint64_t process, consensus::MemberId peer,
+           PeerAddress address, PeerHandler* handler);
   PeerLink(const PeerLink&) = delete;
   PeerLink& operator=(const PeerLink&) = delete;
 
@@ -84,12 +85,20 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   void Stop();
 
  private:
-  struct Connection {
-    explicit Connection(boost::asio::io_context* context) : socket(*context) {}
+  struct Connection : Poller::Handler, std::enable_shared_from_this<Connection> {
+    Connection(PeerLink* the_link, Descriptor the_socket)
+        : link(the_link), socket(std::move(the_socket)) {}
+    void OnReady(Poller::Readiness ready) override { link->OnReady(shared_from_this(), ready); }
 
-    boost::asio::ip::tcp::socket socket;
-    BatchReader answers{kAnswerBytesMax};  // event loop
-    bool is_closed = false;                // event loop
+    PeerLink* const link;
+    // Closed by the destructor: another thread may be about to send.
+    const Descriptor socket;
+    // Event loop.
+    Poller::Id registration{};
+    bool is_registered = false;
+    bool is_connected = false;
+    BatchReader answers{kAnswerBytesMax};
+    bool is_closed = false;
 
     // Under the link's lock.
     SendQueue queue;
@@ -114,10 +123,10 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   void LookUp();
   void TakeFound();
   void ConnectTo(const boost::asio::ip::tcp::endpoint& endpoint);
+  void OnReady(const std::shared_ptr<Connection>& connection, Poller::Readiness ready);
   void OnConnected(const std::shared_ptr<Connection>& connection);
   void ReadAnswer(const std::shared_ptr<Connection>& connection);
-  // Returns false if the received bytes ended the connection.
-  bool OnAnswers(const std::shared_ptr<Connection>& connection);
+  void OnAnswers(const std::shared_ptr<Connection>& connection);
   void OnAnswer(const std::shared_ptr<Connection>& connection, const HelloAnswer& answer);
   void AwaitWritable(const std::shared_ptr<Connection>& connection);
   // `connection` is passed by value because it may be `attempt_`, which this function resets.
@@ -134,7 +143,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   bool MakeBatch(Connection* connection);
   static Progress SendBatch(Connection* connection);
 
-  boost::asio::io_context& context_;
+  Poller& poller_;
   const consensus::MemberId self_;
   const uint64_t process_;
   const consensus::MemberId peer_;

@@ -1,9 +1,11 @@
 #include "rpc/peer/peer_network.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -21,12 +23,11 @@ using boost::asio::ip::tcp;
 using boost::system::error_code;
 using consensus::MemberId;
 
-// The most socket events that are handled before the thread returns to its other work.
-constexpr int kEventsAtOnceMax = 16;
 // The limits for connections on which no hello was received: their number, and the time for each.
 constexpr size_t kUnauthenticatedMax = 64;
 constexpr auto kHelloTimeout = std::chrono::seconds(5);
 constexpr auto kRefusalLogInterval = std::chrono::seconds(10);
+constexpr Poller::Readiness kAwaitsServers = {.readable = true, .writable = false};
 // No session has this id.
 constexpr int64_t kNoSession = 0;
 
@@ -43,7 +44,7 @@ PeerNetwork::PeerNetwork(PeerNetworkOptions options, PeerHandler* handler)
   for (const auto& [peer, address] : options_.addresses) {
     ASSERT(peer != options_.self);
     links_[peer] =
-        std::make_shared<PeerLink>(&context_, options_.self, process_, peer, address, handler_);
+        std::make_shared<PeerLink>(&poller_, options_.self, process_, peer, address, handler_);
   }
 }
 
@@ -59,33 +60,31 @@ absl::Status PeerNetwork::Start(const std::string& cluster_id) {
 
 void PeerNetwork::End() {
   if (std::exchange(is_ended_, true)) return;
-  error_code ignored;
-  for (const auto& listener : listeners_) listener->acceptor.close(ignored);
+  for (const auto& listener : listeners_) poller_.Remove(listener->registration);
+  listeners_.clear();
   for (auto& [peer, link] : links_) link->Stop();
   while (!receivers_.empty()) receivers_.begin()->second->Close();
-  context_.poll();  // runs the handlers of the operations that were cancelled
 }
 
 // --- Event loop ----------------------------------------------------------------------------------
 
 void PeerNetwork::HandleEvents(Clock::time_point deadline) {
   loop_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  context_.run_one_until(deadline);
-  for (int events = 0; events < kEventsAtOnceMax && context_.poll_one() > 0; ++events) {
-  }
+  poller_.Poll(deadline);
 }
 
 void PeerNetwork::Wake() {
   // A handler that runs on the loop's thread need not wake it.
   if (loop_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return;
-  boost::asio::post(context_, [] {});
+  poller_.Wake();
 }
 
 void PeerNetwork::Tick() {
   const Clock::time_point now = Clock::now();
   for (auto& [peer, link] : links_) link->Tick(now);
   for (const auto& listener : listeners_) {
-    if (!listener->is_accepting) Accept(listener.get());
+    if (std::exchange(listener->is_accepting, true)) continue;
+    poller_.SetInterest(listener->registration, kAwaitsServers);
   }
   std::vector<std::shared_ptr<PeerReceiver>> silent;
   for (const auto& [key, receiver] : receivers_) {
@@ -99,10 +98,16 @@ void PeerNetwork::Tick() {
 // --- The listening side --------------------------------------------------------------------------
 
 error_code PeerNetwork::AddListener(const std::function<error_code(tcp::acceptor*)>& listen) {
-  auto listener = std::make_unique<Listener>(Listener{tcp::acceptor(context_)});
-  const error_code error = listen(&listener->acceptor);
-  if (!error) listeners_.push_back(std::move(listener));
-  return error;
+  boost::asio::io_context unused;  // nothing is awaited in it
+  tcp::acceptor acceptor(unused);
+  error_code error = listen(&acceptor);
+  if (!error) acceptor.native_non_blocking(true, error);
+  if (error) return error;
+  auto listener = std::make_unique<Listener>(this, Descriptor(acceptor.release(error)));
+  if (error) return error;
+  listener->registration = poller_.Add(listener->socket.number(), kAwaitsServers, listener.get());
+  listeners_.push_back(std::move(listener));
+  return {};
 }
 
 absl::Status PeerNetwork::Listen() {
@@ -122,32 +127,34 @@ absl::Status PeerNetwork::Listen() {
   // This machine may lack some of the addresses of a name: listening on one of them is enough.
   const bool is_taken = problem == boost::system::errc::address_in_use;
   if (!listeners_.empty() && !is_taken) return absl::OkStatus();
+  for (const auto& listener : listeners_) poller_.Remove(listener->registration);
   listeners_.clear();
   return absl::UnavailableError(absl::StrCat("cannot listen for the other servers on ",
                                              address.ToString(), ": ", problem.message()));
 }
 
 void PeerNetwork::Accept(Listener* listener) {
-  listener->is_accepting = true;
-  listener->acceptor.async_accept([this, listener](const error_code& error, tcp::socket socket) {
-    listener->is_accepting = false;
-    if (is_ended_) return;
-    if (error) {  // most likely no descriptor is left: the next tick tries again
-      return OnRefused("another server", absl::StrCat("it cannot be accepted: ", error.message()));
-    }
-    Adopt(std::move(socket));
-    Accept(listener);
-  });
+  tcp::endpoint remote;
+  auto bytes = static_cast<socklen_t>(remote.capacity());
+  Descriptor socket(
+      ::accept4(listener->socket.number(), remote.data(), &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket.is_open()) {
+    remote.resize(bytes);
+    return Adopt(std::move(socket), remote);
+  }
+  if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+  // Most likely no descriptor is left: the next tick tries again.
+  OnRefused("another server", absl::StrCat("it cannot be accepted: ", LastError().message()));
+  poller_.SetInterest(listener->registration, {});
+  listener->is_accepting = false;
 }
 
-void PeerNetwork::Adopt(tcp::socket socket) {
-  error_code error = ConfigurePeerSocket(&socket);
-  const tcp::endpoint remote = error ? tcp::endpoint() : socket.remote_endpoint(error);
-  if (error) return;  // the peer is gone already
+void PeerNetwork::Adopt(Descriptor socket, const tcp::endpoint& remote) {
+  if (ConfigurePeerSocket(socket.number())) return;  // the peer is gone already
   const std::string host = HostText(remote.address());
   const std::string where = PeerAddress{host, remote.port()}.ToString();
   MakeRoomForUnauthenticated();
-  auto receiver = std::make_shared<PeerReceiver>(std::move(socket), host, where,
+  auto receiver = std::make_shared<PeerReceiver>(&poller_, std::move(socket), host, where,
                                                  static_cast<PeerReceiver::Owner*>(this), handler_);
   receivers_[receiver.get()] = receiver;
   receiver->Start();

@@ -12,8 +12,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <functional>
@@ -34,6 +32,8 @@
 #include "rpc/peer/peer_links.h"
 #include "rpc/peer/peer_receiver.h"
 #include "rpc/peer/peer_socket.h"
+#include "rpc/poller/descriptor.h"
+#include "rpc/poller/poller.h"
 
 namespace quorate::rpc {
 
@@ -74,6 +74,8 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
 
  private:
   using Clock = std::chrono::steady_clock;
+  // The most socket events that are handled before the thread returns to its other work.
+  static constexpr size_t kEventsAtOnceMax = 16;
 
   // PeerReceiver::Owner
   HelloAnswer OnHello(const Hello& hello, const std::string& host) override;
@@ -81,16 +83,22 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   void OnRefused(const std::string& where, const std::string& why) override;
   void OnEnd(PeerReceiver* receiver) override;
 
-  struct Listener {
-    boost::asio::ip::tcp::acceptor acceptor;
-    bool is_accepting = false;
+  struct Listener : Poller::Handler {
+    Listener(PeerNetwork* the_network, Descriptor the_socket)
+        : network(the_network), socket(std::move(the_socket)) {}
+    void OnReady(Poller::Readiness /*ready*/) override { network->Accept(this); }
+
+    PeerNetwork* const network;
+    const Descriptor socket;
+    Poller::Id registration{};
+    bool is_accepting = true;
   };
 
   absl::Status Listen();
   boost::system::error_code AddListener(
       const std::function<boost::system::error_code(boost::asio::ip::tcp::acceptor*)>& listen);
   void Accept(Listener* listener);
-  void Adopt(boost::asio::ip::tcp::socket socket);
+  void Adopt(Descriptor socket, const boost::asio::ip::tcp::endpoint& remote);
   // Closes the oldest connection on which no hello was received, if there are too many of them.
   void MakeRoomForUnauthenticated();
   // Returns whether the member that sent `hello` from `host` is alive in another process, at the
@@ -103,10 +111,7 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   const PeerNetworkOptions options_;
   const uint64_t process_;  // Hello::process
   PeerHandler* const handler_;
-  boost::asio::io_context context_{1};
-  // Keeps context_ running when there is no connection.
-  const boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
-      context_.get_executor()};
+  Poller poller_{kEventsAtOnceMax};
   std::map<consensus::MemberId, std::shared_ptr<PeerLink>> links_;
 
   // Event loop.

@@ -2,7 +2,7 @@
 
 #include <sys/socket.h>
 
-#include <boost/asio/buffer.hpp>
+#include <cerrno>
 #include <span>
 #include <utility>
 
@@ -12,9 +12,6 @@
 namespace quorate::rpc {
 namespace {
 
-using boost::asio::ip::tcp;
-using boost::system::error_code;
-
 // The limit of a batch on a connection on which no hello was accepted yet.
 constexpr size_t kHelloBytesMax = 64u << 10;
 // The largest batch of a server of the previous release, which does not use fragments: its batch is
@@ -23,38 +20,44 @@ constexpr size_t kOldBatchBytesMax = 4 * kPeerQueueBytesMax;
 
 }  // namespace
 
-PeerReceiver::PeerReceiver(tcp::socket socket, std::string host, std::string where, Owner* owner,
-                           PeerHandler* handler)
-    : socket_(std::move(socket)),
+PeerReceiver::PeerReceiver(Poller* poller, Descriptor socket, std::string host, std::string where,
+                           Owner* owner, PeerHandler* handler)
+    : poller_(poller),
+      socket_(std::move(socket)),
       host_(std::move(host)),
       where_(std::move(where)),
       owner_(owner),
       handler_(handler),
       reader_(kHelloBytesMax) {}
 
+void PeerReceiver::Start() {
+  registration_ = poller_->Add(socket_.number(), {.readable = true, .writable = false}, this);
+}
+
 void PeerReceiver::Close() {
   if (std::exchange(is_closed_, true)) return;
-  error_code ignored;
-  socket_.close(ignored);
+  poller_->Remove(registration_);
+  socket_.Close();
   if (from_.has_value()) handler_->OnPeerDown(*from_);
   owner_->OnEnd(this);
 }
 
-void PeerReceiver::Read() {
+void PeerReceiver::OnReady(Poller::Readiness /*ready*/) {
+  const std::shared_ptr<PeerReceiver> self = shared_from_this();  // Close drops the owner's
   const std::span<char> space = reader_.Space();
-  socket_.async_read_some(boost::asio::buffer(space.data(), space.size()),
-                          [self = shared_from_this()](const error_code& error, size_t count) {
-                            if (self->is_closed_) return;
-                            if (error) return self->Close();
-                            self->reader_.Added(count);
-                            if (self->TakeBatches()) self->Read();
-                          });
+  const ssize_t received = ::recv(socket_.number(), space.data(), space.size(), MSG_DONTWAIT);
+  if (received > 0) {
+    reader_.Added(static_cast<size_t>(received));
+    TakeBatches();
+  } else if (received == 0 || (errno != EAGAIN && errno != EINTR)) {
+    Close();
+  }
 }
 
-bool PeerReceiver::TakeBatches() {
+void PeerReceiver::TakeBatches() {
   while (!is_closed_) {
     absl::StatusOr<std::shared_ptr<std::string>> bytes = reader_.Next();
-    if (bytes.ok() && *bytes == nullptr) return true;
+    if (bytes.ok() && *bytes == nullptr) return;
     const absl::Status status = bytes.ok() ? OnBatch(*std::move(bytes)) : bytes.status();
     if (status.ok()) continue;
     const std::string why(status.message());
@@ -62,7 +65,6 @@ bool PeerReceiver::TakeBatches() {
     Answer({false, why, ""});
     Close();
   }
-  return false;
 }
 
 absl::Status PeerReceiver::OnBatch(std::shared_ptr<std::string> bytes) {
@@ -102,7 +104,7 @@ void PeerReceiver::Answer(const HelloAnswer& answer) {
   // The answer always fits into the kernel's send buffer, because we send only a few bytes on this
   // connection.
   [[maybe_unused]] const ssize_t sent =
-      ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      ::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace quorate::rpc

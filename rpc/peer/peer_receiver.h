@@ -4,7 +4,6 @@
 // Thread-safety: all functions are called on the event loop's thread.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -14,10 +13,12 @@
 #include "rpc/peer/batch_reader.h"
 #include "rpc/peer/frame.h"
 #include "rpc/peer/peer_links.h"
+#include "rpc/poller/descriptor.h"
+#include "rpc/poller/poller.h"
 
 namespace quorate::rpc {
 
-class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
+class PeerReceiver : public std::enable_shared_from_this<PeerReceiver>, private Poller::Handler {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -36,14 +37,14 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
     virtual void OnEnd(PeerReceiver* receiver) = 0;
   };
 
-  // `owner` and `handler` must outlive the object; the socket is configured.
-  // `host` is the other end's address, `where` has its port as well.
-  PeerReceiver(boost::asio::ip::tcp::socket socket, std::string host, std::string where,
-               Owner* owner, PeerHandler* handler);
+  // `poller`, `owner` and `handler` must outlive the object; the socket is configured and does not
+  // block. `host` is the other end's address, `where` has its port as well.
+  PeerReceiver(Poller* poller, Descriptor socket, std::string host, std::string where, Owner* owner,
+               PeerHandler* handler);
   PeerReceiver(const PeerReceiver&) = delete;
   PeerReceiver& operator=(const PeerReceiver&) = delete;
 
-  void Start() { Read(); }
+  void Start();
   void Close();
 
   // Returns the member that opened the connection; none before it was accepted.
@@ -53,15 +54,16 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
   const std::string& where() const { return where_; }
 
  private:
-  void Read();
-  // Returns false if the received bytes ended the connection.
-  bool TakeBatches();
+  void OnReady(Poller::Readiness ready) override;
+  void TakeBatches();
   // An error closes the connection.
   absl::Status OnBatch(std::shared_ptr<std::string> bytes);
   absl::Status OnHello(const Hello& hello);
   void Answer(const HelloAnswer& answer);
 
-  boost::asio::ip::tcp::socket socket_;
+  Poller* const poller_;
+  Descriptor socket_;
+  Poller::Id registration_{};
   const std::string host_;
   const std::string where_;
   Owner* const owner_;

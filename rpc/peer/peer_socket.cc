@@ -11,6 +11,9 @@
 namespace quorate::rpc {
 namespace {
 
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+
 struct Option {
   int level;
   int name;
@@ -31,6 +34,17 @@ constexpr Option kOptions[] = {
     {IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytesMax},
 };
 
+tcp::endpoint EndOf(decltype(&::getsockname) get, int descriptor, error_code* error) {
+  tcp::endpoint end;
+  auto bytes = static_cast<socklen_t>(end.capacity());
+  if (get(descriptor, end.data(), &bytes) != 0) {
+    *error = LastError();
+    return {};
+  }
+  end.resize(bytes);
+  return end;
+}
+
 }  // namespace
 
 std::string HostText(boost::asio::ip::address address) {
@@ -45,16 +59,24 @@ std::string PeerAddress::ToString() const {
   return absl::StrCat(is_v6 ? "[" : "", host, is_v6 ? "]:" : ":", port);
 }
 
-boost::system::error_code ConfigurePeerSocket(boost::asio::ip::tcp::socket* socket) {
+error_code ConfigurePeerSocket(int descriptor) {
   for (const Option& option : kOptions) {
-    if (::setsockopt(socket->native_handle(), option.level, option.name, &option.value,
-                     sizeof(option.value)) != 0) {
-      return {errno, boost::system::system_category()};
+    if (::setsockopt(descriptor, option.level, option.name, &option.value, sizeof(option.value)) !=
+        0) {
+      return LastError();
     }
   }
-  boost::system::error_code error;
-  socket->non_blocking(true, error);
-  return error;
+  return {};
 }
+
+tcp::endpoint OwnEnd(int descriptor, error_code* error) {
+  return EndOf(&::getsockname, descriptor, error);
+}
+
+tcp::endpoint OtherEnd(int descriptor, error_code* error) {
+  return EndOf(&::getpeername, descriptor, error);
+}
+
+error_code LastError() { return {errno, boost::system::system_category()}; }
 
 }  // namespace quorate::rpc

@@ -1,18 +1,17 @@
 #include "rpc/zookeeper/io_thread.h"
 
+#include <netinet/tcp.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/thread.h"
 
 namespace quorate::rpc::zk {
@@ -44,12 +43,28 @@ std::string AddressOf(const tcp::endpoint& remote) {
 
 }  // namespace
 
-struct IoThread::Socket {
-  explicit Socket(tcp::socket s) : socket(std::move(s)) {}
+struct IoThread::Socket : Poller::Handler, std::enable_shared_from_this<Socket> {
+  Socket(IoThread* the_thread, Descriptor the_descriptor, uint32_t the_tag)
+      : thread(the_thread), descriptor(std::move(the_descriptor)), tag(the_tag) {}
 
-  tcp::socket socket;
-  uint32_t tag = 0;
-  bool open = true;  // handlers may run after Close
+  void OnReady(Poller::Readiness ready) override {
+    const std::shared_ptr<Socket> self = shared_from_this();  // the loop may close it
+    thread->OnReady(*self, ready);
+  }
+  void SetInterest(Poller::Readiness wanted) {
+    interest = wanted;
+    thread->poller_.SetInterest(id, wanted);
+  }
+
+  IoThread* const thread;
+  const Descriptor descriptor;
+  const uint32_t tag;
+  Poller::Id id{};
+  Poller::Readiness interest = {.readable = true, .writable = false};
+  // The loop takes bytes. While it does not, `interest` may still contain `readable`: most often
+  // the loop takes bytes again before any come.
+  bool receives = true;
+  bool open = true;
 };
 
 IoThread::IoThread(ZkFrontend* frontend)
@@ -58,84 +73,70 @@ IoThread::IoThread(ZkFrontend* frontend)
 IoThread::~IoThread() { Stop(); }
 
 void IoThread::Start() {
-  StartTimer(ConnectionLoop::kTimerPeriod);
   thread_ = StartThread("zk-io", [this] { Run(); });
 }
 
 void IoThread::Stop() {
-  context_.stop();
+  stops_ = true;
+  poller_.Wake();
   if (thread_.joinable()) thread_.join();
 }
 
 void IoThread::Run() {
-  context_.run();
-  for (auto& [tag, socket] : sockets_) {
-    boost::system::error_code ignored;
-    socket->socket.close(ignored);
+  auto next_timer = Poller::Clock::now() + ConnectionLoop::kTimerPeriod;
+  while (!stops_) {
+    const bool has_work = iteration_ends_ || is_woken_;
+    poller_.Poll(has_work ? Poller::Clock::time_point::min() : next_timer);
+    if (is_woken_.exchange(false)) loop_.OnWake();
+    const auto now = Poller::Clock::now();
+    if (now >= next_timer) next_timer = now + loop_.OnTimer();
+    if (std::exchange(iteration_ends_, false)) loop_.EndIteration();
   }
+  sockets_.clear();
   loop_.Stop();
 }
 
-void IoThread::StartTimer(std::chrono::milliseconds period) {
-  timer_.expires_after(period);
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
-    StartTimer(loop_.OnTimer());
-  });
+void IoThread::Adopt(Descriptor socket, const tcp::endpoint& remote) {
+  // A task can be copied, a descriptor cannot.
+  auto adopted = std::make_shared<Descriptor>(std::move(socket));
+  poller_.Post([this, adopted, remote] { Open(std::move(*adopted), remote); });
 }
 
-void IoThread::Adopt(tcp::socket accepted) {
-  // The descriptor moves from the acceptor's event loop to that of this thread.
-  const tcp::endpoint::protocol_type protocol = accepted.local_endpoint().protocol();
-  boost::system::error_code error;
-  const int descriptor = accepted.release(error);
-  if (error) return;
-  boost::asio::post(context_, [this, descriptor, protocol] {
-    tcp::socket socket(context_);
-    boost::system::error_code problem;
-    socket.assign(protocol, descriptor, problem);
-    if (problem) {
-      ::close(descriptor);
-      return;
-    }
-    const tcp::endpoint remote = socket.remote_endpoint(problem);
-    if (!problem) socket.set_option(tcp::no_delay(true), problem);
-    if (!problem) socket.non_blocking(true, problem);
-    if (problem) return;  // the client is gone already
-    const std::string address = AddressOf(remote);
-    if (!HasRoomFor(address)) return;
-    const std::optional<uint32_t> tag = loop_.Open(address, remote.port());
-    if (!tag.has_value()) return;
-    auto adopted = std::make_shared<Socket>(std::move(socket));
-    adopted->tag = *tag;
-    sockets_[*tag] = adopted;
-    AwaitReadable(adopted);
-  });
+void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote) {
+  const int one = 1;
+  if (::setsockopt(descriptor.number(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) return;
+  const std::string address = AddressOf(remote);
+  if (!HasRoomFor(address)) return;
+  const std::optional<uint32_t> tag = loop_.Open(address, remote.port());
+  if (!tag.has_value()) return;
+  auto opened = std::make_shared<Socket>(this, std::move(descriptor), *tag);
+  opened->id = poller_.Add(opened->descriptor.number(), opened->interest, opened.get());
+  sockets_[*tag] = std::move(opened);
 }
 
 bool IoThread::HasRoomFor(const std::string& address) {
   const int64_t open = frontend_->statistics().connections();
   if (open < ConnectionsMax()) return true;
   frontend_->Refuse(address,
-                    fmt::format("{} are open, and the limit of open files allows no more", open));
+                    absl::StrCat(open, " are open, and the limit of open files allows no more"));
   return false;
 }
 
 // --- Sockets -------------------------------------------------------------------------------------
 
 void IoThread::Wake() {
-  boost::asio::post(context_, [this] { loop_.OnWake(); });
+  is_woken_ = true;
+  poller_.Wake();
 }
 
-// Runs after the handlers of all sockets that are ready now.
-void IoThread::EndIterationSoon() {
-  boost::asio::post(context_, [this] { loop_.EndIteration(); });
+void IoThread::Receive(uint32_t tag) {
+  Socket& socket = *sockets_.at(tag);
+  socket.receives = true;
+  if (!socket.interest.readable) socket.SetInterest({true, socket.interest.writable});
 }
-
-void IoThread::Receive(uint32_t tag) { AwaitReadable(sockets_.at(tag)); }
 
 size_t IoThread::WaitingBytes(uint32_t tag) {
-  const int descriptor = sockets_.at(tag)->socket.native_handle();
+  const int descriptor = sockets_.at(tag)->descriptor.number();
   pollfd end{descriptor, POLLRDHUP, 0};
   int bytes = 0;
   // Waiting bytes followed by the end of the stream: the client has hung up.
@@ -143,60 +144,56 @@ size_t IoThread::WaitingBytes(uint32_t tag) {
   return is_open && ::ioctl(descriptor, FIONREAD, &bytes) == 0 ? static_cast<size_t>(bytes) : 0;
 }
 
-void IoThread::AwaitReadable(const std::shared_ptr<Socket>& socket) {
-  socket->socket.async_wait(tcp::socket::wait_read,
-                            [this, socket](const boost::system::error_code& error) {
-                              if (!error && socket->open) OnReadable(socket);
-                            });
+void IoThread::OnReady(Socket& socket, Poller::Readiness ready) {
+  if (ready.writable) {
+    socket.SetInterest({socket.interest.readable, false});
+    loop_.OnWritable(socket.tag);
+  }
+  if (!ready.readable || !socket.open) return;
+  if (socket.receives) {
+    OnReadable(socket);
+  } else {
+    socket.SetInterest({false, socket.interest.writable});
+  }
 }
 
-void IoThread::OnReadable(const std::shared_ptr<Socket>& socket) {
-  const ssize_t received = ::recv(socket->socket.native_handle(), receive_buffer_.data(),
+void IoThread::OnReadable(Socket& socket) {
+  const ssize_t received = ::recv(socket.descriptor.number(), receive_buffer_.data(),
                                   receive_buffer_.size(), MSG_DONTWAIT);
   if (received > 0) {
-    loop_.OnBytes(socket->tag,
+    socket.receives = false;
+    loop_.OnBytes(socket.tag,
                   std::string_view(receive_buffer_.data(), static_cast<size_t>(received)));
-  } else if (received < 0 && (errno == EAGAIN || errno == EINTR)) {
-    AwaitReadable(socket);
-  } else {
-    loop_.OnClosed(socket->tag);
+  } else if (received == 0 || (errno != EAGAIN && errno != EINTR)) {
+    loop_.OnClosed(socket.tag);
   }
 }
 
 std::optional<size_t> IoThread::Send(uint32_t tag, std::string_view bytes) {
-  const std::shared_ptr<Socket>& socket = sockets_.at(tag);
+  Socket& socket = *sockets_.at(tag);
   size_t sent_before = 0;
   while (sent_before < bytes.size()) {
-    const ssize_t sent = ::send(socket->socket.native_handle(), bytes.data() + sent_before,
+    const ssize_t sent = ::send(socket.descriptor.number(), bytes.data() + sent_before,
                                 bytes.size() - sent_before, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
       sent_before += static_cast<size_t>(sent);
     } else if (errno == EAGAIN) {
-      AwaitWritable(socket);
+      socket.SetInterest({socket.interest.readable, true});
       break;
     } else if (errno != EINTR) {
       // Received bytes can still be read, followed by the end of the stream.
-      boost::system::error_code ignored;
-      socket->socket.shutdown(tcp::socket::shutdown_both, ignored);
+      ::shutdown(socket.descriptor.number(), SHUT_RDWR);
       return std::nullopt;
     }
   }
   return sent_before;
 }
 
-void IoThread::AwaitWritable(const std::shared_ptr<Socket>& socket) {
-  socket->socket.async_wait(tcp::socket::wait_write,
-                            [this, socket](const boost::system::error_code& error) {
-                              if (!error && socket->open) loop_.OnWritable(socket->tag);
-                            });
-}
-
 void IoThread::Close(uint32_t tag) {
-  auto it = sockets_.find(tag);
+  const auto it = sockets_.find(tag);
   it->second->open = false;
-  boost::system::error_code ignored;
-  it->second->socket.close(ignored);
-  sockets_.erase(it);  // handlers may still hold it
+  poller_.Remove(it->second->id);
+  sockets_.erase(it);  // its handler may still hold it
 }
 
 }  // namespace quorate::rpc::zk

@@ -1,13 +1,12 @@
-// One I/O thread of the ZooKeeper front end: an event loop that drives a ConnectionLoop from
-// sockets.
+// One I/O thread of the ZooKeeper front end: it drives a ConnectionLoop from sockets.
 //
 // Thread-safety: Start and Stop from one thread; Adopt and Wake may be called from any thread;
 // everything else runs on the thread itself.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "rpc/poller/descriptor.h"
+#include "rpc/poller/poller.h"
 #include "rpc/zookeeper/connection_loop.h"
 #include "rpc/zookeeper/frontend.h"
 
@@ -32,35 +33,37 @@ class IoThread : private Sockets {
   void Start();
   // Ends the thread and closes its sockets. The service is not used afterwards.
   void Stop();
-  boost::asio::io_context& context() { return context_; }
+  // Returns what the thread waits in. Used on the thread itself, or before Start.
+  Poller& poller() { return poller_; }
 
-  // Takes ownership of an accepted socket.
-  void Adopt(boost::asio::ip::tcp::socket socket);
+  // Takes an accepted socket of the client at `remote`.
+  void Adopt(Descriptor socket, const boost::asio::ip::tcp::endpoint& remote);
 
  private:
   struct Socket;
 
   // Sockets
   void Wake() override;
-  void EndIterationSoon() override;
+  void EndIterationSoon() override { iteration_ends_ = true; }
   void Receive(uint32_t tag) override;
   size_t WaitingBytes(uint32_t tag) override;
   std::optional<size_t> Send(uint32_t tag, std::string_view bytes) override;
   void Close(uint32_t tag) override;
 
   void Run();
+  void Open(Descriptor descriptor, const boost::asio::ip::tcp::endpoint& remote);
   // Returns whether the limit of open files leaves room for one more client; if not, counts a
   // refusal.
   bool HasRoomFor(const std::string& address);
-  void AwaitReadable(const std::shared_ptr<Socket>& socket);
-  void OnReadable(const std::shared_ptr<Socket>& socket);
-  void AwaitWritable(const std::shared_ptr<Socket>& socket);
-  void StartTimer(std::chrono::milliseconds period);
+  void OnReady(Socket& socket, Poller::Readiness ready);
+  void OnReadable(Socket& socket);
 
   ZkFrontend* const frontend_;
-  boost::asio::io_context context_{1};
-  boost::asio::steady_timer timer_{context_};
+  Poller poller_;
   std::thread thread_;
+  std::atomic<bool> stops_{false};
+  std::atomic<bool> is_woken_{false};  // OnWake is to be called
+  bool iteration_ends_ = false;        // EndIteration is to be called
   std::vector<char> receive_buffer_;
   absl::flat_hash_map<uint32_t, std::shared_ptr<Socket>> sockets_;  // by tag
   ConnectionLoop loop_;

@@ -1,7 +1,11 @@
 #include "rpc/zookeeper/listener.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cerrno>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -17,6 +21,10 @@ namespace {
 using boost::asio::ip::tcp;
 
 constexpr auto kAcceptPause = std::chrono::seconds(1);
+// The most connections that are accepted before the thread serves its clients again.
+constexpr int kAcceptedAtOnceMax = 64;
+
+constexpr Poller::Readiness kAwaitsClients = {.readable = true, .writable = false};
 
 absl::Status CannotListen(const Config& config, const boost::system::error_code& error) {
   return absl::UnavailableError(absl::StrCat("cannot listen for clients on ",
@@ -36,54 +44,63 @@ ZkListener::~ZkListener() { Stop(); }
 
 absl::Status ZkListener::Listen() {
   const Config& config = frontend_->config();
+  boost::asio::io_context unused;  // nothing is awaited in it
+  tcp::acceptor acceptor(unused);
   boost::system::error_code error;
   if (config.client_address.empty()) {
-    error = ListenOnAll(config.client_port, acceptor_.get());
-    return error ? CannotListen(config, error) : absl::OkStatus();
+    error = ListenOnAll(config.client_port, &acceptor);
+  } else {
+    // A numeric address, or a name of this machine.
+    const auto found =
+        LookUpOwnName("clientPortAddress", config.client_address, config.client_port, &error);
+    if (error || found.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(config.file, ": clientPortAddress: \"", config.client_address,
+                       "\" is neither an IP address nor a name that is known: ", error.message()));
+    }
+    error = ListenOn(found.front(), Families::kBoth, &acceptor);
   }
-  // A numeric address, or a name of this machine.
-  const auto found =
-      LookUpOwnName("clientPortAddress", config.client_address, config.client_port, &error);
-  if (error || found.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(config.file, ": clientPortAddress: \"", config.client_address,
-                     "\" is neither an IP address nor a name that is known: ", error.message()));
-  }
-  error = ListenOn(found.front(), Families::kBoth, acceptor_.get());
+  if (!error) port_ = acceptor.local_endpoint(error).port();
+  if (!error) acceptor.native_non_blocking(true, error);
+  if (!error) socket_ = Descriptor(acceptor.release(error));
   return error ? CannotListen(config, error) : absl::OkStatus();
 }
 
 absl::Status ZkListener::Start() {
-  acceptor_ = std::make_unique<tcp::acceptor>(threads_[0]->context());
-  accept_pause_ = std::make_unique<boost::asio::steady_timer>(threads_[0]->context());
   if (absl::Status s = Listen(); !s.ok()) return s;
-  Accept();
+  registration_ = threads_[0]->poller().Add(socket_.number(), kAwaitsClients, this);
   for (auto& thread : threads_) thread->Start();
   return absl::OkStatus();
 }
 
 void ZkListener::Stop() {
   for (auto& thread : threads_) thread->Stop();
+  socket_.Close();
 }
 
-void ZkListener::Accept() {
-  acceptor_->async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
-    if (!error) {
-      threads_[next_thread_]->Adopt(std::move(socket));
+void ZkListener::OnReady(Poller::Readiness /*ready*/) {
+  for (int i = 0; i < kAcceptedAtOnceMax; ++i) {
+    tcp::endpoint remote;
+    auto bytes = static_cast<socklen_t>(remote.capacity());
+    Descriptor accepted(
+        ::accept4(socket_.number(), remote.data(), &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (accepted.is_open()) {
+      remote.resize(bytes);
+      threads_[next_thread_]->Adopt(std::move(accepted), remote);
       next_thread_ = (next_thread_ + 1) % threads_.size();
-    } else if (error == boost::asio::error::operation_aborted) {
-      return;
-    } else {
-      // Most likely out of descriptors: an immediate retry would fail too.
-      spdlog::warn("a connection could not be accepted: {}", error.message());
-      accept_pause_->expires_after(kAcceptPause);
-      accept_pause_->async_wait([this](const boost::system::error_code& stopped) {
-        if (!stopped) Accept();
-      });
-      return;
+      continue;
     }
-    Accept();
-  });
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) return;
+    // Most likely out of descriptors: an immediate retry would fail too.
+    spdlog::warn("a connection could not be accepted: {}",
+                 boost::system::error_code(errno, boost::system::system_category()).message());
+    Poller& poller = threads_[0]->poller();
+    poller.SetInterest(registration_, {});
+    poller.RunAt(Poller::Clock::now() + kAcceptPause,
+                 [this, &poller] { poller.SetInterest(registration_, kAwaitsClients); });
+    return;
+  }
 }
 
 }  // namespace quorate::rpc::zk
