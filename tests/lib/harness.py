@@ -36,12 +36,13 @@ def end_of(text, lines=25):
     return "\n".join(text.splitlines()[-lines:])
 
 
-def run_in_group(command, seconds, directory, lines=25):
-    """Runs a program with temporary files in `directory`. Returns (0 or the problem, the last `lines` of
+def run_in_group(command, seconds, directory=None, lines=25):
+    """Runs a program, with its temporary files in `directory` if that is given. Returns (0 or the problem, the last `lines` of
     its output). When this returns or raises, the program and all processes that it started have ended."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace",
-                               start_new_session=True, env=dict(os.environ, TMPDIR=directory))
+                               start_new_session=True,
+                               env=dict(os.environ, TMPDIR=directory) if directory else None)
     try:
         output, _ = process.communicate(timeout=seconds)
         return (f"exit status {process.returncode}" if process.returncode else 0), end_of(output, lines)
@@ -396,19 +397,31 @@ class Runner:
         return 1 if self.failed or not self.passed else 0
 
 
-def arguments(description):
+def suite_arguments(description):
+    """The options that every suite has."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--server", choices=sorted(SERVERS), default="quorate",
-                        help="zookeeper: run the same tests against Debian's ZooKeeper, to show "
-                        "that the tests are right")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests with TEXT in the name")
     return parser
 
 
-def prepare(server):
-    """Makes signals end the tests with a clean-up, and exits at once if there is no server to test."""
+def arguments(description):
+    """The options of a suite that runs against servers."""
+    parser = suite_arguments(description)
+    parser.add_argument("--server", choices=sorted(SERVERS), default="quorate",
+                        help="zookeeper: run the same tests against Debian's ZooKeeper, to show "
+                        "that the tests are right")
+    return parser
+
+
+def end_on_signals():
+    """Makes signals end the tests with a clean-up."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
+def prepare(server):
+    """Makes signals end the tests with a clean-up, and exits at once if there is no server to test."""
+    end_on_signals()
     path = SERVERS[server]
     if server == "quorate":
         path = os.environ.get("QUORATED", path)

@@ -14,12 +14,14 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: model [--long] [--depth N] [--only SCENARIO] [--fault NAME]\n"
+    "       model --list\n"
     "\n"
     "Searches through every schedule of each scenario, up to its number of steps.\n"
     "  --long       more steps, which take minutes for each scenario, not seconds\n"
     "  --depth N    N steps\n"
     "  --only S     only the scenario with this name\n"
     "  --fault F    with a seeded bug (--config=seeded_bugs)\n"
+    "  --list       prints the names of the scenarios\n"
     "Exit status: 0 if no violation was found, 1 if one was, 2 for wrong usage.\n";
 
 struct Options {
@@ -53,7 +55,13 @@ bool Parse(int argc, char** argv, Options* options) {
   return kBugsAreSeeded || options->fault.empty();
 }
 
+int List() {
+  for (const Scenario& scenario : AllScenarios()) std::puts(scenario.name.c_str());
+  return 0;
+}
+
 int Main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--list") return List();
   Options options;
   if (!Parse(argc, argv, &options)) {
     std::fputs(kUsage, stderr);
