@@ -100,8 +100,6 @@ namespace {
 
 // After a message from a directory, the directory counts as in use for this many election timeouts.
 constexpr uint64_t kAliveElections = 4;
-// The number of times that another member has to confirm that it knows a later directory.
-constexpr int kConfirmations = 3;
 
 // Returns the lowest directory epoch that may be chosen in `term`. It is greater than the epochs
 // that are chosen in earlier terms (fewer than 2^16 in each), and than those that earlier versions
@@ -124,7 +122,7 @@ void Raft::SetMemberState(MemberState member_state) {
   durability_.MemberStateChanged();
   if (member_state == MemberState::kNormal && recovery_) {
     for (MemberId member : OtherVoters()) {
-      if (!recovery_->acknowledged.contains(member)) unaware_.insert(member);
+      if (!recovery_->acknowledged.contains(member)) announcements_.Add(member);
     }
   }
   recovery_.reset();
@@ -225,8 +223,8 @@ void Raft::AdvanceRecovery() {
 void Raft::Handle(MemberId from, const DirectoryEpochResponse& response) {
   if (response.directory_epoch != directory_epoch_) return;
   if (member_state_ == MemberState::kNormal) {
-    if (response.known_directory_epoch == directory_epoch_) unaware_.erase(from);
-    return Suspect(from, response.known_directory_epoch);
+    if (response.known_directory_epoch == directory_epoch_) announcements_.Recorded(from);
+    return RecordKnownDirectory(from, response.known_directory_epoch);
   }
   if (!recovery_) return;
   if (response.known_directory_epoch == kDirectoryEpochInUse) {
@@ -246,56 +244,29 @@ void Raft::Handle(MemberId from, const DirectoryEpochResponse& response) {
   }
 }
 
-void Raft::Suspect(MemberId from, uint64_t known_directory_epoch) {
+void Raft::RecordKnownDirectory(MemberId from, uint64_t known_directory_epoch) {
   if (!membership().IsVoter(from)) return;
-  const auto found = suspicions_.find(from);
   if (known_directory_epoch <= directory_epoch_ || known_directory_epoch == kDirectoryEpochInUse) {
-    if (found != suspicions_.end()) suspicions_.erase(found);
+    later_directories_.Withdraw(from);
     return;
   }
   if (SeededBug("one answer ends a member")) later_directory_epoch_ = known_directory_epoch;
-  if (found == suspicions_.end()) {
-    suspicions_.emplace(from, Suspicion{});
-    return;
-  }
-  Suspicion& suspicion = found->second;
-  if (!std::exchange(suspicion.asked, false)) return;
-  ++suspicion.confirmations;
-  const auto confirmed = static_cast<size_t>(std::count_if(
-      suspicions_.begin(), suspicions_.end(),
-      [](const auto& other) { return other.second.confirmations >= kConfirmations; }));
+  if (!later_directories_.Record(from)) return;
   const size_t others = OtherVoters().size();
-  if (confirmed >= std::min(others, MajorityOf(membership().voters.size()))) {
+  if (later_directories_.confirmed() >= std::min(others, MajorityOf(membership().voters.size()))) {
     later_directory_epoch_ = known_directory_epoch;
   }
 }
 
-void Raft::TickSuspicions() {
-  for (auto it = suspicions_.begin(); it != suspicions_.end();) {
-    Suspicion& suspicion = it->second;
-    const uint64_t waited = now_ticks_ - suspicion.asked_ticks;
-    if (suspicion.asked && waited >= AliveTicks()) {
-      it = suspicions_.erase(it);
-      continue;
-    }
-    if (!suspicion.asked && waited >= static_cast<uint64_t>(options_.heartbeat_ticks)) {
-      suspicion.asked = true;
-      suspicion.asked_ticks = now_ticks_;
-      Send(it->first, DirectoryEpochRequest{});
-    }
-    ++it;
+void Raft::TickReports() {
+  const auto retry_ticks = static_cast<uint64_t>(options_.heartbeat_ticks);
+  for (MemberId member : later_directories_.Tick(now_ticks_, retry_ticks, AliveTicks())) {
+    Send(member, DirectoryEpochRequest{});
   }
-}
-
-// Announces this directory to the voters that have not recorded it yet, because they still heard
-// from the lost directory or did not answer. Each of them is asked until it has recorded the
-// directory, so that two directories of one member never both vote, even if the lost one comes
-// back.
-void Raft::TickAnnouncements() {
-  if (unaware_.empty() || ++ticks_since_announcement_ < options_.election_ticks) return;
-  ticks_since_announcement_ = 0;
-  std::erase_if(unaware_, [this](MemberId member) { return !membership().IsVoter(member); });
-  for (MemberId member : unaware_) Send(member, DirectoryEpochRequest{});
+  const auto is_voter = [this](MemberId member) { return membership().IsVoter(member); };
+  for (MemberId member : announcements_.Tick(options_.election_ticks, is_voter)) {
+    Send(member, DirectoryEpochRequest{});
+  }
 }
 
 // --- At the others -------------------------------------------------------------------------------

@@ -9,29 +9,9 @@
 
 namespace quorate::consensus {
 
-void Raft::ResetElectionTimer() {
-  const auto ticks = static_cast<uint64_t>(options_.election_ticks);
-  election_elapsed_ = 0;
-  // The timeout is drawn again each time, so that two members that tie once do not tie again (paper
-  // 5.2).
-  election_timeout_ = static_cast<int>(ticks + random_.Next() % ticks);
-  ASSERT(election_timeout_ >= options_.election_ticks);
-}
-
 bool Raft::HearsFromLeader() const {
   if (role() == Role::kLeader) return true;  // a leader without a quorum would have stepped down
-  return leader_ != kNoMember && ticks_since_leader_ < options_.election_ticks;
-}
-
-void Raft::DoubtLeader() {
-  ASSERT(role() == Role::kFollower);
-  // Treats the leader as not heard from, so that this member grants pre-votes, and lets the
-  // election timeout end soon. If the leader is alive after all, its next heartbeat arrives first,
-  // or a pre-vote fails because members that still hear from the leader refuse it.
-  const auto spread = static_cast<uint64_t>(std::max(1, options_.heartbeat_ticks / 2));
-  const int soon = election_elapsed_ + 1 + static_cast<int>(random_.Next() % spread);
-  ticks_since_leader_ = std::max(ticks_since_leader_, options_.election_ticks);
-  election_timeout_ = std::min(election_timeout_, soon);
+  return leader_ != kNoMember && election_timer_.hears_leader();
 }
 
 // --- Campaigns -----------------------------------------------------------------------------------
@@ -69,7 +49,7 @@ void Raft::StartPreVote(bool leadership_transfer) {
   ASSERT(role() != Role::kLeader);
   SetLeader(kNoMember);
   role_ = PreCandidateRole{VoteTally(membership()), leadership_transfer};
-  ResetElectionTimer();
+  election_timer_.Restart(&random_);
   // A pre-vote promises nothing and changes no state (thesis 9.6). Therefore no message has to wait
   // for the disk.
   for (MemberId voter : OtherVoters()) {
@@ -89,7 +69,7 @@ void Raft::Campaign(bool leadership_transfer, bool bootstrap) {
   vote_ = options_.self;
   if (member_state_ != MemberState::kNormal) SetMemberState(MemberState::kNormal);
   role_ = CandidateRole{VoteTally(membership()), std::nullopt};
-  ResetElectionTimer();
+  election_timer_.Restart(&random_);
   // This member's vote for itself counts once it is durable. The vote requests imply that vote, so
   // they wait for the same batch.
   for (MemberId voter : OtherVoters()) {
@@ -334,7 +314,7 @@ bool Raft::BootstrapLeaderIsNew() const {
 void Raft::GrantVote(MemberId candidate) {
   ASSERT(vote_ == kNoMember || vote_ == candidate, "one vote a term");
   ASSERT(role() == Role::kFollower || role() == Role::kPreCandidate);
-  ResetElectionTimer();
+  election_timer_.Restart(&random_);
   if (vote_ == kNoMember) {
     vote_ = candidate;
     durability_.HardStateChanged();

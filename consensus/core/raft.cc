@@ -31,6 +31,7 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
       term_(state.hard_state.term),
       vote_(state.hard_state.vote),
       role_(FollowerRole{}),
+      election_timer_(options_.election_ticks, options_.heartbeat_ticks),
       memberships_(state.checkpoint ? state.checkpoint->index : Index{0},
                    state.checkpoint ? state.checkpoint->membership : options_.membership),
       versions_(state.checkpoint ? state.checkpoint->index : Index{0},
@@ -46,15 +47,15 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
       // that time.
       commit_(std::max(std::min(state.hard_state.commit, state.last_index), state.applied)),
       durability_(state.last_index, state.hard_state.commit, options_.commit_hint_entries),
-      applied_(state.applied),
-      apply_handed_(state.applied),
+      apply_(state.applied),
       checkpoint_(state.checkpoint ? state.checkpoint->index : Index{0}),
       previous_checkpoint_(state.base_index),
       staging_(options_.snapshot_window_bytes_max) {
   ASSERT(options_.Validate().ok());
   ASSERT(terms_.last_term() <= term_, "the hard state is written before entries of its term");
-  ASSERT(applied_ <= state.last_index, "applied entries are in the log or in the checkpoint");
-  ASSERT(applied_ >= base_index(), "the state machine has the entries before the log");
+  ASSERT(apply_.applied() <= state.last_index,
+         "applied entries are in the log or in the checkpoint");
+  ASSERT(apply_.applied() >= base_index(), "the state machine has the entries before the log");
   ASSERT(checkpoint_ >= base_index() && checkpoint_ <= last_index());
   ASSERT(vote_ == kNoMember || term_ > Term{0});
   commit_ = std::max(commit_, checkpoint_);
@@ -70,7 +71,7 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
   // A new member may have a log, because the entries became durable before the hard state of their
   // batch.
   if (last_index() > Index{0}) RecordCluster();
-  ResetElectionTimer();
+  election_timer_.Restart(&random_);
 }
 
 Raft::Raft(const Raft&) = default;
@@ -115,10 +116,10 @@ void Raft::BecomeFollower(Term term, MemberId leader) {
   // `matched` and `acked` are valid for one leader only.
   if (new_term || !was_follower || leader != leader_) role_ = FollowerRole{};
   SetLeader(leader);
-  // A candidate that was refused has not heard from a leader by that. Therefore ticks_since_leader_
-  // continues to count, so that its clients learn in time that there is no leader.
-  if (was_leader) ticks_since_leader_ = 0;
-  if (!was_follower) ResetElectionTimer();
+  // A candidate that was refused has not heard from a leader by that. Therefore its silence goes on,
+  // so that its clients learn in time that there is no leader.
+  if (was_leader) election_timer_.EndedLeading();
+  if (!was_follower) election_timer_.Restart(&random_);
 }
 
 bool Raft::AcceptLeader(MemberId from) {
@@ -126,9 +127,7 @@ bool Raft::AcceptLeader(MemberId from) {
   if (role() == Role::kLeader) return false;
   if (leader_ != kNoMember && leader_ != from) return false;
   BecomeFollower(term_, from);
-  ticks_since_leader_ = 0;
-  ++leader_contacts_;
-  ResetElectionTimer();
+  election_timer_.HeardLeader(&random_);
   return true;
 }
 
@@ -225,15 +224,14 @@ void Raft::Tick() {
   TickRole();
   TickRecovery();
   TickStaging();
-  TickSuspicions();
-  TickAnnouncements();
+  TickReports();
   Advance();
   Compact();
 }
 
 int Raft::IdleTicks() const {
-  if (HasOutput() || recovery_ || lost_ || forwarded_reads_.needs_ticks() || !suspicions_.empty() ||
-      !unaware_.empty()) {
+  if (HasOutput() || recovery_ || lost_ || forwarded_reads_.needs_ticks() ||
+      !later_directories_.empty() || !announcements_.empty()) {
     return 0;
   }
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
@@ -245,7 +243,7 @@ int Raft::IdleTicks() const {
     return std::max(0, options_.heartbeat_ticks - leader->ticks_since_heartbeat - 1);
   }
   if (IsOnlyVoter()) return 0;
-  return std::max(0, election_timeout_ - election_elapsed_ - 1);
+  return election_timer_.IdleTicks();
 }
 
 void Raft::Advance() {
@@ -260,22 +258,20 @@ void Raft::TickRole() {
     TickLeader(leader);
     return;
   }
-  constexpr int kTicksMax = 1 << 30;
-  ticks_since_leader_ = std::min(ticks_since_leader_ + 1, kTicksMax);
-  ++election_elapsed_;
+  election_timer_.Tick();
   if (IsOnlyVoter() && MayCampaign()) {
     // No other member can lead: this member campaigns at once, and waits only for its own vote.
     if (role() != Role::kCandidate) Campaign(false, member_state_ == MemberState::kNew);
     return;
   }
-  if (election_elapsed_ < election_timeout_) return;
+  if (!election_timer_.has_expired()) return;
   if (MayCampaign() && member_state_ == MemberState::kNormal && SeededBug("no pre-vote")) {
     Campaign(false, false);
   } else if (MayCampaign()) {
     StartPreVote(false);
   } else {
     BecomeFollower(term_, kNoMember);
-    ResetElectionTimer();
+    election_timer_.Restart(&random_);
   }
 }
 
@@ -440,7 +436,9 @@ uint32_t Raft::version_of(MemberId member) const {
   return peer == peers_.end() ? 0 : peer->second.version;
 }
 
-int Raft::ticks_since_leader() const { return role() == Role::kLeader ? 0 : ticks_since_leader_; }
+int Raft::ticks_since_leader() const {
+  return role() == Role::kLeader ? 0 : election_timer_.silence_ticks();
+}
 
 Index Raft::match_index(MemberId member) const {
   if (role() == Role::kLeader && member == options_.self) return durable_index();
@@ -454,7 +452,7 @@ std::string Raft::ToString() const {
                     " leader=" + Describe(leader_) +
                     " last=" + DescribePosition(last_index(), terms_.last_term()) +
                     " commit=" + Describe(commit_) + " durable=" + Describe(durable_index()) +
-                    " applied=" + Describe(applied_);
+                    " applied=" + Describe(apply_.applied());
   if (base_index() > Index{0}) out += " base=" + Describe(base_index());
   if (member_state_ != MemberState::kNormal) out += " " + consensus::ToString(member_state_);
   if (membership().joint()) out += " joint";
@@ -469,16 +467,16 @@ std::string Raft::ToString() const {
 // --- Invariants ----------------------------------------------------------------------------------
 
 void Raft::CheckLogInvariants() const {
-  ASSERT(base_index() <= applied_);
-  ASSERT(applied_ <= apply_handed_);
-  ASSERT(apply_handed_ <= commit_);
+  ASSERT(base_index() <= apply_.applied());
+  ASSERT(apply_.applied() <= apply_.handed_out());
+  ASSERT(apply_.handed_out() <= commit_);
   ASSERT(commit_ <= last_index());
   durability_.CheckInvariants(last_index());
   ASSERT(cache_.last_index() == last_index());
   ASSERT(cache_.first_index() <= durable_index() + 1, "entries that are not durable are in memory");
   CheckMemoryInvariants();
   ASSERT(terms_.last_term() <= term_);
-  ASSERT(applying_.empty() == (applied_ == apply_handed_));
+  ASSERT((apply_.ranges_under_way() == 0) == (apply_.applied() == apply_.handed_out()));
 }
 
 void Raft::CheckMemoryInvariants() const {

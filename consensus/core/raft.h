@@ -18,6 +18,15 @@
 //   snapshot.cc     compaction of the log, transfer of checkpoints
 //   data_loss.cc    new and lost disks, and a log that lost its end
 //
+// Parts with a state of their own, each a class with unit tests:
+//
+//   ElectionTimer, Durability, ApplyProgress   time, the own disk, the state machine
+//   TermHistory, LogSizes, EntryCache          what is known of the log, and its newest entries
+//   Progress, SnapshotTransfer                 what a leader knows of a follower
+//   ReadRounds, ForwardedReads                 linearizable reads, at a leader and elsewhere
+//   SnapshotStaging                            a snapshot that is being received
+//   LaterDirectoryReports, DirectoryAnnouncements   recovery from lost disks
+//
 // The state that only a leader, a candidate or a follower has is in the corresponding alternative
 // of `role_`, so that it ends with the role. Messages whose content depends on the state (appends,
 // acknowledgements, heartbeats) are made in TakeOutput, so that one message covers all earlier
@@ -29,7 +38,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,7 +48,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "consensus/core/apply_progress.h"
+#include "consensus/core/directory_reports.h"
 #include "consensus/core/durability.h"
+#include "consensus/core/election_timer.h"
 #include "consensus/core/entry_cache.h"
 #include "consensus/core/initial_state.h"
 #include "consensus/core/log_sizes.h"
@@ -180,7 +191,7 @@ class Raft {
   int ticks_since_leader() const;
   // Returns the number of times that a leader was heard from. A caller can compare two values to
   // learn whether a leader was heard from in between.
-  uint64_t leader_contacts() const { return leader_contacts_; }
+  uint64_t leader_contacts() const { return election_timer_.leader_contacts(); }
   // Returns, at a leader, the highest index up to which `member`'s durable log is known to match;
   // otherwise 0.
   Index match_index(MemberId member) const;
@@ -244,13 +255,6 @@ class Raft {
     uint32_t version = 0;                          // newest that it understands; 0: no message yet
     uint64_t heard_ticks = 0;                      // last time of a message with that epoch
     bool voting = false;                           // Message::voting of its last message
-  };
-  // The state of another member's report that it knows a later directory of this member
-  // (data_loss.cc).
-  struct Suspicion {
-    int confirmations = 0;
-    uint64_t asked_ticks = 0;
-    bool asked = false;  // the other member was asked, and has not answered
   };
   // The progress of this member's recovery (data_loss.cc).
   struct Recovery {
@@ -336,10 +340,6 @@ class Raft {
   void CheckLogInvariants() const;
 
   // --- election.cc ---
-  void ResetElectionTimer();
-  // Called when the connection to the leader broke, because its process has probably died. Grants
-  // pre-votes from now on, and lets the election timeout end soon. REQUIRES: is follower.
-  void DoubtLeader();
   // Returns whether a leader was heard from so recently that votes for another member are refused.
   bool HearsFromLeader() const;
   // Returns whether this member may become leader: it is a voter, and its state, disk and version
@@ -434,7 +434,7 @@ class Raft {
   void AppendControl(EntryKind kind, std::string payload);
   // Returns, as text, the members that do not understand `version` or were not heard from yet;
   // empty if there are none.
-  std::string HoldingBack(const LeaderRole& leader, uint32_t version) const;
+  std::string MembersBelowVersion(const LeaderRole& leader, uint32_t version) const;
   absl::Status CheckNewMembers(const Membership& target) const;
   void AdvanceMembership(LeaderRole* leader);
   void AdvanceVersion(LeaderRole* leader);
@@ -489,13 +489,13 @@ class Raft {
   bool AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer);
   // Returns the ticks for which a directory counts as in use after a message from it.
   uint64_t AliveTicks() const;
-  // Handles a report of `from` that it knows the directory `known_directory_epoch` of this member.
-  void Suspect(MemberId from, uint64_t known_directory_epoch);
+  // Handles the answer of `from` that it knows the directory `known_directory_epoch` of this member.
+  void RecordKnownDirectory(MemberId from, uint64_t known_directory_epoch);
   void ChooseDirectoryEpoch();
   void TickRecovery();
-  void TickSuspicions();
-  // Asks the other voters to record this directory's epoch until each of them has.
-  void TickAnnouncements();
+  // Asks the members whose reports of a later directory need a confirmation, and those that have to
+  // record this directory.
+  void TickReports();
   void RequestAcknowledgements();
   void AdvanceRecovery();
   void Handle(MemberId from, const DirectoryEpochRequest& request);
@@ -514,10 +514,7 @@ class Raft {
   std::variant<FollowerRole, PreCandidateRole, CandidateRole, LeaderRole> role_;
 
   uint64_t now_ticks_ = 0;
-  int ticks_since_leader_ = 0;
-  uint64_t leader_contacts_ = 0;
-  int election_elapsed_ = 0;  // ticks since the last reset; granted votes and campaigns reset it
-  int election_timeout_ = 0;
+  ElectionTimer election_timer_;
 
   // The memberships and versions that log entries have set; the first of each is committed.
   SettingHistory<Membership> memberships_;
@@ -531,11 +528,10 @@ class Raft {
   std::optional<Loss> lost_;
   std::map<MemberId, Peer> peers_;
   uint64_t directory_epoch_;  // sent in messages; kNoDirectoryEpoch: none yet
-  std::map<MemberId, Suspicion> suspicions_;
-  // The voters that may not know this directory, which replaced a lost one.
-  std::set<MemberId> unaware_;
-  int ticks_since_announcement_ = 0;
-  uint64_t later_directory_epoch_ = 0;
+  // A report counts when the other member has confirmed it three times.
+  LaterDirectoryReports later_directories_{/*confirmations=*/3};
+  uint64_t later_directory_epoch_ = 0;  // confirmed by a majority; 0: there is none
+  DirectoryAnnouncements announcements_;
   MemberId refused_by_;
   // The members that were started with another membership than this one, with their memberships. An
   // entry is removed when the member says that it was started with the same one. In memory only.
@@ -554,10 +550,7 @@ class Raft {
 
   Durability durability_;
 
-  // The state of apply. applied_ <= apply_handed_ <= commit_.
-  Index applied_;
-  Index apply_handed_;
-  std::deque<Index> applying_;  // the ends of the ranges handed out and not yet applied
+  ApplyProgress apply_;  // up to at most commit_
 
   Index checkpoint_;           // index of the newest durable checkpoint
   Index previous_checkpoint_;  // index of the previous one; the log's base if unknown

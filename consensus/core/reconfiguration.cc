@@ -71,7 +71,7 @@ void Raft::AppendControl(EntryKind kind, std::string payload) {
   SyncFollowers(&std::get<LeaderRole>(role_));
 }
 
-std::string Raft::HoldingBack(const LeaderRole& leader, uint32_t version) const {
+std::string Raft::MembersBelowVersion(const LeaderRole& leader, uint32_t version) const {
   std::string members;
   auto check = [&](MemberId member, uint32_t understood) {
     if (understood < version) members += (members.empty() ? "" : ", ") + Describe(member);
@@ -162,7 +162,7 @@ absl::Status Raft::ChangeMembership(Membership target) {
   if (cluster_version() < kVersionMembership) {
     return absl::FailedPreconditionError("version " + std::to_string(kVersionMembership) +
                                          " is not in force yet; held back by the members: " +
-                                         HoldingBack(*leader, kVersionMembership));
+                                         MembersBelowVersion(*leader, kVersionMembership));
   }
   if (absl::Status status = CheckNewMembers(target); !status.ok()) return status;
   if (target == membership()) return absl::OkStatus();
@@ -188,7 +188,7 @@ void Raft::AdvanceMembership(LeaderRole* leader) {
 void Raft::AdvanceVersion(LeaderRole* leader) {
   if (versions_.newest() >= options_.version || !IsEstablished(*leader)) return;
   uint32_t version = options_.version;
-  while (version > versions_.newest() && !HoldingBack(*leader, version).empty()) --version;
+  while (version > versions_.newest() && !MembersBelowVersion(*leader, version).empty()) --version;
   if (version >= kVersionMembershipInLog && versions_.newest() < kVersionMembershipInLog) {
     // From this version on, every log, or the checkpoint before it, has the membership. Until then
     // perhaps only the configuration has it.

@@ -84,7 +84,7 @@ void Raft::CommitByCounting() {
 
 void Raft::TrimCache() {
   if (SeededBug("nothing leaves memory")) return;
-  cache_.Trim(std::min(durable_index(), applied_), options_.cached_bytes_max);
+  cache_.Trim(std::min(durable_index(), apply_.applied()), options_.cached_bytes_max);
   // Beyond this bound, entries leave memory even if they are not applied or not known to be
   // committed. A state machine that is far behind, or a new leader with a long log, reads them from
   // the log.
@@ -320,17 +320,19 @@ void Raft::PeerUnreachable(MemberId member) {
     progress->BecomeUnconfirmed();
     if (progress->state() == Progress::State::kSnapshot) progress->transfer().Rewind();
   }
-  if (role() == Role::kFollower && member == leader_) DoubtLeader();
+  if (role() == Role::kFollower && member == leader_) election_timer_.ExpireSoon(&random_);
 }
 
 // --- Apply ---------------------------------------------------------------------------------------
 
 bool Raft::ApplyDue() const {
-  return apply_handed_ < std::min(commit_, LastUnderstood()) && !installing_ &&
-         applying_.size() < kApplyRangesMax;
+  return apply_.handed_out() < std::min(commit_, LastUnderstood()) && !installing_ &&
+         apply_.ranges_under_way() < kApplyRangesMax;
 }
 
-bool Raft::ApplyWaits() const { return apply_handed_ < commit_ && !applying_.empty(); }
+bool Raft::ApplyWaits() const {
+  return apply_.handed_out() < commit_ && apply_.ranges_under_way() > 0;
+}
 
 Index Raft::LastUnderstood() const {
   for (const auto& [index, version] : versions_.settings()) {
@@ -342,27 +344,23 @@ Index Raft::LastUnderstood() const {
 ApplyRange Raft::TakeApplyRange() {
   ASSERT(ApplyDue());
   ApplyRange range;
-  range.first = apply_handed_ + 1;
+  range.first = apply_.handed_out() + 1;
   const Index limit = std::min(commit_, LastUnderstood());
   if (cache_.Has(range.first)) {
     range.entries = cache_.Collect(range.first, limit, options_.apply_bytes_max);
     range.last = range.entries.back().index;
   } else {
     const uint64_t count_max = std::max<uint64_t>(1, options_.apply_bytes_max / kUnknownEntryBytes);
-    range.last = std::min({limit, cache_.first_index() - 1, apply_handed_ + count_max});
+    range.last = std::min({limit, cache_.first_index() - 1, apply_.handed_out() + count_max});
     ASSERT(range.last <= durable_index(), "entries that are not in memory are in the log");
   }
   ASSERT(range.first <= range.last);
-  apply_handed_ = range.last;
-  applying_.push_back(range.last);
+  apply_.HandOut(range.last);
   return range;
 }
 
 void Raft::Applied(Index index) {
-  if (index <= applied_) return;  // applied before a snapshot was installed
-  ASSERT(index <= apply_handed_, "only entries that were handed out are applied");
-  applied_ = index;
-  while (!applying_.empty() && applying_.front() <= index) applying_.pop_front();
+  if (!apply_.Applied(index)) return;
   TrimCache();
   Advance();
 }

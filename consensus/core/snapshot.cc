@@ -29,7 +29,7 @@ using Phase = SnapshotTransfer::Phase;
 // --- Compaction ----------------------------------------------------------------------------------
 
 void Raft::Checkpointed(Index index) {
-  ASSERT(index <= applied_, "a checkpoint has only applied entries");
+  ASSERT(index <= apply_.applied(), "a checkpoint has only applied entries");
   if (index > checkpoint_) {
     previous_checkpoint_ = std::max(checkpoint_, base_index());
     checkpoint_ = index;
@@ -104,7 +104,7 @@ void Raft::Compact() {
   const auto stall_ticks = static_cast<uint64_t>(SnapshotStallTicks());
   if (former_hold_ && now_ticks_ - former_hold_->ended_ticks >= stall_ticks) former_hold_.reset();
   const Index target = SeededBug("compaction past the checkpoint")
-                           ? std::min(applied_, durable_index())
+                           ? std::min(apply_.applied(), durable_index())
                            : CompactionTarget();
   if (target < base_index() + options_.compaction_step_entries) return;
   terms_.CompactTo(target);
@@ -126,10 +126,10 @@ void Raft::ResetLog(const SnapshotMeta& meta) {
   configured_until_ = ConfiguredUntil(meta);
   versions_ = SettingHistory<uint32_t>(meta.index, meta.version);
   membership_changed_ = true;
-  commit_ = applied_ = apply_handed_ = meta.index;
+  commit_ = meta.index;
+  apply_.Reset(meta.index);
   durability_.Reset(meta.index);
   checkpoint_ = previous_checkpoint_ = meta.index;
-  applying_.clear();
   compact_to_.reset();
 }
 
