@@ -1,7 +1,7 @@
-// Finds out from the times in the log whether this server's wall clock agrees with the leader's.
-// The leader writes its time into each command. The difference to the time here when the command is
-// applied is the difference of the clocks plus the time that the command took to arrive; so the
-// smallest difference of many commands is the best estimate.
+// Estimates, from the times in the log, how far this server's wall clock is ahead of the leader's.
+// The leader writes its time into each command. This server's time when it applies the command,
+// minus the time in the command, is the difference of the clocks plus the time that the command
+// took to arrive. The smallest of many such differences is therefore the best estimate.
 //
 // Thread-safety: none.
 #pragma once
@@ -28,15 +28,15 @@ class ClockComparison {
     int64_t ahead_ms = 0;  // how far this server's clock is ahead; negative: behind
   };
 
-  // Records that the newest command, to which `leader` gave the time `command_ms`, was applied when
-  // this server's clock showed `own_ms`. Returns the difference if it is to be reported now.
+  // Records that the newest command, in which `leader` wrote the time `command_ms`, was applied
+  // when this server's clock showed `own_ms`. Returns the difference if it has to be reported now.
   std::optional<Finding> Note(consensus::MemberId leader, int64_t command_ms, int64_t own_ms,
                               std::chrono::steady_clock::time_point now);
 
  private:
   consensus::MemberId leader_;
   std::chrono::steady_clock::time_point began_;
-  std::optional<int64_t> least_ms_;  // the least since began_; none: no command of this leader yet
+  std::optional<int64_t> least_ms_;  // the smallest difference since began_; none: no command yet
   std::optional<std::chrono::steady_clock::time_point> said_;
 };
 

@@ -31,11 +31,11 @@ class ReportedAborts {
  private:
   const std::string message_;
 };
-// From now on an abort is not reported any more.
+// Ends the reporting of aborts: from now on, abort() ends the process with SIGABRT.
 void DoNotReportAbort();
 
-// From now on an unhandled exception for a system error (no thread can be started, no memory is
-// left) is reported as fatal, with the exit status 1. Any other unhandled exception is a bug of the
+// Reports, from now on, an unhandled exception for a system error (no thread can be started, no
+// memory is left) as fatal, with the exit status 1. Any other unhandled exception is a bug of the
 // program, and aborts it.
 void ReportUnhandledSystemErrors();
 

@@ -18,7 +18,6 @@ class PeriodicTask {
   // `thread_name` has at most 15 characters. REQUIRES: interval is above 0.
   PeriodicTask(std::string thread_name, std::chrono::milliseconds interval,
                std::function<void()> task);
-  // Stops the task.
   ~PeriodicTask();
   PeriodicTask(const PeriodicTask&) = delete;
   PeriodicTask& operator=(const PeriodicTask&) = delete;
@@ -26,7 +25,7 @@ class PeriodicTask {
   // Runs the task once on the caller's thread, and then repeatedly on the object's thread, each
   // time `interval` after the last run ended.
   void Start();
-  // Waits for the task if it is running. It is not run again.
+  // Ends the periodic runs. Waits for a run that is in progress.
   void Stop();
 
  private:

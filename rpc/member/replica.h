@@ -1,7 +1,7 @@
 // One member of the cluster: consensus, the tree, the sessions and the routing of writes, wired
 // together. It has no threads, files or sockets of its own: in a server the node's threads run it,
 // and a simulation steps it by hand (consensus/runtime/node.h), with a simulated clock, disk and
-// links. Nothing in it waits for another thread, except for locks.
+// links. It never waits for another thread, except for a lock.
 //
 // Thread-safety: the constructor, SetFrontend and the destructor are called from one thread while
 // the node does not run. Service, Administration and PeerHandler may be called from any thread. The
@@ -54,16 +54,16 @@ struct ReplicaOptions {
   bool standalone = false;        // as shown to clients
   int tick_time_ms = 3000;        // sessions expire at multiples of this time
   int election_timeout_ms = 300;  // as configured; node.raft has it in ticks
-  // When the leader removes containers and nodes with a TTL
-  // (rpc/member/sessions/container_manager.h).
+  // How often the leader looks for empty containers and expired TTL znodes, and how many of them it
+  // removes in a minute at most (rpc/member/sessions/container_manager.h).
   int container_check_interval_ms = 60'000;
   int container_max_per_minute = 10'000;
-  // The limit of writes that are forwarded to the leader and not applied yet
+  // The limit of the bytes of writes that are forwarded to the leader and not applied yet
   // (rpc/member/routing/write_router.h).
   size_t forward_window_bytes = kForwardWindowBytes;
   // How often the trees of members are compared.
   DigestComparisonOptions digests = {};
-  // After how long without a leader this member serves read-only clients; 0: never.
+  // The time without a leader after which this member serves read-only clients; 0: never.
   int read_only_after_ms = 0;
   // The free space below which a disk is low; 0: disks are not watched
   // (rpc/member/disk/disk_guard.h).
@@ -75,7 +75,7 @@ struct ReplicaOptions {
   bool shares_disk = true;
   // Returns how long syncs of the log took, for the metrics; null: that is not measured.
   std::function<TimeSummary()> sync_times = nullptr;
-  // For messages to the administrator.
+  // Named in messages to the administrator.
   std::string data_dir;
   std::string checkpoint_dir;
 };
@@ -85,25 +85,26 @@ struct ReplicaOptions {
 // new cluster.
 ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_if_new);
 
-// The actions that only the process around a replica can do.
+// The actions for which a replica needs the process in which it runs.
 class ReplicaHost {
  public:
   virtual ~ReplicaHost() = default;
-  // On any thread of the node: the log cannot be written or read. The process must end at once,
-  // without any clean-up, because the contents of the disk are unknown.
+  // Called on any thread of the node when the log cannot be written or read. The process must end
+  // at once, without any clean-up, because the contents of the disk are unknown.
   virtual void OnFatal(const absl::Status& error) = 0;
-  // On any thread, and any number of times: this server cannot go on, and should stop; `why` is for
-  // the administrator. If `why` is Aborted, a restart solves the problem, and should be done at
-  // once.
+  // Called when this server cannot go on and should stop, on any thread and any number of times.
+  // `why` is for the administrator. If `why` is Aborted, a restart solves the problem, and should
+  // be done at once.
   virtual void OnEnd(absl::Status why) = 0;
-  // On the node thread: durably saves `incarnation`, so that the next start has a greater one.
+  // Makes `incarnation` durable, so that the next start has a greater one. Called on the node
+  // thread.
   virtual absl::Status SaveIncarnation(uint64_t incarnation) = 0;
-  // On the node thread: this member's tree differs from a majority's. The member must not serve any
-  // more, even after a restart: the host writes the marker
-  // (rpc/member/checkpoints/divergence_marker.h) and ends the process at once, without any clean-up,
-  // because the tree is wrong.
+  // Called on the node thread when this member's tree differs from a majority's. The member must
+  // not serve any more, even after a restart: the host writes the marker
+  // (rpc/member/checkpoints/divergence_marker.h) and ends the process at once, without any
+  // clean-up, because the tree is wrong.
   virtual void OnDiverged(const Divergence& divergence) = 0;
-  // On the node thread, at least once a tick: Service::status() was updated.
+  // Called on the node thread after Service::status() was updated, at least once a tick.
   virtual void OnStatusPublished() = 0;
 };
 
@@ -138,12 +139,12 @@ class Replica final : public Service,
   // call of the replica may be running when it is destroyed.
   consensus::Node& node() { return *node_; }
 
-  // From any thread: begins to transfer leadership to another server, if this one leads. status()
-  // shows when that is done.
+  // Begins to transfer leadership to another server, if this one leads. status() shows when that is
+  // done. From any thread.
   void HandLeadershipOver();
 
-  // From one thread at a time: reports the free space. Makes missing ballast files of it
-  // (rpc/member/disk/disk_guard.h).
+  // Takes the measured free space, and makes missing ballast files of it
+  // (rpc/member/disk/disk_guard.h). From one thread at a time.
   void OnDiskSpace(DiskFreeSpace space);
 
   // Service
@@ -155,7 +156,7 @@ class Replica final : public Service,
   bool refuses_data() const override {
     return refuses_data_.load(std::memory_order_relaxed) || memory().low();
   }
-  // From one thread at a time: measures the memory of the process, and updates memory().
+  // Measures the memory of the process, and updates memory(). From one thread at a time.
   void OnMemory();
   void Sync(uint32_t proposer_tag, uint64_t sync_id) override;
   void Touch(std::vector<int64_t> sessions) override;
@@ -211,26 +212,26 @@ class Replica final : public Service,
     uint64_t sync_id = 0;
     std::function<void(tree::Zxid)> done = nullptr;  // if not null, called instead of the front end
   };
-  // Returns FailedPrecondition if `newest` does not belong to this log.
+  // Returns FailedPrecondition if the checkpoint `newest` does not belong to this log.
   absl::Status CheckBelongs(const consensus::SnapshotMeta& newest) const;
   void StartSync(PendingSync sync);
   void FinishSync(const PendingSync& sync, consensus::Index applied);
   void TouchOnNodeThread(const std::vector<int64_t>& sessions);
-  // Does the same, and sends the touches to the leader.
+  // As TouchOnNodeThread. Also sends the touches to the leader, if another server leads.
   void TouchEverywhere(const std::vector<int64_t>& sessions);
   // Touches the sessions of stalled threads (Frontend::HeldUpSessions).
   void TouchHeldUp();
-  // Once a leader is known, starts the barrier after which everything that was committed before is
-  // applied here. Once per start.
+  // Starts a barrier once a leader is known, only once per start. When the barrier is done, this
+  // server has applied everything that was committed before it.
   void CatchUpOnce();
   void BeginToLead();
   void EndAsOutdated(uint64_t incarnation);
-  // Logs the change to the new `status` (replica_reports.cc). CheckMemberState also ends the server
-  // if it cannot go on.
+  // These log what changes with the new `status` (replica_reports.cc). CheckMemberState also ends
+  // the server if it cannot go on.
   void LogLeader(const consensus::Status& status);
   void CheckMemberState(const consensus::Status& status);
   void LogLoss(const consensus::Status& status);
-  // While this member cannot serve, logs what it waits for.
+  // Logs what this member waits for while it cannot serve.
   void ReportWait(std::chrono::steady_clock::time_point now);
   WaitFacts FindWaitFacts() const;
   // Logs the change of a session. REQUIRES: called before the tracker is updated.
@@ -241,11 +242,11 @@ class Replica final : public Service,
   // Both do nothing unless this member leads.
   void ExpireSessions(int64_t elapsed_ms);
   void DeleteContainers(int64_t elapsed_ms);
-  // Free space on the disks (replica_disk.cc).
+  // These are about free space on the disks (replica_disk.cc).
   bool IsDiskLow() const;
   absl::Status MakeBallast(DiskFreeSpace space);
-  // Returns whether this member has data, so that it needs ballast files: before, the rest of the
-  // log's first file is enough.
+  // Returns whether this member has data, so that it needs ballast files. A member without data
+  // needs none, because the rest of the log's first file is enough.
   bool NeedsBallast() const;
   // Returns whether `ballast` may be made when `free_bytes` are free.
   bool HasFreeSpaceFor(const consensus::BallastFile& ballast, uint64_t free_bytes) const;
@@ -255,10 +256,10 @@ class Replica final : public Service,
   // Counts and measures elections.
   void MeasureElection(const consensus::Status& status);
   void MeasureServing();
-  // Logs a refused batch of `from`, not too often for each server. On any thread.
+  // Logs, at a limited rate for each server, that a batch of `from` was refused. On any thread.
   void LogRefused(consensus::MemberId from, const absl::Status& error);
   void PublishStatus();
-  // Returns for how many milliseconds no leader was heard, or the leader could not be reached; 0 at
+  // Returns for how many milliseconds the leader was not heard from or could not be reached; 0 at
   // the leader.
   int64_t LeaderContactAgeMs();
   void UpdateStatus();
@@ -278,13 +279,13 @@ class Replica final : public Service,
   std::optional<TreeCheckpoints> checkpoints_;
   Frontend* frontend_ = nullptr;
 
-  // Node thread.
+  // Used on the node thread:
   WriteRouter router_;
   SessionTracker tracker_;
   ContainerManager containers_;
   DigestComparison digests_;
   DiskGuard disk_guard_;
-  bool log_ballast_used_ = false;  // and that was logged
+  bool log_ballast_used_ = false;  // as it was last logged
   bool log_is_cut_short_ = false;
   // The ticks until a log that is short of space requests a checkpoint again, and whether one was
   // requested and is not done.
@@ -299,18 +300,18 @@ class Replica final : public Service,
   WaitReporter wait_reporter_;
   SessionLog session_log_;
   ClockComparison clocks_;
-  int64_t compared_command_ms_ = 0;  // the newest time that clocks_ was given, and when
+  int64_t compared_command_ms_ = 0;  // the time of the command compared last, and when
   std::chrono::steady_clock::time_point clocks_compared_;
   std::chrono::steady_clock::time_point held_up_touched_;
-  // As a leader: the commands that were proposed last are at or before this index.
+  // At a leader: the commands that were proposed last are at or before these indexes.
   consensus::Index expiries_proposed_;
   consensus::Index container_deletions_proposed_;
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point not_serving_since_;
-  // The id of the next read. It starts far above the ids of earlier starts, whose answers may still
-  // arrive.
+  // The id of the next read. It starts far above the ids of earlier starts, to whose reads answers
+  // may still arrive.
   uint64_t next_read_;
-  std::map<uint64_t, PendingSync> reads_;       // asked of Raft, by request id
+  std::map<uint64_t, PendingSync> reads_;       // that Raft has not answered, by request id
   std::vector<PendingSync> refused_reads_;      // retried at the next tick
   std::multimap<uint64_t, PendingSync> syncs_;  // by the index that must be applied first
 

@@ -31,26 +31,28 @@ namespace quorate::rpc {
 class FrontendFactory {
  public:
   virtual ~FrontendFactory() = default;
-  // Makes the front end of all clients. `config`, `service` and `administration` outlive it.
+  // Makes the front end of all clients. `config`, `service` and `administration` must outlive it.
   virtual Frontend* Make(const Config& config, Service* service,
                          Administration* administration) = 0;
   // Begins to listen for clients; errors name address and port.
   virtual absl::Status Open() = 0;
   virtual void Close() = 0;
-  // On the node thread, which runs between Make and Close: Service::status() was updated.
+  // Called on the node thread, which runs between Make and Close, after Service::status() was
+  // updated.
   virtual void OnStatusPublished() = 0;
 };
 
 class Server : private PeerHandler, private ReplicaHost {
  public:
   // Opens the data directory and prepares everything; nothing listens yet. `frontends` must outlive
-  // the server. It also succeeds on a full disk if the member has data: the server serves that, and
-  // goes on when there is free space. ResourceExhausted, naming the disk, if the member is new.
+  // the server. Also succeeds on a full disk if the member has data: the server serves that data,
+  // and continues when there is free space. ResourceExhausted, naming the disk, if the member is
+  // new.
   static absl::StatusOr<std::unique_ptr<Server>> Create(Config config, FrontendFactory* frontends);
   ~Server() override;
 
-  // Serves until RequestStop, or until it cannot go on: then it returns the reason. Aborted: a new
-  // process can go on, and should be started at once.
+  // Serves until RequestStop is called, or until the server cannot go on: then returns the reason.
+  // Aborted means that a new process can go on, and should be started at once.
   absl::Status Run();
   // Hands leadership over, if this server leads, and ends Run.
   void RequestStop();
@@ -63,7 +65,7 @@ class Server : private PeerHandler, private ReplicaHost {
 
   static absl::StatusOr<std::unique_ptr<Server>> Open(Config config, FrontendFactory* frontends);
 
-  // PeerHandler, forwarded to the replica, because the network is made before it.
+  // PeerHandler. These forward to the replica, because the network is made before it.
   absl::Status OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
   void OnPeerUp(consensus::MemberId member) override;
   void OnPeerDown(consensus::MemberId member) override;

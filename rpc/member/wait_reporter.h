@@ -27,9 +27,9 @@ struct WaitFacts {
   std::vector<Voter> others = {};    // the voters but this member
   bool is_voter = true;              // this member
   consensus::MemberId leader;        // kNoMember if there is none
-  int64_t leader_silent_ms = 0;      // for how long it was not heard, or could not be reached
-  consensus::MemberId refused_by;    // consensus::Status
-  consensus::MemberId differs_from;  // consensus::Status
+  int64_t leader_silent_ms = 0;      // how long it was not heard from, or could not be reached
+  consensus::MemberId refused_by;    // as in consensus::Status
+  consensus::MemberId differs_from;  // as in consensus::Status
   consensus::Index applied;
   consensus::Index commit;
   uint64_t snapshot_bytes = 0;  // received of a snapshot that is not complete
@@ -48,8 +48,8 @@ class WaitReporter {
   static constexpr auto kFirst = std::chrono::seconds(5);
   static constexpr auto kAgain = std::chrono::seconds(60);
 
-  // To be called at each tick. `waits`: the member cannot serve now. Returns how long it has waited
-  // if that is to be logged now.
+  // Called at each tick. `waits` says whether the member cannot serve now. Returns how long it has
+  // waited if that has to be logged now.
   std::optional<std::chrono::seconds> Tick(bool waits, std::chrono::steady_clock::time_point now);
 
  private:

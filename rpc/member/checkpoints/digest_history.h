@@ -22,7 +22,7 @@ class DigestHistory {
     ASSERT(count_max > 0);
   }
 
-  // Begins again with the tree at `zxid`; the digests before are not known.
+  // Forgets all digests, and begins again with `digest` at `zxid`.
   void Restart(tree::Zxid zxid, uint64_t digest) {
     MutexLock lock(&mutex_);
     last_ = zxid;
@@ -30,7 +30,7 @@ class DigestHistory {
     next_ = 1;
   }
 
-  // Adds the digests at the next zxids. REQUIRES: Restart was called.
+  // Adds the digests at the zxids that follow the last known one. REQUIRES: Restart was called.
   void Add(std::span<const uint64_t> digests) {
     MutexLock lock(&mutex_);
     ASSERT(!digests_.empty(), "digests have a beginning");

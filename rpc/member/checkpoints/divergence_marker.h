@@ -11,7 +11,7 @@
 //   majority 0x93b1c2a70c1f5e29
 //   crc32c 0x1a2b3c4d
 //
-// This code depends on the file interface alone, so that tools can use it.
+// This code depends on consensus::Env alone, so that tools can use it.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -46,8 +46,8 @@ absl::Status WriteDivergenceMarker(consensus::Env* env, const std::string& dir,
 absl::StatusOr<std::optional<Divergence>> ReadDivergenceMarker(consensus::Env* env,
                                                                const std::string& dir);
 
-// Returns the error for the administrator of a member whose data is in `dir`: it says what is
-// wrong, and what to do.
+// Returns an error for the administrator: it says why the member whose data is in `dir` must not
+// serve, and what to do.
 absl::Status DivergenceError(const std::string& dir, const Divergence& divergence);
 
 // Returns OK if `dir` has no marker. Otherwise makes the marker durable and returns

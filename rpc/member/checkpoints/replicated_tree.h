@@ -1,5 +1,5 @@
-// Joins consensus and the tree: applies committed entries, notifies the front ends, and collects
-// what the node thread has to learn of them (News).
+// Connects consensus to the tree: applies committed entries, notifies the front ends, and collects
+// what the node thread has to know of the applied entries (News).
 //
 // Thread-safety: Apply, TryApply and Replace are called from one thread at a time (the one that
 // applies); the accessors of the tree from any thread; TakeNews from the node thread.
@@ -25,7 +25,8 @@
 
 namespace quorate::rpc {
 
-// Is called for each entry just after it was applied, while the tree is locked. For checks.
+// An observer for checks. It is called for each entry just after the entry was applied, while the
+// tree is locked.
 class ApplyObserver {
  public:
   virtual ~ApplyObserver() = default;
@@ -34,7 +35,7 @@ class ApplyObserver {
 
 class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListener {
  public:
-  // `self` is this server's proposer: the front end gets the results of its commands.
+  // `self` identifies the commands of this server, whose results the front end is given.
   explicit ReplicatedTree(tree::Proposer self) : self_(self) {
     const GuardedTree::ReadGuard tree = tree_.Read();
     digests_.Restart(tree->last_zxid(), tree->digest());
@@ -44,7 +45,7 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   // outlives the last one.
   void SetFrontend(Frontend* frontend) { frontend_ = frontend; }
 
-  // REQUIRES: as SetFrontend.
+  // Sets the observer of applied entries. REQUIRES: as SetFrontend.
   void SetObserver(ApplyObserver* observer) { observer_ = observer; }
 
   // Logs the progress of applying the entries `first` to `last`, which the log holds at the start.
@@ -54,46 +55,47 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   }
 
   void Apply(std::span<const consensus::Entry> entries) override;
-  // Returns false, without applying, also if that could take long.
+  // As StateMachine::TryApply. Also returns false, without applying, if that could take long.
   bool TryApply(std::span<const consensus::Entry> entries) override;
 
-  // Replaces the tree by `tree`, a later state of the cluster: a checkpoint at the start, or a
-  // snapshot. `term` is the term of its last entry. Notifies the front end that events may be
-  // missing, and gives it `events`: all parts of what TakeRecentEvents returned for that tree, or
-  // none.
+  // Replaces the tree by `tree`, a later state of the cluster: from a checkpoint at the start, or
+  // from a snapshot. `term` is the term of the last entry in it. Notifies the front end that events
+  // may be missing, and gives it `events`: all parts of what TakeRecentEvents returned for that
+  // tree, or none.
   void Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term,
                std::span<const std::string> events = {});
-  // Returns the events that the front end is to get back at the next start; may be null. REQUIRES:
-  // a side of the tree's lock is held.
+  // Returns the recent events, which the front end gets back at the next start; may return null.
+  // REQUIRES: the tree's lock is held, for reading or for writing.
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const {
     return frontend_ == nullptr ? nullptr : frontend_->TakeRecentEvents();
   }
 
   GuardedTree::ReadGuard ReadTree() const { return tree_.Read(); }
-  // For deltas (rpc/member/checkpoints/tree_checkpoints.h).
+  // Returns the tree for checkpoint deltas (rpc/member/checkpoints/tree_checkpoints.h).
   GuardedTree& guarded_tree() { return tree_; }
   const GuardedTree& guarded_tree() const { return tree_; }
   // Returns the digest that the tree has, or had, at `zxid`; nullopt if it is not known (any more,
   // or yet). From any thread.
   std::optional<uint64_t> DigestAt(tree::Zxid zxid) const { return digests_.At(zxid); }
 
-  // Returns how often a command's time was a leap (tree/limits.h). From any thread.
+  // Returns how often the time of a command was a leap (tree/limits.h). From any thread.
   uint64_t time_leaps() const { return time_leaps_.load(std::memory_order_relaxed); }
 
-  // The events since the last call of TakeNews.
+  // What the node thread has to know of the applied entries. `replaced` and `sessions` cover the
+  // time since the last call of TakeNews; the other fields have their newest values.
   struct News {
-    uint64_t own_sequence = 0;       // commands of this server are applied up to here
-    consensus::Term no_op_term;      // of the newest no-op applied
-    uint64_t later_incarnation = 0;  // in the log: this process is outdated; 0: none
-    // The leader's time in the last command of the last batch that ended with a command; 0: there
-    // was none.
+    uint64_t own_sequence = 0;       // this server's commands are applied up to this number
+    consensus::Term no_op_term;      // of the newest applied entry that is no command
+    uint64_t later_incarnation = 0;  // a later one in the log: this process is outdated; 0: none
+    // The leader's time in the newest command that was the last entry of its batch; 0: there was
+    // none.
     int64_t command_ms = 0;
     struct SessionChange {
       bool closed = false;
       tree::SessionInfo session;
     };
-    // The tree was replaced: `sessions` begins with all sessions of the new tree, and those known
-    // before are gone.
+    // Whether the tree was replaced. Then `sessions` begins with all sessions of the new tree, and
+    // the sessions known before are gone.
     bool replaced = false;
     std::vector<SessionChange> sessions;  // in order
   };
@@ -109,7 +111,8 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   void OnResult(tree::ApplyResult result) override;
 
   std::string_view CommandOf(std::span<const consensus::Entry> entries, size_t i) const;
-  // Returns how many znodes `entry` may change, at most, about.
+  // Returns an estimate of the changes that `entry` makes, in znodes and sessions; more than
+  // TryApply allows if it deletes a subtree.
   static size_t Changes(const consensus::Entry& entry, const tree::Tree& tree);
   void ApplySome(std::span<const consensus::Entry> entries);
   // REQUIRES: the entries are few enough to be applied under one lock.

@@ -4,14 +4,13 @@
 // A checkpoint is one run of bytes, the same at all members for the same index:
 //   u8 format (1), u64 digest, then the records in key order: u32 and u32 lengths, key, value.
 // A chunk holds whole records. Each receiver's chunks are read in order, and receivers at the same
-// offset share them. To read at an offset where no reader is, a new reader seeks to the nearest
-// remembered place before it, and reads from there on, without keeping the records.
+// offset share them. For an offset at which no reader is, a new reader seeks to the nearest
+// recorded place before the offset, and skips the records between them.
 //
 // Receivers that begin at about the same time are sent the same checkpoint. At most
 // kSentCheckpointsMax checkpoints are open: while all are in use, a new receiver is sent the newest
-// of them. Those that were not used for a while are closed, because they keep disk space from being
-// freed.
-//
+// of them. A checkpoint that was not read for a while is closed, because its disk space cannot be
+// freed while it is open.
 // Thread-safety: Read is called from one thread, CloseIdle from any.
 #pragma once
 
@@ -88,7 +87,7 @@ class SentCheckpoints {
   using Checkpoints = std::list<Checkpoint>;
 
   void CloseIdleFor(std::chrono::seconds time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the checkpoint for a receiver that begins.
+  // Returns the checkpoint to send to a receiver that begins.
   absl::StatusOr<Checkpoint*> Choose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Checkpoint*> Find(consensus::Index index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Opens the newest checkpoint of the store, unless it is open already. Closes idle ones for it if

@@ -21,7 +21,7 @@ class StartProgress {
   // outlive the object.
   StartProgress(std::string what, std::string unit, const Clock* clock);
 
-  // Takes the progress, and logs it if nothing was logged for a second.
+  // Records that `done` of `total` units are done, and logs it if nothing was logged for a second.
   void Note(uint64_t done, uint64_t total);
 
   // Returns the milliseconds since the work began.
@@ -53,11 +53,11 @@ class ReplayProgress {
   // first <= last.
   ReplayProgress(consensus::Index first, consensus::Index last, const Clock* clock);
 
-  // Called before entries are applied. The time begins with the first call: before that, entries
-  // wait until they are known to be committed.
+  // Called before entries are applied. The duration counts from the first call, because before it
+  // the entries wait until they are known to be committed.
   void Begin();
-  // All entries up to `index` are applied: logs the progress. Returns whether these were all.
-  // REQUIRES: Begin was called.
+  // Called when all entries up to `index` are applied. Logs the progress, and returns whether the
+  // replay is done. REQUIRES: Begin was called.
   bool OnApplied(consensus::Index index);
 
  private:

@@ -1,11 +1,11 @@
 // The checkpoints of a replica's tree: implements consensus::CheckpointStore by the checkpoint
 // deltas of the tree and the store that keeps their records.
 //
-// A checkpoint is written from a delta in pieces, under the read side of the tree's lock: apply
-// waits for one piece at most, and reads do not wait. The delta is ended in pieces, too, whether
-// the checkpoint is durable or failed. The recent events of the front ends are stored with the
-// checkpoint. Their parts do not change, so that only those are written that the checkpoint before
-// does not have.
+// A checkpoint is written from a delta in pieces. Each piece is read under the read side of the
+// tree's lock, so that applying waits for one piece at most, and reads do not wait. The delta is
+// also ended in pieces, whether the checkpoint is durable or failed. The recent events of the front
+// ends are stored with the checkpoint. A stored part does not change, so a checkpoint writes only
+// the parts that the one before it does not have.
 //
 // The format of a snapshot is described in sent_checkpoints.h. A received chunk is staged in the
 // store and loaded into a new tree at once, so that the snapshot is checked, including its digest,
@@ -41,9 +41,9 @@ namespace quorate::rpc {
 
 class TreeCheckpoints : public consensus::CheckpointStore {
  public:
-  // All pointers must outlive the object. `clock` is for durations in the log. `ballast` may be
-  // null; it is given up when a checkpoint finds no free space, so that the next attempt has that
-  // space.
+  // All pointers must outlive the object. `clock` measures durations for the log. `ballast` may be
+  // null. If a checkpoint finds no free space, the ballast file is removed, so that the next
+  // attempt has its space.
   TreeCheckpoints(tree::RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
                   consensus::BallastFile* ballast = nullptr);
 
@@ -68,14 +68,14 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   // Returns the checkpoints that are being sent.
   const SentCheckpoints& sent() const { return sent_; }
 
-  // Sets whether checkpoints are written without events, as small as possible, because disks are
-  // full and each checkpoint has to free more space than it takes. From any thread.
+  // Sets whether checkpoints are written without events, to be as small as possible. That is needed
+  // while disks are full and each checkpoint has to free more space than it takes. From any thread.
   void SetIsShortOfSpace(bool is_short) {
     is_short_of_space_.store(is_short, std::memory_order_relaxed);
   }
 
-  // Returns whether the last checkpoint found no free space: then free space is left for the next
-  // one. From any thread.
+  // Returns whether the last checkpoint failed, as it does without free space. Then the ballast
+  // file is not made again, so that the next checkpoint can use the free space. From any thread.
   bool needs_space() const { return needs_space_.load(std::memory_order_relaxed); }
 
   // Returns the bytes received of a snapshot that is not installed yet; 0: there is none. From any
@@ -99,7 +99,8 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   // Writes and commits all records of the delta.
   absl::Status WriteDelta();
   // Writes the parts of events_ that are not stored with the newest checkpoint, and removes stored
-  // parts that events_ does not have. `*written` becomes the parts that the next checkpoint has.
+  // parts that events_ does not have. Sets `*written` to the parts that the next checkpoint has,
+  // and their sizes.
   absl::Status WriteEvents(std::map<uint64_t, size_t>* written);
   void EndDelta(bool durable);
   absl::Status GiveBallastUp();
@@ -114,7 +115,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   std::atomic<bool> is_short_of_space_{false};
   tree::RecordStore::Metadata delta_metadata_;  // of the delta that Begin took
   std::shared_ptr<const RecentEvents> events_;  // taken with the delta; null: none are stored
-  // The parts stored with the newest checkpoint, and the size of each; 0: not known, after a start.
+  // The parts stored with the newest checkpoint, and their sizes; a size of 0 is not known yet.
   std::map<uint64_t, size_t> event_parts_;
   SentCheckpoints sent_;
   std::unique_ptr<Staging> staging_;

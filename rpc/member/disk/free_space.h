@@ -10,7 +10,7 @@
 namespace quorate::rpc {
 
 // Returns the bytes that are free for this process on the disk of `path`; nullopt if that cannot be
-// measured. It blocks while the file system hangs.
+// measured. Blocks while the file system hangs.
 std::optional<uint64_t> MeasureFreeBytes(const std::string& path);
 
 }  // namespace quorate::rpc

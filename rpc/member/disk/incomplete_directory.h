@@ -1,11 +1,11 @@
-// Checks that a member's two directories are complete and belong together, if its log has a
-// directory of its own.
+// Checks that the two directories of a member, whose log has a directory of its own, are complete
+// and belong together.
 //
-// `quorate restore` and `quorate import`, which make them, mark both as incomplete
-// (consensus/log/new_data_dir.h), and remove the mark of the log directory first. So a data
-// directory that is still marked is complete if, and only if, the log directory is the unmarked one
-// that was made with it: then the log is of the same cluster as the checkpoint. With another or a
-// new log directory no server starts.
+// `quorate restore` and `quorate import` make both directories. They mark both as incomplete
+// (consensus/log/new_data_dir.h), and at the end remove the mark of the log directory first. A data
+// directory that is still marked is therefore complete if, and only if, the log directory is
+// unmarked and was made with it: then the log and the checkpoint are of the same cluster. With
+// another log directory, or a new one, no server starts on a marked data directory.
 //
 // Thread-safety: a function without state.
 #pragma once

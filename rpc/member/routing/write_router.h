@@ -1,7 +1,7 @@
-// Gets the writes of this server's clients into the log, and applied exactly once each: proposes
-// them if this member leads, forwards them to the leader if another does, and after a change of
-// leader submits those again that were not seen applied. The tree drops commands that it has
-// already applied (tree/command.h), so that sending again is always safe; this class makes sure
+// Brings the writes of this server's clients into the log, so that each is applied exactly once.
+// Proposes them if this member leads, and forwards them to the leader if another member does. After
+// a change of leader, submits again the writes that were not seen applied. That is always safe,
+// because the tree drops commands that it has already applied (tree/command.h); this class ensures
 // that commands are sent in order and none is forgotten.
 //
 // Pure decisions: no thread, no clock, no I/O.
@@ -25,9 +25,9 @@
 
 namespace quorate::rpc {
 
-// The flow control of forwarded writes: when this many bytes are forwarded and not seen applied,
-// the next writes wait until others are applied. So a new leader does not receive all pending
-// writes of its followers at once. Large enough for a leader some 100 ms away.
+// The flow control of forwarded writes: while this many bytes are forwarded and not seen applied,
+// the next writes wait. So a new leader does not receive all pending writes of its followers at
+// once. The window is large enough for a leader some 100 ms away.
 inline constexpr size_t kForwardWindowBytes = 8u << 20;
 
 class WriteRouter {
@@ -36,7 +36,7 @@ class WriteRouter {
   class Actions {
    public:
     virtual ~Actions() = default;
-    // Proposes commands, whose time is stamped, at this member. Errors as Raft::Propose.
+    // Proposes `commands`, which have their time stamps, at this member. Errors as Raft::Propose.
     virtual absl::Status Propose(std::vector<Slice> commands) = 0;
     virtual void Forward(consensus::MemberId leader,
                          const std::vector<std::string_view>& commands) = 0;
@@ -50,32 +50,32 @@ class WriteRouter {
 
   // Commands that were forwarded and are not applied within `resend_ticks` are forwarded again.
   // Ticks at which the link to the leader still holds unsent bytes do not count, so that the same
-  // commands are not sent twice on a slow link. A window with one free byte takes one whole
-  // command. REQUIRES: forward_window_bytes > 0.
+  // commands are not sent twice on a slow link. The next command is sent whole even if only one
+  // byte of the window is free. REQUIRES: forward_window_bytes > 0.
   WriteRouter(tree::Proposer proposer, int resend_ticks, Actions* actions,
               size_t forward_window_bytes = kForwardWindowBytes);
 
   // Takes commands of this server's clients, in order. REQUIRES: they decode, and need no newer
   // version than the cluster version here.
   void Submit(CommandBatch batch);
-  // Proposes commands that another server forwarded to this member as the leader. It takes them
-  // only if this member leads, from each proposer only without a gap, and only up to the first one
-  // that needs a newer version than the cluster version.
+  // Proposes commands that another server forwarded to this member as the leader. Ignores them if
+  // this member does not lead. Takes the commands of each proposer only without a gap, and only up
+  // to the first one that needs a newer version than the cluster version.
   void OnForward(const ForwardedCommands& forward);
 
-  // Takes the new status. If the term or the leader has changed, submits all waiting commands
-  // again.
+  // Takes the new status of Raft. If the term or the leader has changed, submits all waiting
+  // commands again.
   void OnStatus(const consensus::Status& status);
-  // The no-op with which a leader began `term` was applied here, and so all surviving entries of
-  // earlier terms.
+  // Called when this member has applied the no-op with which a leader began `term`, and so all
+  // surviving entries of earlier terms.
   void OnTermApplied(consensus::Term term);
-  // This server's commands up to `sequence` were applied.
+  // Called when this server's commands up to `sequence` were applied.
   void OnApplied(uint64_t sequence);
-  // The connection to `member` is new: frames that were sent on the old one may be lost.
+  // Called when the connection to `member` is new: frames on the old one may be lost.
   void OnPeerUp(consensus::MemberId member);
   void OnTick();
 
-  // Returns whether writes wait until others are applied.
+  // Returns whether writes wait because the window of forwarded writes is full.
   bool window_is_full() const {
     return sent_count_ < waiting_.size() && sent_bytes_ >= forward_window_bytes_;
   }
@@ -108,12 +108,12 @@ class WriteRouter {
   uint64_t next_sequence_ = 1;
   std::deque<Waiting> waiting_;  // not seen applied, ascending by sequence
   size_t waiting_bytes_ = 0;
-  // The commands at the front of waiting_ that were sent.
+  // The commands at the front of waiting_ that were sent: their number, and their bytes.
   size_t sent_count_ = 0;
   size_t sent_bytes_ = 0;
   int ticks_without_progress_ = 0;
-  // At a leader: the commands of one server that were proposed in this term: numbers `first` to
-  // `next` - 1 without a gap.
+  // At a leader: the commands of one server that were proposed in this term. Their numbers are
+  // `first` to `next` - 1, without a gap.
   struct Taken {
     uint64_t incarnation = 0;
     uint64_t first = 0;

@@ -18,15 +18,15 @@ class ContainerManager {
   // REQUIRES: both values are positive.
   ContainerManager(int64_t check_interval_ms, int64_t max_per_minute);
 
-  // Ends the round, if there is one; the next begins one interval from now. Called when leadership
-  // begins, or when a round must be abandoned.
+  // Ends the current round, if there is one. The next round begins one interval from now. Called
+  // when leadership begins, or when a round must be abandoned.
   void Reset();
-  // `elapsed_ms` have passed.
+  // Advances the time by `elapsed_ms`.
   void Advance(int64_t elapsed_ms);
   // Returns how many nodes may be removed now; 0: the caller need not search for any.
   size_t allowed() const;
-  // `found` nodes were found, and are being removed. REQUIRES: found <= allowed(), and allowed() is
-  // not 0.
+  // Records that `found` nodes were found, and are being removed. REQUIRES: found <= allowed(), and
+  // allowed() is not 0.
   void OnFound(size_t found);
 
  private:

@@ -18,14 +18,14 @@ class SessionLog {
  public:
   enum class Event : uint8_t { kOpened, kMoved, kExpired };
 
-  // The most lines in an interval of kInterval, which begins with a line.
+  // The most lines in an interval. An interval begins with its first line and takes kInterval.
   static constexpr size_t kLinesMax = 20;
   static constexpr auto kInterval = std::chrono::seconds(10);
 
   // Logs or counts an event. `timeout_ms` is the session's timeout; 0: not known.
   void Note(Event event, tree::SessionId session, int32_t timeout_ms,
             std::chrono::steady_clock::time_point now);
-  // To be called periodically: logs the events that were only counted, once the interval is over.
+  // Logs the events that were only counted, once the interval is over. Called periodically.
   void Tick(std::chrono::steady_clock::time_point now);
 
  private:

@@ -20,28 +20,28 @@ namespace quorate::rpc {
 
 class SessionTracker {
  public:
-  // Expiry happens at multiples of `granularity_ms` (ZooKeeper: tickTime), so that a silent session
-  // ends between its timeout and one granularity more. The tracker's time does not move between two
-  // calls of Advance, and then by at most `advance_max_ms`: each timeout is extended by that much.
+  // Sessions expire at multiples of `granularity_ms` (ZooKeeper: tickTime), so that a silent
+  // session ends between its timeout and one granularity later. The tracker's time moves only in
+  // Advance, by at most `advance_max_ms` a call: each timeout is extended by that much.
   SessionTracker(int64_t granularity_ms, int64_t advance_max_ms);
 
-  // A session was created or attached to a server: its full timeout begins now.
+  // Begins the full timeout of a session that was created or attached to a server.
   void OnAttached(tree::SessionId session, int32_t timeout_ms, tree::Zxid attach_zxid);
   void OnClosed(tree::SessionId session);
   bool Knows(tree::SessionId session) const { return sessions_.contains(session); }
-  // Forgets all sessions.
   void Clear();
-  // A client was heard from: the session's timeout begins again. Unknown sessions are ignored.
+  // Begins the session's timeout again, because its client was heard from. Ignores unknown
+  // sessions.
   void Touch(tree::SessionId session);
-  // Leadership begins: the full timeout of each session begins now.
+  // Begins the full timeout of each session again, because this member becomes the leader.
   void TouchAll();
 
   struct Expired {
     tree::SessionId session;
     tree::Zxid attach_zxid;
   };
-  // `elapsed_ms` have passed. Returns the sessions whose time is up, at most `max` of them. Such a
-  // session gets another full timeout in case its end does not get into the log.
+  // Advances the time by `elapsed_ms`. Returns the sessions that have expired, at most `max` of
+  // them. Each of them gets another full timeout, in case its expiry does not get into the log.
   std::vector<Expired> Advance(int64_t elapsed_ms, size_t max);
 
   size_t size() const { return sessions_.size(); }
@@ -60,8 +60,8 @@ class SessionTracker {
   const int64_t advance_max_ms_;
   int64_t now_ms_ = 0;
   absl::flat_hash_map<tree::SessionId, Session> sessions_;
-  // A touched session stays in its bucket, and is moved to a later one when the bucket is due: so a
-  // touch costs one look-up.
+  // A touched session stays in its bucket, and is moved to a later one when the bucket is due. So a
+  // touch costs only one look-up.
   std::map<int64_t, std::vector<tree::SessionId>> buckets_;
 };
 
