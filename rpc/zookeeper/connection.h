@@ -6,9 +6,9 @@
 // waits until that write is applied here, and a write that follows a waiting read waits for the
 // read, so that the read sees exactly the requests before it.
 //
-// Requests that were received are executed after a disconnect, as far as they go to the log (writes
-// and closeSession); their replies are dropped, as ZooKeeper does. So a client may send reads and
-// then closeSession, and disconnect without waiting for replies.
+// Requests that were received before a disconnect are executed after it if they go to the log
+// (writes and closeSession); their replies are dropped, as in ZooKeeper. So a client may send reads
+// and then closeSession, and disconnect without waiting for replies.
 //
 // Thread-safety: none; everything runs on the thread of the connection's loop.
 #pragma once
@@ -48,12 +48,12 @@ class Connection {
   // Handles bytes from the client. Replies are appended to out(). An error means that the
   // connection has to be closed (after out() is sent).
   absl::Status OnBytes(std::string_view bytes);
-  // Called when the client takes no more bytes, while bytes that it sent may still come. From now
-  // on, reads are not answered and do not delay the requests after them. REQUIRES: not within
-  // another call.
+  // Called when the client takes no more bytes, although bytes that it has sent may still come.
+  // After this call, reads are not answered and do not delay the requests after them. REQUIRES: not
+  // within another call.
   void StopAnswering();
-  // Called once after SetFinished: submits those received requests to the log that belong there and
-  // were not submitted yet. REQUIRES: not within another call.
+  // Called once after SetFinished. Submits those received requests that go to the log and were not
+  // submitted yet. REQUIRES: not within another call.
   void SubmitRest();
 
   // --- From the inbox ----------------------------------------------------------------------------
@@ -65,25 +65,25 @@ class Connection {
   // Returns whether Continue has work to do.
   bool CanContinue() const;
   // Continues with held requests, and with received bytes that were not parsed yet because the
-  // session was not up or too much was unsent or unanswered. REQUIRES: the tree is locked, so that
-  // the results and events of everything applied are in out() already.
+  // session was not up, or because too much was unsent or unanswered. REQUIRES: the tree is locked,
+  // so that out() already has the results and events of everything applied.
   absl::Status Continue();
   // Called when the session has ended. Returns false if this connection's own closeSession is in
-  // flight and will be answered.
+  // the pipeline, and will be answered.
   bool OnSessionClosed();
-  // The session was attached by the command with `attach_zxid`. Returns true if that was the
-  // command of another connection.
+  // Called when the command with `attach_zxid` has attached the session to a connection. Returns
+  // whether that is another connection than this one.
   bool IsOvertaken(tree::Zxid attach_zxid) const;
 
-  // Called periodically. Returns an error, with the reason, if the connection has to be closed: for
-  // example the server has had no contact with the leader for so long that the session may have
-  // ended elsewhere, or no handshake came.
+  // Called periodically. Returns an error, with the reason, if the connection has to be closed. For
+  // example, no handshake came, or the server has had no contact with the leader for so long that
+  // the session may have ended elsewhere.
   absl::Status CheckTime(std::chrono::steady_clock::time_point now, int64_t leader_contact_age_ms);
-  // Whether CheckTime has to be called although the leader is in contact. It need not be for a
-  // client that has a session and may write.
+  // Returns whether CheckTime has to be called even while the leader is in contact. It need not be
+  // for a client that has a session and may write.
   bool NeedsTime() const { return state_ != State::kUp || read_only_; }
-  // No connection is closed for a lost leader while the last contact with the leader is at most
-  // this old.
+  // Returns the age of the last contact with the leader, in milliseconds, up to which no connection
+  // is closed for a lost leader.
   static int64_t LeaderContactAgeMinMs(const Config& config);
   // Retries the handshake of a client that has seen a newer zxid than this server has applied.
   // REQUIRES: waits_for_catch_up().
@@ -93,31 +93,32 @@ class Connection {
   const std::string& address() const { return address_; }
   std::string& out() { return out_; }
   bool has_session() const { return state_ == State::kUp || state_ == State::kUnheard; }
-  // Whether the client may only read: the server had no quorum when the client connected.
+  // Returns whether the client may only read: the server had no quorum when the client connected.
   bool read_only() const { return read_only_; }
   tree::SessionId session() const { return session_; }
-  // Whether a packet came since the last call.
+  // Returns whether the client was counted as alive since the last call.
   bool TakeTouched() { return std::exchange(touched_, false); }
-  // The connection is to be closed as soon as out() is sent.
+  // Marks the connection as finished: it is closed as soon as out() is sent.
   void SetFinished();
   bool finished() const { return state_ == State::kFinished; }
   bool waits_for_catch_up() const { return state_ == State::kCatchingUp; }
-  // Whether nothing more should be received from the client for now.
+  // Returns whether nothing more should be received from the client for now.
   bool IsFull() const;
-  // Counts the client as alive: called also when it takes bytes, as it may be too busy to send any.
+  // Counts the client as alive. Also called when it takes bytes, as it may be too busy to send any.
   void SetTouched();
-  // Bytes came from the client, which may not have been parsed yet.
+  // Called when bytes came from the client, even if they are not parsed yet.
   void OnHeard();
   int64_t packets_received() const { return packets_received_; }
   int64_t packets_sent() const { return packets_sent_; }
   size_t queued() const { return pipeline_.size(); }
-  // The approximate bytes that the server keeps for the client, besides out().
+  // Returns approximately how many bytes the server keeps for the client, besides out().
   size_t kept_bytes() const;
-  // The unsent bytes of events in out(). Unlike replies, events are not paused when much is unsent.
+  // Returns the unsent bytes of events in out(). Unlike replies, events are not held back when much
+  // is unsent.
   size_t unsent_event_bytes() const { return unsent_event_bytes_; }
   // Reports to the memory budget how much is kept now.
   void CountMemory();
-  // Only `bytes` bytes of out() are unsent now.
+  // Takes how many bytes of out() are still unsent.
   void SetUnsent(size_t bytes) { unsent_event_bytes_ = std::min(unsent_event_bytes_, bytes); }
   ConnectionStatistics& statistics() { return *statistics_; }
 
@@ -165,44 +166,46 @@ class Connection {
   absl::Status OnPacket(std::string_view packet);
   absl::Status OnConnectRequest(std::string_view packet);
   absl::Status BeginSession();
-  // Attaches the client to an existing session if its password is right. A refusal happens here,
-  // without an entry of the log. `confirmed`: a sync with the leader is done, so a session that is
-  // unknown here does not exist.
+  // Attaches the client to an existing session if its password is right. Otherwise refuses the
+  // client here, without an entry in the log. `confirmed`: a sync with the leader is done, so a
+  // session that is unknown here does not exist.
   void TakeSessionOver(bool confirmed);
   void RefuseSession(bool read_only);
-  // As BeginSession, for a read-only client of a server without a quorum. A new session is known to
-  // this server only, and ends with its connection.
+  // As BeginSession, for a read-only client of a server without a quorum. A new session is known
+  // only to this server, and ends with its connection.
   absl::Status BeginReadOnlySession();
   void BeUp(bool read_only);
-  // Answers a request that a server without a quorum cannot serve, with an error in general.
-  // Returns false if the server can serve it.
+  // Answers a request that needs a quorum, at a server without one: with an error, except for the
+  // closeSession of a session that only this server knows. Returns false if the request needs no
+  // quorum.
   bool RefuseReadOnly(const Pending& pending);
   absl::Status OnSessionResult(const tree::ApplyResult& result);
   absl::Status OnRequest(std::string_view packet);
   absl::Status OnAuth(int32_t xid, std::string_view body);
   // Returns whether `bytes` begin with a four-letter word. A complete one is answered.
   bool TakeFourLetterWord(std::string_view bytes);
-  // Counts the reply to a request in the statistics: `bytes` bytes of it were put into out().
+  // Counts the reply to a request in the statistics. The reply has `bytes` bytes.
   void CountReply(const Pending& pending, size_t bytes);
 
   // Begins to serve a request. `alone`: all requests before it are answered, so that it may be
-  // answered at once; otherwise only a sync or a command of the log may begin. Fills in `*pending`
-  // for a request that is then in flight.
+  // answered at once; otherwise only a sync or a command for the log may begin. Sets the fields of
+  // `*pending` that a request in flight needs.
   absl::StatusOr<Progress> Start(std::string_view body, bool alone, Pending* pending);
   absl::StatusOr<Progress> StartWrite(std::string_view body, bool alone, Pending* pending);
   absl::StatusOr<Progress> AnswerNow(int32_t xid, OpCode op, std::string_view body);
   void Hold(Pending pending, std::string_view body);
   // Discards received requests that have not begun.
   void DropRest();
-  // Submits those received requests to the log that belong there. Returns false if one of them is
-  // the last that may have an effect, such as a closeSession.
+  // Submits the received requests that go to the log. Stops, and returns false, at a request after
+  // which no other may have an effect, such as a closeSession.
   bool SubmitReceived();
   // As SubmitReceived, for one request.
   bool SubmitUnanswered(std::string_view packet);
   bool SubmitUnanswered(Pending* pending, std::string_view body);
   Progress Read(int32_t xid, OpCode op, std::string_view body);
   Progress ReadChildren(int32_t xid, OpCode op, const ReadRequest& request);
-  // Replies with a list of names, and sets a watch. `finish` makes the list, which may take long.
+  // Replies with a list of names, and sets a watch if `watch`. `finish` returns the list, which may
+  // take long.
   template <class Finish>
   void ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_view path, tree::Stat* stat,
                      Finish finish);
@@ -224,15 +227,15 @@ class Connection {
   absl::Status OnRequestResult(const tree::ApplyResult& result);
   // Begins held requests that need not wait any longer.
   absl::Status StartHeld();
-  // The zxid of a reply without a zxid of its own: not older than what the client has seen. (The
-  // loop's seen_zxid may be older than an event of the same change that was sent already.)
+  // Returns the zxid of a reply without a zxid of its own: not older than what the client has seen.
+  // (The loop's seen_zxid may be older than an event of the same change that was already sent.)
   tree::Zxid SeenZxid() const;
-  // Whether so much is unsent that no more requests are answered for now.
+  // Returns whether so much is unsent that no more requests are answered for now.
   bool HasMuchToSend() const;
   // Writes the reply to a sync in flight.
   void FinishSync(Pending& sync);
-  // Moves the replies that are done at the front of the pipeline to out(). Of the first one, `sent`
-  // bytes are in out() already.
+  // Moves the finished replies at the front of the pipeline to out(). `sent` bytes of the first one
+  // are in out() already.
   void SendDone(size_t sent);
   tree::CommandHeader Header(tree::CommandKind kind) const;
 
@@ -255,7 +258,7 @@ class Connection {
   bool local_ = false;  // the session is known only to this server
   std::chrono::steady_clock::time_point heard_;
   bool unread_ = false;    // in_ may hold whole packets
-  bool has_rest_ = false;  // SubmitRest has to submit what was received
+  bool has_rest_ = false;  // SubmitRest has to submit received requests
   ClientIdentities identities_;
   FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: makes the rest of the answer
   size_t unsent_event_bytes_ = 0;
@@ -268,7 +271,7 @@ class Connection {
   bool held_paused_ = false;  // requests are held only because much was unsent
   uint64_t next_sync_id_ = 1;
   uint64_t confirm_sync_id_ = 0;  // the sync of kConfirming
-  bool confirmed_ = false;        // that sync is done
+  bool confirmed_ = false;        // the sync of kConfirming is done
   int64_t packets_received_ = 0;
   int64_t packets_sent_ = 0;
 };

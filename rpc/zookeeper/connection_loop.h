@@ -33,22 +33,22 @@ class Sockets {
 
   // Schedules a call of OnWake on the loop's thread. May be called from any thread.
   virtual void Wake() = 0;
-  // Schedules one call of EndIteration, after everything that is ready now was handed in.
+  // Schedules one call of EndIteration, after all inputs that are ready now.
   virtual void EndIterationSoon() = 0;
 
-  // The connection takes bytes again: the next bytes that come are to be given to OnBytes, once, or
-  // the end of the stream to OnClosed.
+  // Asks for the client's next bytes. They are given to OnBytes, once; at the end of the stream,
+  // OnClosed is called instead.
   virtual void Receive(uint32_t tag) = 0;
-  // Returns how many bytes of the client wait to be received; 0 if it has hung up. REQUIRES: the
-  // connection takes no bytes.
+  // Returns how many bytes of the client wait to be received; 0 if it has hung up. REQUIRES: no
+  // bytes were asked for by Receive that have not come yet.
   virtual size_t WaitingBytes(uint32_t tag) = 0;
   // Sends as much of `bytes`, which is not empty, as is possible without waiting. Returns how much
-  // was sent; if not all, OnWritable is to be called when there is room again. Returns no value if
-  // the client takes no more bytes; those that it sent before are still given to OnBytes, followed
-  // by OnClosed.
+  // was sent. If that is not all, OnWritable is called when more can be sent. Returns no value if
+  // the client takes no more bytes; bytes that it sent before are still given to OnBytes, and then
+  // OnClosed is called.
   virtual std::optional<size_t> Send(uint32_t tag, std::string_view bytes) = 0;
-  // The loop has removed the connection: no call for this tag may follow. Called exactly once for
-  // each connection, also after OnClosed, but not from the loop's destructor.
+  // Called exactly once for each connection, when the loop has removed it, also after OnClosed, but
+  // not from the loop's destructor. No call for this tag may follow.
   virtual void Close(uint32_t tag) = 0;
 };
 
@@ -80,15 +80,15 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   ~ConnectionLoop();
 
   // --- From the sockets --------------------------------------------------------------------------
-  // A client connected from `address`, `port`. Returns the tag of the new connection, which takes
-  // bytes as after Sockets::Receive; no value if the connection is refused because there are too
-  // many.
+  // Called when a client has connected from `address`, `port`. Returns the tag of the new
+  // connection, for which OnBytes may be called as after Sockets::Receive. Returns no value if the
+  // connection is refused because there are too many.
   std::optional<uint32_t> Open(std::string address, uint16_t port);
-  // `bytes`, not empty, came from the client. Called once after each Receive.
+  // Called with `bytes` from the client, which are not empty, once after each Receive.
   void OnBytes(uint32_t tag, std::string_view bytes);
-  // There is room again, after a Send that did not take everything.
+  // Called when the client takes bytes again, after a Send that did not send everything.
   void OnWritable(uint32_t tag);
-  // The client has gone.
+  // Called when the client has disconnected.
   void OnClosed(uint32_t tag);
   // Called after each Sockets::Wake.
   void OnWake();
@@ -98,13 +98,13 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   // again.
   std::chrono::milliseconds OnTimer();
 
-  // Ends all connections without sending anything or calling Sockets: the last call. The service
-  // may be destroyed before the loop.
+  // Ends all connections without sending anything or calling Sockets. This is the last call. The
+  // service may be destroyed before the loop.
   void Stop();
-  // The statistics of the loop, for its connections.
+  // Returns the statistics of the loop, to which its connections add.
   LoopStatistics& statistics() { return *statistics_; }
 
-  // The connection was touched, for the first time since its last TakeTouched.
+  // Records that the connection was touched, for the first time since its last TakeTouched.
   void RecordTouched(uint32_t tag) { touched_.push_back(tag); }
 
  private:
@@ -112,7 +112,7 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   friend ClientLoop;
 
   void MaybeReceive(Client& client);
-  // Whether nothing more should be received from clients that wait for answers.
+  // Returns whether nothing more should be received from clients that wait for replies.
   bool IsCongested() const;
   // Updates the statistics with what the connection did since the last call.
   void UpdateStatistics(Client& client);
@@ -124,8 +124,8 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   void Attend(Client& client);
   static bool NeedsAttention(const Client& client);
   void CheckTime(Client& client, int64_t leader_contact_age_ms);
-  // Counts a client as alive if bytes of it wait here: that they are not received is not its
-  // silence.
+  // Counts a client as alive if bytes of it wait to be received: then this server delays them, and
+  // the client is not silent.
   void HearWaiting(Client& client);
   void Finish(Client& client, const absl::Status& why);
   void LogClosing(const Connection& connection, const absl::Status& why);
@@ -142,11 +142,12 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
 
   LoopStatistics* const statistics_;
   // Tags of the connections that OnTimer checks. While a leader is in contact, a connection that
-  // has a session and is read from needs no check: of ten thousand, few are here.
+  // has a session and is read from needs no check, so that few of ten thousand connections are
+  // here.
   std::vector<uint32_t> attended_;
   std::vector<uint32_t> touched_;
-  // Empty strings with large buffers, which large answers were sent from. Memory that is returned
-  // to the system would have to be mapped again, page by page, for each large answer.
+  // Empty strings with large buffers, from which large replies were sent. If that memory were
+  // returned to the system, it would have to be mapped again, page by page, for each large reply.
   std::vector<std::string> spare_buffers_;
   std::chrono::steady_clock::time_point refusal_logged_;
   int refusals_not_logged_ = 0;

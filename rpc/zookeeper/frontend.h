@@ -60,7 +60,7 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   int64_t read_only_sessions() const { return read_only_sessions_.load(); }
   void AddReadOnlySessions(int64_t count) { read_only_sessions_.fetch_add(count); }
 
-  // The progress of showing the watches of nodes, and its limits.
+  // How far the watches of znodes were shown, and the limits of that.
   struct WatchesShown {
     size_t count_left = 0;
     size_t bytes_left = 0;  // of their paths
@@ -68,8 +68,8 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
     bool done = false;
     bool all = true;  // whether all were shown so far
   };
-  // Calls `watch` for the next watches, path by path. Sets shown->done when all are shown, or as
-  // many as the limits allow. The watches may change between two calls.
+  // Calls `watch` for the next watches, path by path. Sets shown->done when all watches were shown,
+  // or as many as the limits allow. The watches may change between two calls.
   void ShowNodeWatches(WatchesShown* shown,
                        const std::function<void(std::string_view path, int64_t session)>& watch);
 
@@ -86,5 +86,5 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
 
 }  // namespace quorate::rpc::zk
 
-// frontend.cc has the one copy of it.
+// The template is instantiated once, in frontend.cc.
 extern template class quorate::rpc::ClientFrontend<quorate::rpc::zk::ConnectionLoop>;

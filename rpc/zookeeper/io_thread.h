@@ -33,7 +33,7 @@ class IoThread : private Sockets {
   void Start();
   // Ends the thread and closes its sockets. The service is not used afterwards.
   void Stop();
-  // Returns what the thread waits in. Used on the thread itself, or before Start.
+  // Returns the poller in which the thread waits. Used on the thread itself, or before Start.
   Poller& poller() { return poller_; }
 
   // Takes an accepted socket of the client at `remote`.
@@ -52,8 +52,7 @@ class IoThread : private Sockets {
 
   void Run();
   void Open(Descriptor descriptor, const boost::asio::ip::tcp::endpoint& remote);
-  // Returns whether the limit of open files leaves room for one more client; if not, counts a
-  // refusal.
+  // Returns whether the limit of open files allows one more client. If not, counts a refusal.
   bool HasRoomFor(const std::string& address);
   void OnReady(Socket& socket, Poller::Readiness ready);
   void OnReadable(Socket& socket);

@@ -26,8 +26,8 @@ class ZkListener : private Poller::Handler {
   // Begins to listen and starts the threads. Returns Unavailable, with address and port, if it
   // cannot listen there; InvalidArgument if clientPortAddress is no address and no known name.
   absl::Status Start();
-  // Returns the port that it listens on, also if port 0 left the choice to the system. REQUIRES:
-  // Start returned OK.
+  // Returns the port on which the server listens, also if port 0 left the choice to the system.
+  // REQUIRES: Start returned OK.
   uint16_t port() const { return port_; }
   // Closes all connections and ends the threads. The service is not used afterwards and may be
   // destroyed.

@@ -16,12 +16,12 @@ class Connection::LongRead {
   // the last piece, appends the reply to the connection's out_. May unlock the tree to encode the
   // reply.
   virtual bool Continue(Connection* connection) = 0;
-  // The client is sent this event between two pieces, or at the beginning of a piece. The reply
-  // comes after it, so it must not show the state before the event.
+  // Called when the client is sent this event, between two pieces or at the beginning of a piece.
+  // The reply follows the event, so it must not show the state before the event.
   virtual void OnEvent(tree::EventType /*type*/, std::string_view /*path*/) {}
-  // The bytes kept for this read so far.
+  // Returns the bytes kept for this read so far.
   virtual size_t bytes() const = 0;
-  // Whether this read may be rejected midway when replies take too much memory.
+  // Returns whether this read may be rejected midway when replies take too much memory.
   virtual bool may_be_refused() const { return true; }
   int32_t xid() const { return xid_; }
 

@@ -20,7 +20,7 @@ enum class OpCodeKind : uint8_t {
   kSession,    // concerns the session, its connection, or the members
 };
 
-// Whether a server that has no quorum, and serves reads only, can serve an opcode.
+// Whether an opcode needs a quorum. A server without one serves only the opcodes that do not.
 enum class Quorum : uint8_t { kNo, kNeeded };
 
 // The container request that may hold an opcode as an item.
@@ -85,7 +85,6 @@ struct OpCodeInfo {
   WriteResult write_result;
 };
 
-// All opcodes.
 inline constexpr OpCodeInfo kOpCodes[] = {
 #define QUORATE_ZK_OPCODE(identifier, number, name, cons_name, kind, quorum, container, result) \
   {OpCode::identifier, name, cons_name, OpCodeKind::kind, Quorum::quorum, Container::container, \
@@ -133,7 +132,8 @@ constexpr const OpCodeInfo& InfoOf(OpCode op) {
   return position == std::size(kOpCodes) ? kUnknownOpCode : kOpCodes[position];
 }
 
-// Returns whether clients may send it. It may still be rejected always, as reconfig is.
+// Returns whether clients may send `op`. The server may still reject it always, as it does
+// reconfig.
 constexpr bool IsServed(OpCode op) { return InfoOf(op).kind != OpCodeKind::kNotServed; }
 
 constexpr bool IsWrite(OpCode op) { return InfoOf(op).kind == OpCodeKind::kWrite; }

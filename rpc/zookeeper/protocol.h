@@ -55,8 +55,8 @@ struct RequestHeader {
   OpCode op = OpCode::kPing;
 };
 
-// The body of exists, getData, getChildren and getChildren2, and without the watch flag of getACL,
-// sync, getEphemerals and getAllChildrenNumber.
+// The body of exists, getData, getChildren and getChildren2; without the watch flag, also that of
+// getACL, sync, getEphemerals and getAllChildrenNumber.
 struct ReadRequest {
   bool has_path = false;  // the path is not null
   std::string_view path;
@@ -109,10 +109,10 @@ void WriteMultiEnd(BigEndianWriter& to);
 bool DecodeReconfig(std::string_view body);
 bool DecodeSaslRequest(std::string_view body);
 
-// Decodes a write into the tree's request. For a multi, `shapes` gets one opcode per operation,
+// Decodes a write into the tree's request. For a multi, sets `*shapes` to one opcode per operation,
 // which determines the encoding of its result. Returns kOk; kMarshallingError if the body does not
-// decode or a multi holds an operation that it may not; kBadArguments for an operation that only
-// servers may do.
+// decode or a multi holds an operation that is not allowed in it; kBadArguments for an operation
+// that only servers may do.
 tree::ErrorCode DecodeWrite(OpCode op, std::string_view body, tree::Request* request,
                             std::vector<OpCode>* shapes);
 

@@ -48,8 +48,8 @@ class Distribution {
   double average() const {
     return count == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(count);
   }
-  // Returns the value below or at which `part` (0 to 1) of all values are, rounded down to the
-  // least value of its bucket; 0 if there are no values.
+  // Returns the value that the least `part` (0 to 1) of all values do not exceed, rounded down to
+  // the least value of its bucket, but not below the minimum; 0 if there are no values.
   int64_t Percentile(double part) const;
 };
 

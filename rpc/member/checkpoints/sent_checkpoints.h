@@ -11,6 +11,7 @@
 // kSentCheckpointsMax checkpoints are open: while all are in use, a new receiver is sent the newest
 // of them. A checkpoint that was not read for a while is closed, because its disk space cannot be
 // freed while it is open.
+//
 // Thread-safety: Read is called from one thread, CloseIdle from any.
 #pragma once
 

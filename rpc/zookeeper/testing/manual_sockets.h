@@ -38,13 +38,13 @@ class ManualSockets final
     if (tag.has_value()) clients_[*tag] = {};
     return tag;
   }
-  // The server gets the bytes as soon as it receives.
+  // Sends bytes to the server, which gets them as soon as it receives.
   void Write(uint32_t tag, std::string_view bytes) { clients_.at(tag).to_server.append(bytes); }
-  // The bytes that the server has sent; the test removes them.
+  // Returns the bytes that the server has sent; the test removes them.
   std::string& received(uint32_t tag) { return clients_.at(tag).to_client; }
   void HangUp(uint32_t tag) { loop_->OnClosed(tag); }
   bool open(uint32_t tag) const { return clients_.at(tag).open; }
-  // From now on the client takes only so many more bytes.
+  // Lets the client take only `bytes` more bytes from now on.
   void SetRoom(uint32_t tag, size_t bytes) {
     ManualSocket& socket = clients_.at(tag);
     socket.room = bytes;
@@ -53,8 +53,8 @@ class ManualSockets final
   // Simulates a broken network: the next Send fails.
   void Break(uint32_t tag) { clients_.at(tag).broken = true; }
 
-  // Hands the waiting bytes of this connection to the loop, outside of RunIteration. Returns false
-  // if there are none, or the loop does not receive.
+  // Gives the waiting bytes of this connection to the loop, outside of RunIteration. Returns false
+  // if there are none, or if the loop does not receive.
   bool HandIn(uint32_t tag) {
     ManualSocket& socket = clients_.at(tag);
     if (!socket.open || !socket.receiving || socket.to_server.empty()) return false;

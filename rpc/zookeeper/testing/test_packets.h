@@ -18,7 +18,7 @@ struct Packet {
   tree::ErrorCode error = tree::ErrorCode::kOk;
   std::string body;
 };
-// `frame` is a packet without its length. REQUIRES: it is not the answer to a connect request.
+// Decodes `frame`, a packet without its length. REQUIRES: it is not the reply to a connect request.
 Packet DecodePacket(const std::string& frame);
 
 // The bytes of a connect request, with the length: for a new session, or to attach to an existing
@@ -32,19 +32,20 @@ struct ConnectPacketOptions {
   bool read_only = false;
 };
 std::string ConnectPacket(const ConnectPacketOptions& options);
-// Decodes the answer to it, without its length. Returns false if it does not have the right size.
+// Decodes the reply to a connect request, given without its length. Returns false if it does not
+// have the right size.
 bool DecodeConnectResponse(const std::string& frame, bool with_read_only,
                            ConnectResponse* response);
 
-// The bytes of a request, with the length.
+// Returns the bytes of a request, with the length.
 std::string RequestPacket(int32_t xid, OpCode op, const std::string& body);
-// Bodies of requests.
+// These return the bodies of requests.
 std::string Create(const std::string& path, const std::string& data, int32_t flags = 0);
 std::string SetData(const std::string& path, const std::string& data);
 std::string Path(const std::string& path);
 std::string PathAndWatch(const std::string& path, bool watch);
 
-// The data in the reply to getData.
+// Returns the data in the reply to getData.
 std::string DataOf(const Packet& packet);
 
 // Cuts the first whole packet off `*bytes` into `*frame`, without its length. Returns false if

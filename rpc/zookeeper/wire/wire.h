@@ -77,15 +77,15 @@ void WriteCreate(std::string_view path, std::string_view data, tree::CreateMode 
 void WriteDelete(std::string_view path, int32_t version, BigEndianWriter& to);
 void WriteSetData(std::string_view path, std::string_view data, int32_t version,
                   BigEndianWriter& to);
-// exists, getData, getChildren.
+// Writes the body of exists, getData or getChildren.
 void WriteRead(std::string_view path, bool watch, BigEndianWriter& to);
-// Written before each operation of a multi, and after the last one.
+// These write what is before each operation of a multi, and what is after the last one.
 void WriteMultiHeader(OpCode op, BigEndianWriter& to);
 void WriteMultiEnd(BigEndianWriter& to);
 
 // Decode a packet without its length prefix. Return false if it is malformed.
 bool DecodeHandshakeReply(std::string_view packet, bool with_read_only, HandshakeReply* reply);
-// `*body` is what follows the header.
+// Decodes the header of a reply. Sets `*body` to what follows the header.
 bool DecodeReplyHeader(std::string_view packet, ReplyHeader* header, std::string_view* body);
 
 // Reads a buffer or string. Null (length -1) reads as empty, and sets `*has` to false if it is
