@@ -25,12 +25,12 @@ namespace {
 
 struct Advice {
   int reason;  // a number of errno
-  // A message that contains this text already has the advice.
+  // If a message contains this text, it already has the advice.
   const char* given;
   const char* text;
 };
 
-// If a message contains several of these reasons, the first one here counts.
+// If a message contains several of these errors, the first one in this table counts.
 constexpr Advice kAdvice[] = {
     {EADDRINUSE, "ss -ltnp",
      "another process listens there (`ss -ltnp` shows which): stop it, or configure another port"},
@@ -75,7 +75,7 @@ std::string SystemErrorText(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
   } catch (const std::system_error& error) {
-    // The text of an exception of std::thread names only the reason.
+    // what() of an exception of std::thread does not say that a thread could not be started.
     if (error.code() != std::errc::resource_unavailable_try_again) return error.what();
     return absl::StrCat("a thread cannot be started: ", error.what(), "; ", kThreadAdvice);
   } catch (const boost::system::system_error& error) {
@@ -101,12 +101,12 @@ void LogAndPrint(const std::string& message) {
 const std::string* abort_message = nullptr;
 std::atomic_flag abort_is_reported;
 
-// Handles SIGABRT. abort() raises it on the thread that calls it, so that, unlike handlers of other
-// signals, this one may lock and allocate.
+// Handles SIGABRT. abort() raises the signal on the thread that calls it, so this handler may lock
+// and allocate, unlike those of other signals.
 [[noreturn]] void OnAbort(int /*signal*/) {
   if (abort_is_reported.test_and_set()) {
-    // Gives another thread that reports its abort the time for that. If it is this thread, whose
-    // report has aborted, the process ends without the report.
+    // Leaves another thread that reports its abort the time to do so. If this thread itself has
+    // aborted while it reported an abort, the process ends without the report.
     sleep(1);
   } else {
     LogAndPrint(*abort_message);

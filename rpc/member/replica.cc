@@ -24,7 +24,7 @@ constexpr size_t kExpiriesAtOnceMax = 512;
 // No cluster reaches this term by elections. A greater one is corrupt and must not be adopted,
 // because terms could then not grow any more.
 constexpr consensus::Term kTermMax{uint64_t{1} << 46};
-// Forwarded writes that are not applied within this many election timeouts are sent again.
+// Forwarded writes that are not applied within this many election timeouts are forwarded again.
 constexpr int kResendElections = 4;
 // A server that was without a leader for this many election timeouts accepts no new clients.
 constexpr int kInTouchElections = 3;
@@ -33,7 +33,7 @@ static_assert(tree::kVersionFirst == consensus::kVersionBase);
 static_assert(tree::kVersionBoundedTime <= consensus::kVersionNewest, "one numbering for all");
 static_assert(kVersionDigests <= consensus::kVersionNewest);
 
-// Returns the length of a tick: short enough that members draw different election timeouts. Ticks
+// Returns the length of a tick, short enough that members draw different election timeouts. Ticks
 // cost little, because an idle server sleeps from heartbeat to heartbeat.
 int TickMs(const Config& config) { return std::max(1, config.heartbeat_ms / 4); }
 
@@ -42,25 +42,27 @@ int64_t MsBetween(std::chrono::steady_clock::time_point from,
   return std::chrono::duration_cast<std::chrono::milliseconds>(to - from).count();
 }
 
-// As in ZooKeeper: this time, or tickTime if that is longer.
+// The least time without a leader before read-only mode, as in ZooKeeper: this time, or tickTime if
+// that is longer.
 constexpr int kReadOnlyAfterMsMin = 2000;
 // The bytes of applied entries that a standalone server keeps in memory. It needs few, because no
 // follower reads them.
 constexpr size_t kStandaloneCachedBytes = 1u << 20;
-// How many checkpoints' worth of entries, and of bytes, the log keeps before a checkpoint for
-// members that lag or are away.
+// The most that the log keeps before a checkpoint for members that lag or are away: as many
+// entries, and as many bytes, as make this many checkpoints due.
 constexpr uint64_t kRetainedCheckpoints = 5;
 constexpr uint64_t kRetainedCheckpointBytes = 16;
 
 // The bits of a read id below the incarnation. An incarnation is a time in milliseconds, and no
-// server starts 2^20 reads in one.
+// server starts 2^20 reads in a millisecond.
 constexpr int kReadIdBits = 20;
 
 // How often the sessions of stalled threads are touched at the leader.
 constexpr int kHeldUpTouchMs = 100;
 
-// How often members report that a disk is low, when such a report expires, and how long a leader
-// whose disk is low tries to hand leadership over before it refuses writes that add data.
+// The interval at which members report that a disk is low; the time after which such a report
+// expires; and how long a leader whose disk is low tries to transfer leadership before it refuses
+// writes that add data.
 constexpr int kDiskReportMs = 200;
 constexpr int kDiskForgetMs = 2000;
 constexpr int kDiskPatienceMs = 5000;
@@ -71,8 +73,8 @@ DiskGuard::Options DiskGuardOptions(const ReplicaOptions& options) {
           ticks(kDiskPatienceMs)};
 }
 
-// Returns how much older a session may get from one tick to the next: the longest sleep of a
-// leader, and one tick. More than that was a pause of the process.
+// Returns how much older a session may get from one tick to the next: by the longest sleep of a
+// leader and one tick. If more time has passed, the process was paused.
 int64_t TrackedMsMax(const ReplicaOptions& options) {
   return (options.node.raft.heartbeat_ticks + 1) * int64_t{options.node.tick_ms};
 }
@@ -300,7 +302,7 @@ void Replica::TouchOnNodeThread(const std::vector<int64_t>& sessions) {
 ServerStatus Replica::status() const {
   MutexLock lock(&status_mutex_);
   ServerStatus status = status_;
-  // If the process was paused since then, it received nothing meanwhile.
+  // The time since status_ was updated counts too: if the process was paused, it received nothing.
   status.leader_contact_age_ms +=
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - status_at_).count();
   return status;
@@ -399,8 +401,8 @@ void Replica::OnMembership(const consensus::Membership& membership) {
 }
 
 void Replica::BeginToLead() {
-  // Sessions are expired only after all entries of earlier terms are applied here: after a restart,
-  // the sessions come back with the replay, and their clients can attach only after it.
+  // Sessions are expired only after all entries of earlier terms are applied here. After a restart,
+  // the replay creates the sessions again, and their clients can attach only after it.
   const bool leads = raft_status_.leader_established && applied_term_ == raft_status_.term;
   if (leads && !expires_sessions_) {
     tracker_.TouchAll();
@@ -460,21 +462,21 @@ void Replica::OnApplied(consensus::Index index) {
 }
 
 bool Replica::AwaitsApplied() const {
-  // These wait for OnApplied: syncs, the beginning of a term, and writes and clients that are held
-  // back until fewer writes wait.
+  // OnApplied finishes syncs, begins a term, and lets writes and clients continue that wait until
+  // fewer writes are unapplied.
   return !syncs_.empty() || applied_term_ != raft_status_.term || router_.window_is_full() ||
          router_.waiting_bytes() > kWaitingBytesMax / 2;
 }
 
 bool Replica::AwaitsTick() const {
-  // A tick retries refused reads, and sends unapplied writes again.
+  // A tick retries refused reads, and submits unapplied writes again.
   return !refused_reads_.empty() || router_.waiting_bytes() > 0;
 }
 
 void Replica::EndAsOutdated(uint64_t incarnation) {
-  // This server was started before with a greater incarnation: its disk was lost and its clock is
-  // behind. No command that it submits now would be applied. Saving the greater incarnation solves
-  // that at the next start.
+  // This server was started before with a greater incarnation: its disk was lost, and its clock was
+  // ahead then or is behind now. No command that it submits now would be applied. If the greater
+  // incarnation is saved, the next start gets one above it.
   const absl::Status saved = host_->SaveIncarnation(incarnation);
   const std::string found =
       absl::StrCat("this server has been started before with incarnation ", incarnation,
@@ -489,7 +491,8 @@ void Replica::OnTick() {
   for (const PendingSync& sync : std::exchange(refused_reads_, {})) StartSync(sync);
   router_.OnTick();
   links_->Tick();
-  // Only time in which this thread ran counts: a pause of the process makes no session older.
+  // Only the time in which this thread ran counts, so that a pause of the process makes no session
+  // older.
   const auto now = clock_->Now();
   const auto elapsed_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(now - last_tick_).count();
@@ -507,8 +510,8 @@ void Replica::OnTick() {
 }
 
 void Replica::ExpireSessions(int64_t elapsed_ms) {
-  // While proposed expiries are not applied, no more are proposed: otherwise a slow log would get
-  // the same ones repeatedly, and become slower.
+  // While proposed expiries are not applied, no others are proposed. Otherwise the same ones would
+  // be proposed repeatedly to a slow log, and make it slower.
   const bool outstanding = expires_sessions_ && applied_ < expiries_proposed_;
   const int64_t tracked_ms_max =
       SeededBug("sessions age in a pause") ? elapsed_ms : TrackedMsMax(options_);
@@ -557,7 +560,7 @@ void Replica::DeleteContainers(int64_t elapsed_ms) {
     tree::AppendDeleteContainer(header, path, &command);
     commands.emplace_back(std::move(command));
   }
-  // When the command is applied, each member's tree checks again whether the node may be removed.
+  // When a command is applied, each member's tree checks again whether the znode may be removed.
   spdlog::info("{} containers or nodes with a TTL are removed, {} first", paths.size(), paths[0]);
   if (absl::Status status = Propose(std::move(commands)); !status.ok()) {
     spdlog::warn("containers could not be removed now: {}", std::string(status.message()));
@@ -610,8 +613,8 @@ int64_t Replica::LeaderContactAgeMs() {
   const consensus::Raft& raft = node_->raft();
   const int64_t ticks_ms = int64_t{raft.ticks_since_leader()} * options_.node.tick_ms;
   const bool leads = raft_status_.role == consensus::Role::kLeader;
-  // No tick passes while the process is paused, so that the time since the contact is taken from
-  // the clock.
+  // The time since the contact is taken from the clock, because no tick passes while the process is
+  // paused.
   if (leads || raft.leader_contacts() != leader_contacts_) {
     contact_at_ = now - std::chrono::milliseconds(ticks_ms);
   }
@@ -627,8 +630,8 @@ void Replica::UpdateStatus() {
   MutexLock lock(&status_mutex_);
   status_.leader_known = raft_status_.leader != consensus::kNoMember;
   status_.is_leader = raft_status_.leader_established;
-  // Contact needs both directions: a leader that this server hears but cannot reach does nothing
-  // for its clients.
+  // Contact needs both directions: a leader that this server hears but cannot reach is of no use to
+  // its clients.
   status_.leader_contact_age_ms = LeaderContactAgeMs();
   status_at_ = clock_->Now();
   const bool has_contact =
@@ -656,7 +659,7 @@ void Replica::UpdateReadOnly(bool has_contact) {
   const auto now = clock_->Now();
   const bool has_leader = status_.leader_known && has_contact;
   if (has_leader) not_serving_since_ = now;
-  // A member that has lost its data, or was removed, may lack even old changes.
+  // The tree of a member that has lost its data, or was removed, may lack even old changes.
   const bool knows =
       raft_status_.member_state == consensus::MemberState::kNormal && !raft_status_.removed;
   status_.read_only = options_.read_only_after_ms > 0 && knows && !has_leader &&
@@ -782,7 +785,8 @@ void Replica::OnOtherCluster(MemberId member, const std::string& cluster_id) {
         std::count_if(other_clusters_.begin(), other_clusters_.end(),
                       [&](const auto& other) { return other.second == cluster_id; }));
   }
-  // A single server of another cluster may itself be misconfigured; a majority is not.
+  // If one server is of another cluster, that server may be misconfigured. If most are, this one
+  // is.
   const auto& membership = options_.node.raft.membership;
   if (others * 2 <= membership.voters.size() + membership.learners.size()) return;
   host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(

@@ -1,4 +1,4 @@
-// The part of a replica that deals with little free space on its disks.
+// The part of a replica that handles lack of free space on its disks.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ bool Replica::HasFreeSpaceFor(const consensus::BallastFile& ballast, uint64_t fr
 bool Replica::NeedsBallast() const {
   constexpr uint64_t kSegmentShare = 8;
   const consensus::SegmentLog& log = data_dir_->log();
-  // A ballast file that exists or was used is kept or made again, however small the log is now.
+  // If a ballast file exists or was used, it is kept or made again, however small the log is now.
   if (log.has_ballast() || log.ballast_used() || log.base_index() > consensus::Index{0})
     return true;
   if (checkpoints_.has_value() &&
@@ -115,13 +115,13 @@ void Replica::GuardLog() {
   consensus::SegmentLog& log = data_dir_->log();
   const bool refuses = disk_guard_.refuses_data();
   log.AllowBallast(refuses, options_.shares_disk ? options_.checkpoint_ballast : nullptr);
-  // A checkpoint allows the log before it to be removed. It is requested repeatedly, because some
-  // entries before it are kept, so that one checkpoint may free nothing, and because no checkpoint
-  // becomes due while the log cannot grow.
+  // A checkpoint allows the log before it to be removed. Checkpoints are requested repeatedly for
+  // two reasons: the log keeps some entries before a checkpoint, so that one checkpoint may free
+  // nothing, and no checkpoint becomes due while the log cannot grow.
   const bool is_short =
       refuses && (!log.has_ballast() || log_full_.load(std::memory_order_relaxed));
   if (checkpoints_.has_value()) checkpoints_->SetIsShortOfSpace(is_short);
-  // Entries that are kept for lagging members are given up while space is short.
+  // While space is short, the log does not keep entries for lagging members.
   if (const bool low = IsDiskLow(); std::exchange(log_is_cut_short_, low) != low) {
     node_->raft().SetSpaceIsShort(low);
   }
@@ -154,7 +154,7 @@ void Replica::GuardDisk() {
   const DiskGuard::Actions actions = disk_guard_.Tick(view);
   HandOverTo(actions.successors);
   for (MemberId member : actions.report_to) {
-    // A server that does not know the frame would close the connection.
+    // A server that does not know this kind of frame would close the connection.
     if (options_.node.raft.version < kVersionDigests) break;
     if (raft.version_of(member) < kVersionDigests) continue;
     links_->SendDiskReport(member, actions.report);
@@ -175,7 +175,7 @@ void Replica::HandOverTo(const std::vector<MemberId>& successors) {
   const auto best = std::max_element(
       successors.begin(), successors.end(),
       [&](MemberId a, MemberId b) { return raft.match_index(a) < raft.match_index(b); });
-  // If leadership cannot be handed over now, the caller tries again later.
+  // If leadership cannot be transferred now, the disk guard tries that again later.
   if (best != successors.end()) raft.TransferLeadership(*best).IgnoreError();
 }
 

@@ -1,5 +1,5 @@
 // The part of a replica that logs changes of its own state and of the other servers, and that ends
-// it when it cannot go on.
+// the server when it cannot go on.
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
@@ -137,7 +137,7 @@ WaitFacts Replica::FindWaitFacts() const {
 }
 
 void Replica::RecordSession(const ReplicatedTree::News::SessionChange& change) {
-  // Sessions that are applied again after a start were logged before.
+  // Sessions that a replay creates again after a start were logged before.
   if (change.closed || !caught_up_ || change.session.member != proposer_.member) return;
   const tree::SessionId id = change.session.id;
   session_log_.Note(tracker_.Knows(id) ? SessionLog::Event::kMoved : SessionLog::Event::kOpened, id,
@@ -145,8 +145,8 @@ void Replica::RecordSession(const ReplicatedTree::News::SessionChange& change) {
 }
 
 void Replica::CompareClocks(int64_t command_ms) {
-  // One comparison per tick is enough, and only the time of the newest command can be compared with
-  // the present.
+  // One comparison per tick is enough. Only the newest command is compared, because the time of an
+  // older one would be compared with too late a time.
   if (command_ms == compared_command_ms_ || clocks_compared_ == last_tick_) return;
   const bool is_new = caught_up_ && applied_ == node_->raft().commit_index();
   compared_command_ms_ = command_ms;

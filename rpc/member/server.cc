@@ -37,8 +37,8 @@ constexpr auto kMeasuringInterval = std::chrono::milliseconds(500);
 // worth of changes was written, and more changes come until it is durable.
 constexpr uint64_t kCheckpointBallastFiles = 2;
 
-// Returns whether two directories are on one disk; true if that cannot be found out, because the
-// log then leaves space to the checkpoints.
+// Returns whether two directories are on one disk. Returns true if that is unknown, because the log
+// then leaves space for the checkpoints.
 bool AreOnOneDisk(const std::string& a, const std::string& b) {
   struct stat a_info, b_info;
   return stat(a.c_str(), &a_info) != 0 || stat(b.c_str(), &b_info) != 0 ||
@@ -64,7 +64,7 @@ PeerNetworkOptions Server::MakePeerOptions(const Config& config) {
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, FrontendFactory* frontends) {
   const std::set<std::string> dirs{config.log_dir, config.data_dir};
   auto server = Open(std::move(config), frontends);
-  // ResourceExhausted may also be about something else than disks, such as open files.
+  // ResourceExhausted may also be about other resources than disks, such as open files.
   const bool is_full = absl::StrContains(server.status().message(), std::strerror(ENOSPC)) ||
                        absl::StrContains(server.status().message(), std::strerror(EDQUOT));
   if (!absl::IsResourceExhausted(server.status()) || !is_full) return server;
@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFact
                                            log_options, consensus::kFirstDirectoryEpoch);
   if (!data_dir.ok()) return data_dir.status();
   if (absl::Status s = env->CreateDirectories(config.data_dir); !s.ok()) return s;
-  // `quorate restore` or `quorate import` was killed when only the removal of the mark was left.
+  // The mark remains if `quorate restore` or `quorate import` was killed just before removing it.
   if (consensus::NewDataDir::IsMarked(env.get(), config.data_dir)) {
     absl::Status s = consensus::NewDataDir::Unmark(env.get(), config.data_dir);
     if (!s.ok()) return s;
@@ -183,8 +183,8 @@ absl::Status Server::Run() {
     result = end_reason_;
   }
   if (result.ok()) HandLeadershipOver();
-  // Parts that call others stop before those that they call: the threads of the node (and the
-  // connections that one of them serves), then the front ends.
+  // Each part stops before the parts that it calls: the threads of the node (and the connections
+  // that one of them serves), then the front ends.
   memory_->Stop();
   disk_space_->Stop();
   replica_->node().Stop();
@@ -231,8 +231,8 @@ void Server::OnDiverged(const Divergence& divergence) {
   if (!kept.ok()) {
     spdlog::error("the next start will not know of it: {}", std::string(kept.message()));
   }
-  // Clients must not read from this tree any more, and the other members elect a leader as soon as
-  // the connections break.
+  // The process ends at once: clients must not read from this tree any more, and the other members
+  // elect a leader as soon as the connections break.
   OnFatal(DivergenceError(config_.log_dir, divergence));
 }
 

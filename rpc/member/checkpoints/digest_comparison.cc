@@ -14,8 +14,8 @@ using consensus::MemberId;
 using consensus::Membership;
 using tree::Zxid;
 
-// The most verdicts that a member keeps for zxids that it has not applied. One of them would be
-// enough.
+// The most verdicts that a member keeps for zxids that it has not applied. Any one of them would be
+// enough to find a wrong tree.
 constexpr size_t kVerdictsMax = 64;
 
 std::vector<MemberId> OtherMembers(MemberId self, const Membership& membership) {
@@ -126,7 +126,7 @@ bool DigestComparison::IsDue() const {
 void DigestComparison::Begin(const Membership& membership) {
   if (OtherMembers(self_, membership).empty()) return;
   const std::optional<uint64_t> own = actions_->DigestAt(applied_);
-  if (!own.has_value()) return;  // so much was applied meanwhile that it is forgotten
+  if (!own.has_value()) return;  // later entries have displaced it
   round_ = Round{};
   round_->zxid = applied_;
   if (membership.IsVoter(self_)) round_->digests[self_] = own;
@@ -188,7 +188,7 @@ void DigestComparison::Complain(const Membership& membership) {
   const bool all = std::all_of(members.begin(), members.end(), [&](MemberId member) {
     return !membership.IsVoter(member) || round_->digests.contains(member);
   });
-  // Another answer may be on its way.
+  // The missing answers may be on their way, and one digest may then have a majority.
   if (!all && round_->age_ms < options_.ask_again_ms) return;
   if (undecided_ && complained_ms_ago_ < options_.complaint_ms) return;
   undecided_ = true;
@@ -223,7 +223,7 @@ void DigestComparison::OnConfirmation(MemberId from, std::optional<uint64_t> dig
 
 void DigestComparison::OnPeerUp(MemberId member) {
   if (!round_.has_value() || !round_->majority.has_value()) return;
-  // The member may have been restarted.
+  // The member may have been restarted, and may have lost the verdict.
   round_->confirmed.erase(member);
   Tell(member);
 }

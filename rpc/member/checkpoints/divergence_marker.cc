@@ -14,7 +14,7 @@
 namespace quorate::rpc {
 namespace {
 
-// Far more than the size of a marker.
+// A limit of what is read, far above the size of a marker.
 constexpr size_t kBytesMax = 4096;
 constexpr char kChecksumName[] = "crc32c 0x";
 constexpr char kAdvice[] =
@@ -47,7 +47,8 @@ std::optional<Divergence> Decode(const std::string& text) {
     return std::nullopt;
   }
   divergence.zxid = static_cast<int64_t>(zxid);
-  // Encoding again checks the first line, the checksum, and that there is nothing else.
+  // Encoding the result again checks the first line, the checksum, and that nothing else is in the
+  // text.
   return Encode(divergence) == text ? std::optional(divergence) : std::nullopt;
 }
 
@@ -99,7 +100,8 @@ absl::Status CheckNotDiverged(consensus::Env* env, const std::string& dir) {
   auto divergence = ReadDivergenceMarker(env, dir);
   if (!divergence.ok()) return divergence.status();
   if (!divergence->has_value()) return absl::OkStatus();
-  // The process that renamed the file may have ended before it synced the directory.
+  // Makes the marker durable: the process that renamed the file may have ended before it synced the
+  // directory.
   if (absl::Status s = env->SyncDirectory(dir); !s.ok()) return s;
   return DivergenceError(dir, **divergence);
 }

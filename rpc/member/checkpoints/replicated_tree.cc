@@ -14,16 +14,16 @@
 namespace quorate::rpc {
 namespace {
 
-// The most entries that are applied under one hold of the lock, which bounds how long a read can
-// wait.
+// The most entries that are applied under one hold of the lock, because a read waits for so long.
 constexpr size_t kEntriesPerLockMax = 256;
 // The most changes that TryApply makes, which take some milliseconds.
 constexpr size_t kChangesAtOnceMax = 500;
-// How often an exceeded quota of one path is logged, and for how many paths.
+// How often an exceeded quota of one path is logged, and for how many paths at most.
 constexpr int64_t kQuotaLogIntervalMs = 15 * 60 * 1000;
 constexpr size_t kQuotasLoggedMax = 1000;
 
-// Returns how many changes a request may make.
+// Returns about how many changes a request makes; more than kChangesAtOnceMax if it deletes a
+// subtree.
 size_t ChangesOf(const tree::Request& request) {
   const bool is_deep = std::any_of(request.ops.begin(), request.ops.end(), [](const tree::Op& op) {
     return op.kind == tree::OpKind::kDeleteRecursive;
@@ -111,7 +111,7 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
   const tree::DedupTable::Last last = tree->LastOf(self_.member);
   pending_.own_sequence = last.incarnation == self_.incarnation ? last.sequence : 0;
   if (last.incarnation > self_.incarnation) pending_.later_incarnation = last.incarnation;
-  // The no-op of the leader that wrote that entry is before it in the log.
+  // The no-op with which the leader of `term` began is at or before the last entry of `tree`.
   pending_.no_op_term = term;
   pending_.replaced = true;
   replay_.reset();
@@ -131,7 +131,7 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
   PublishNews();
 }
 
-// Returns the command of entry `i`; that of its neighbour if that bug is seeded.
+// Returns the command of entry `i`, or, if that bug is seeded, the command of its neighbour.
 std::string_view ReplicatedTree::CommandOf(std::span<const consensus::Entry> entries,
                                            size_t i) const {
   if (SeededBug("entries are applied in the wrong order") && self_.member == 2) {

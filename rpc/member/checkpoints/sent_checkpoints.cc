@@ -17,8 +17,8 @@ using consensus::SnapshotChunkData;
 
 // The least distance between two remembered places of a checkpoint.
 constexpr uint64_t kPlaceBytes = 1u << 20;
-// The most readers of one checkpoint that are kept open. Each receiver beyond that costs a seek for
-// each chunk.
+// The most readers of one checkpoint that are kept open. Each receiver above this number costs a
+// seek for each chunk.
 constexpr size_t kReadersMax = 16;
 
 // Returns the bytes that a record takes in a sent checkpoint.
@@ -28,7 +28,7 @@ size_t SentBytes(std::string_view key, std::string_view value) {
 
 }  // namespace
 
-// --- Which checkpoint ----------------------------------------------------------------------------
+// --- The choice of a checkpoint ------------------------------------------------------------------
 
 void SentCheckpoints::CloseIdle() {
   MutexLock lock(&mutex_);
@@ -70,7 +70,7 @@ absl::StatusOr<SentCheckpoints::Checkpoint*> SentCheckpoints::Choose() {
     return &*youngest;
   }
   auto newest = OpenNewest();
-  // The receiver shares the newest one that is being sent.
+  // As many checkpoints as allowed are in use: the receiver shares the newest of them.
   if (absl::IsUnavailable(newest.status())) return &*youngest;
   if (absl::IsFailedPrecondition(newest.status())) {
     return absl::NotFoundError("there is no checkpoint yet");
@@ -82,7 +82,8 @@ absl::StatusOr<SentCheckpoints::Checkpoint*> SentCheckpoints::Find(Index index) 
   for (Checkpoint& checkpoint : checkpoints_) {
     if (checkpoint.meta.index == index) return &checkpoint;
   }
-  // Another leader may have begun to send the same checkpoint to this receiver.
+  // If this member became the leader meanwhile, the earlier leader may have begun to send this
+  // receiver the same checkpoint.
   const std::optional<tree::RecordStore::Metadata> newest = store_->newest();
   if (newest.has_value() && newest->zxid == ZxidOf(index)) {
     auto opened = OpenNewest();
@@ -93,7 +94,7 @@ absl::StatusOr<SentCheckpoints::Checkpoint*> SentCheckpoints::Find(Index index) 
       absl::StrCat("there is no checkpoint of index ", index.value(), " any more"));
 }
 
-// --- Which part of it ----------------------------------------------------------------------------
+// --- The chunks of a checkpoint ------------------------------------------------------------------
 
 absl::StatusOr<SnapshotChunkData> SentCheckpoints::Read(Index index, uint64_t offset,
                                                         size_t bytes_max) {
@@ -101,8 +102,8 @@ absl::StatusOr<SnapshotChunkData> SentCheckpoints::Read(Index index, uint64_t of
   auto found = index == Index{0} ? Choose() : Find(index);
   if (!found.ok()) return found.status();
   Checkpoint& checkpoint = **found;
-  // Reading at offset 0 does not count as use: otherwise a checkpoint that Raft cannot use, because
-  // of its index, would be tried again and again and stay open for ever.
+  // Reading at offset 0 does not count as use. Otherwise a checkpoint that Raft cannot use, because
+  // of its index, would be tried repeatedly, and would stay open for ever.
   if (offset > 0) checkpoint.used = clock_->Now();
   auto at = ReaderAt(offset, &checkpoint);
   if (!at.ok()) return at.status();
@@ -148,7 +149,7 @@ absl::StatusOr<SentCheckpoints::Reader*> SentCheckpoints::OpenReader(uint64_t of
     if (absl::Status s = reader.view->SeekBehind(place.key); !s.ok()) return s;
     if (absl::Status s = Search(offset, checkpoint, &reader); !s.ok()) return s;
     if (reader.next_offset < offset && !checkpoint->end.has_value()) {
-      // The places up to here are remembered, so that the next call continues from here.
+      // The places up to here are recorded, so that the next call continues from here.
       return absl::UnavailableError("the offset is still being searched for; ask again");
     }
     if (reader.next_offset != offset || checkpoint->end == offset) return not_found();
@@ -202,7 +203,7 @@ absl::Status SentCheckpoints::ReadChunk(size_t bytes_max, Checkpoint* checkpoint
   return absl::OkStatus();
 }
 
-// --- What it knows -------------------------------------------------------------------------------
+// --- State ---------------------------------------------------------------------------------------
 
 size_t SentCheckpoints::open_count() const {
   MutexLock lock(&mutex_);

@@ -26,7 +26,7 @@ using tree::RecordStore;
 // The bytes of a delta that are read, or ended, under one hold of the tree's lock.
 constexpr size_t kPieceBytes = 64u << 10;
 
-// Records of a delta. The next piece reuses the memory, because adding records while the tree is
+// Some records of a delta. All pieces use the same memory, because adding records while the tree is
 // locked has to be fast.
 class Piece {
  public:
@@ -127,7 +127,7 @@ std::optional<SnapshotMeta> TreeCheckpoints::newest() const {
   return *std::move(meta);
 }
 
-// --- Taking one ----------------------------------------------------------------------------------
+// --- Taking a checkpoint -------------------------------------------------------------------------
 
 void TreeCheckpoints::Begin(const SnapshotMeta& meta) {
   const bool has_free_space = !needs_space() && !is_short_of_space_.load(std::memory_order_relaxed);
@@ -159,7 +159,7 @@ void TreeCheckpoints::EndDelta(bool durable) {
 
 absl::Status TreeCheckpoints::GiveBallastUp() {
   if (ballast_ == nullptr) return absl::OkStatus();
-  // Set first, so that Replica::MakeBallast does not make the file again.
+  // This is set before, so that Replica::MakeBallast does not make the file again.
   needs_space_.store(true, std::memory_order_relaxed);
   const absl::StatusOr<bool> given_up = ballast_->GiveUp();
   if (given_up.value_or(false))
@@ -220,7 +220,7 @@ TimeSummary TreeCheckpoints::times() const {
   return times_;
 }
 
-// --- Sending one ---------------------------------------------------------------------------------
+// --- Sending a checkpoint ------------------------------------------------------------------------
 
 absl::StatusOr<CheckpointView> TreeCheckpoints::OpenView() const {
   auto view = store_->OpenView();
@@ -237,7 +237,7 @@ absl::StatusOr<SnapshotChunkData> TreeCheckpoints::Read(Index index, uint64_t of
   return sent_.Read(index, offset, bytes_max);
 }
 
-// --- Receiving one -------------------------------------------------------------------------------
+// --- Receiving a checkpoint ----------------------------------------------------------------------
 
 absl::StatusOr<uint64_t> TreeCheckpoints::Stage(const SnapshotMeta& meta, uint64_t offset,
                                                 std::string_view bytes, bool last) {
@@ -261,7 +261,7 @@ absl::StatusOr<uint64_t> TreeCheckpoints::Stage(const SnapshotMeta& meta, uint64
                   meta.index.value(), std::string(status.message()));
     staging_.reset();
     staged_bytes_.store(0, std::memory_order_relaxed);
-    // The staged records may take the very space that is missing.
+    // The staged records are discarded because they may take the space that is missing.
     if (absl::Status s = store_->DiscardStaged(); !s.ok()) return s;
     return status;
   }

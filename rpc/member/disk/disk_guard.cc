@@ -68,7 +68,7 @@ void DiskGuard::Lead(const View& view, Actions* actions) {
       low_since_ticks_ >= 0 && now_ticks_ - low_since_ticks_ > options_.patience_ticks;
   // Unreachable voters alone are no reason to refuse data: at least one disk must be low.
   refuses_data_ = (any_low && !majority) || stuck;
-  // Attempts are spaced, because nothing is proposed while leadership is handed over.
+  // The attempts have an interval, because nothing is proposed while leadership is transferred.
   if (majority && view.own_disk_low && now_ticks_ >= next_attempt_ticks_) {
     actions->successors = with_free_space;
     next_attempt_ticks_ = now_ticks_ + options_.forget_ticks;

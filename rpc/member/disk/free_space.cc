@@ -6,7 +6,7 @@ namespace quorate::rpc {
 
 std::optional<uint64_t> MeasureFreeBytes(const std::string& path) {
   struct statvfs info;
-  // The code that uses the disk reports its errors.
+  // No error is reported here: the code that uses the disk reports its errors.
   if (statvfs(path.c_str(), &info) != 0) return std::nullopt;
   return uint64_t{info.f_bavail} * info.f_frsize;
 }

@@ -28,8 +28,8 @@ absl::Status SaveAnew(consensus::Env* env, const std::string& dir, uint64_t inca
   return env->Rename(temporary, IncarnationPath(dir));
 }
 
-// Overwrites the file, which takes no new space. It is safe because the few bytes are within one
-// sector, which a disk writes whole or not at all, and because a greater number is never shorter.
+// Overwrites the file, which takes no new space. That is safe: the few bytes are within one sector,
+// which a disk writes whole or not at all, and a greater number is never shorter.
 absl::Status SaveInPlace(consensus::Env* env, const std::string& dir, uint64_t incarnation) {
   const std::string temporary = dir + "/" + kIncarnationTemporaryName;
   if (env->Exists(temporary)) {

@@ -9,8 +9,8 @@
 namespace quorate::rpc {
 namespace {
 
-// Returns OK if there is a log, and it is of the checkpoint's cluster; otherwise why not, or why
-// that is unknown.
+// Returns OK if there is a log, and it is of the same cluster as the checkpoint. Otherwise returns
+// why it is not, or why that is unknown.
 absl::Status BelongTogether(consensus::Env* env, const std::string& log_dir,
                             const std::string& data_dir) {
   const auto identity = consensus::ReadIdentityFile(env, log_dir);

@@ -8,7 +8,7 @@
 namespace quorate::rpc {
 namespace {
 
-// Decodes the command after its header, and returns the version that it needs.
+// Checks what follows the header of a command, and returns the version that the command needs.
 absl::StatusOr<uint32_t> CheckBody(const tree::CommandHeader& header, std::string_view command) {
   absl::Status status;
   switch (header.kind) {

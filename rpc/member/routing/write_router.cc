@@ -9,14 +9,15 @@
 namespace quorate::rpc {
 namespace {
 
-// The bytes of commands in one frame to the leader, or in one proposal.
+// The most bytes of commands in one frame to the leader, or in one proposal, before the last
+// command.
 constexpr size_t kForwardBytesMax = 1u << 20;
 
-// Copies commands into log entries: the bytes in the log must not change when the same commands are
-// stamped and sent again.
+// Copies commands into log entries, because the bytes in the log must not change when the same
+// commands are stamped and sent again.
 class EntryBuilder {
  public:
-  // `bounds_time`: whether every member understands commands that bound the time.
+  // `bounds_time` says whether every member understands commands that bound the time.
   EntryBuilder(int64_t now_ms, bool bounds_time) : now_ms_(now_ms), bounds_time_(bounds_time) {}
 
   void Add(std::string_view command) {
@@ -117,7 +118,8 @@ void WriteRouter::OnForward(const ForwardedCommands& forward) {
   auto next = taken_;
   bool any = false;
   for (const ForwardedCommands::Command& command : forward.commands()) {
-    // The sender has to wait until it applies the new cluster version, which is later than here.
+    // A correct sender forwards such a command only after it has applied the newer cluster version,
+    // which happens later than here.
     if (command.version_needed > version) {
       spdlog::error(
           "server {} forwards command number {}, which needs version {}; the cluster version is {}",
@@ -127,8 +129,8 @@ void WriteRouter::OnForward(const ForwardedCommands& forward) {
     Taken& taken = next[command.proposer.member];
     const uint64_t sequence = command.sequence;
     // A command that was proposed in this term cannot be lost in this term, so it is not proposed
-    // again. A gap means that a frame was lost; the sender notices that and sends again from there.
-    // Such a number may be below the first one taken in this term.
+    // again. A gap means that a frame was lost. The sender notices that, and sends again from the
+    // lost command, whose number may be below the first one taken in this term.
     const bool begins = taken.incarnation != command.proposer.incarnation || sequence < taken.first;
     if (!begins && sequence != taken.next) continue;
     if (begins) taken = {command.proposer.incarnation, sequence, sequence};
@@ -163,8 +165,8 @@ void WriteRouter::OnApplied(uint64_t sequence) {
     }
     ticks_without_progress_ = 0;
   }
-  // Unsent commands wait for the window. At a leader they wait because Propose refused them; the
-  // next tick retries that.
+  // At a follower, unsent commands wait for the window. At a leader they wait because Propose
+  // refused them, and the next tick retries that.
   const bool is_open = sent_bytes_ <= forward_window_bytes_ / 2;
   if (sent_count_ < waiting_.size() && is_open && ReadyToSend() &&
       status_.role != consensus::Role::kLeader) {
@@ -179,7 +181,7 @@ void WriteRouter::OnPeerUp(consensus::MemberId member) {
 void WriteRouter::OnTick() {
   if (waiting_.empty() || !ReadyToSend()) return;
   if (sent_count_ < waiting_.size()) SendUnsent();
-  // Commands that this leader has proposed itself are slow, not lost.
+  // Commands that this member has proposed itself, as the leader, may be slow but are not lost.
   if (status_.role == consensus::Role::kLeader) return;
   if (actions_->IsSending(status_.leader)) return;
   if (++ticks_without_progress_ >= resend_ticks_) SendAllAgain();

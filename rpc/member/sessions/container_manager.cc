@@ -8,7 +8,7 @@ namespace quorate::rpc {
 namespace {
 
 constexpr int64_t kMinuteMs = 60'000;
-// The most removals that are proposed at once, in one tick, at any rate.
+// The most removals that are proposed in one tick, whatever the rate.
 constexpr int64_t kAtOnceMax = 512;
 
 }  // namespace
@@ -26,8 +26,8 @@ void ContainerManager::Reset() {
 
 void ContainerManager::Advance(int64_t elapsed_ms) {
   ASSERT(elapsed_ms >= 0);
-  // A process that was paused for hours gets credit for one interval at most (or a minute if that
-  // is longer).
+  // After a long pause, the process gets credit for at most one interval, or for a minute if that
+  // is longer.
   elapsed_ms = std::min(elapsed_ms, std::max(check_interval_ms_, kMinuteMs));
   since_check_ms_ += elapsed_ms;
   if (in_round_) {

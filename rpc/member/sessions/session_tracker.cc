@@ -24,8 +24,8 @@ void SessionTracker::OnAttached(tree::SessionId id, int32_t timeout_ms, tree::Zx
   session.timeout_ms = timeout_ms;
   session.attach_zxid = attach_zxid;
   session.deadline_ms = DeadlineFor(timeout_ms);
-  // A session with a shorter timeout than before must be queued again; its old entry is stale and
-  // is skipped when due.
+  // A session with a shorter timeout than before is put into an earlier bucket. Its entry in the
+  // old bucket is stale, and is skipped when that bucket is due.
   if (fresh || session.deadline_ms < session.bucket_ms) {
     session.bucket_ms = session.deadline_ms;
     buckets_[session.bucket_ms].push_back(id);
@@ -45,7 +45,7 @@ void SessionTracker::Touch(tree::SessionId id) {
 }
 
 void SessionTracker::TouchAll() {
-  // The order does not matter: only the deadlines change, not the places in the buckets.
+  // The sessions may be visited in any order, because they stay in their buckets.
   for (auto& [id, session] : sessions_) session.deadline_ms = DeadlineFor(session.timeout_ms);
 }
 

@@ -84,8 +84,8 @@ absl::StatusOr<std::unique_ptr<FileRecordStore>> FileRecordStore::Open(consensus
 }
 
 absl::Status FileRecordStore::Load() {
-  // The process that renamed a checkpoint may have ended before it synced the directory, and the
-  // log is about to be compacted to that checkpoint.
+  // Makes the checkpoint durable, because the log is about to be compacted to it: the process that
+  // renamed it may have ended before it synced the directory.
   if (absl::Status s = env_->SyncDirectory(path_); !s.ok()) return s;
   for (const char* left : {kNew, kStaged}) {
     const std::string path = absl::StrCat(path_, "/", left);
