@@ -19,17 +19,17 @@ using tree::ErrorCode;
 
 constexpr size_t kLengthBytes = 4;
 constexpr size_t kReplyZxidOffset = 8;  // after length and xid
-// Limits of one connection's pipeline; at either, nothing more is received from it.
+// Limits of one connection's pipeline. When one of them is reached, nothing more is received.
 constexpr size_t kPipelineRequestsMax = 4096;
 constexpr size_t kHeldBytesMax = 8u << 20;
-// The capacity of in_ that is kept after a packet that came in several parts.
+// The most capacity that in_ keeps after a packet that came in several parts.
 constexpr size_t kInKeptBytesMax = 64u << 10;
-// Unsent bytes at which no more requests are answered.
+// When this many bytes are unsent, no more requests are answered.
 constexpr size_t kUnsentBytesPause = 4u << 20;
 constexpr auto kHandshakeTimeout = std::chrono::seconds(30);
 // The time within which the client has to receive the answer to a four-letter word.
 constexpr auto kWordTimeout = std::chrono::seconds(60);
-// Unsent bytes at which the next piece of such an answer waits.
+// When this many bytes are unsent, the next piece of such an answer waits.
 constexpr size_t kWordBytesPause = 64u << 10;
 // How much of the scheme of a failed authentication is logged.
 constexpr size_t kSchemeBytesShown = 32;
@@ -71,7 +71,7 @@ bool Connection::CanContinue() const {
   if (state_ == State::kConfirming) return confirmed_;
   if (state_ != State::kUp || HasMuchToSend()) return false;
   if (long_read_ != nullptr) return true;
-  // A held request waits for results while requests before it are in flight.
+  // While requests before a held one are in flight, it waits for their results.
   if (held_count_ > 0 && (held_paused_ || pipeline_.size() == held_count_)) return true;
   return unread_ && !IsFull();
 }
@@ -205,7 +205,7 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
   if (!request.ok()) return request.status();
   connect_ = *std::move(request);
   if (connect_.password.size() > tree::kPasswordBytes) {
-    connect_.password.resize(tree::kPasswordBytes + 1);  // too long: never the right one
+    connect_.password.resize(tree::kPasswordBytes + 1);  // too long: never the right password
   }
   const ServerStatus status = loop_->frontend().service().status();
   if (status.read_only ? !connect_.read_only : !status.in_touch) {
@@ -342,7 +342,7 @@ void Connection::BeUp(bool read_only) {
 absl::Status Connection::OnSessionResult(const tree::ApplyResult& result) {
   if (state_ != State::kConnecting) return absl::OkStatus();  // closed meanwhile
   if (result.error != ErrorCode::kOk) {
-    // The id of the new session is in use, as ids are random: try another one.
+    // The random id of the new session is already in use: this tries another one.
     if (connect_.session_id == 0) return BeginSession();
     RefuseSession(/*read_only=*/false);
     return absl::OkStatus();
@@ -397,8 +397,8 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
     if (now - opened_ <= kWordTimeout) return absl::OkStatus();
     return absl::DeadlineExceededError("the answer to a four-letter word is not fetched");
   }
-  // The client has to notice in time that its session may end elsewhere: clients look for another
-  // server when they receive nothing for two thirds of the timeout.
+  // The client has to notice in time that its session may end elsewhere. It looks for another
+  // server when it has received nothing for two thirds of the timeout.
   const int64_t limit_ms =
       std::max<int64_t>(timeout_ms_ / 2, LeaderContactAgeMinMs(loop_->frontend().config()));
   if (state_ != State::kHandshake && leader_contact_age_ms > limit_ms) {
@@ -471,7 +471,7 @@ bool Connection::SubmitUnanswered(Pending* pending, std::string_view body) {
   if (pending->op == OpCode::kAuth) return OnAuth(pending->xid, body).ok();
   const bool is_end = pending->op == OpCode::kCloseSession;
   if (!is_end && !IsWrite(pending->op)) return IsServed(pending->op);
-  // The error of a write that is rejected before the log is dropped.
+  // If the write is rejected before it goes to the log, its error is not sent.
   return Start(body, /*alone=*/false, pending).ok() && !is_end;
 }
 
@@ -556,7 +556,7 @@ bool Connection::RefuseReadOnly(const Pending& pending) {
 absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view body, bool alone,
                                                             Pending* pending) {
   tree::Request request;
-  pending->shapes.clear();  // of an earlier try, if the reply with its error had to wait
+  pending->shapes.clear();  // set by an earlier try, if its error had to wait
   ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
   const uint32_t version = loop_->frontend().service().cluster_version();
   if (error == ErrorCode::kOk && tree::VersionNeeded(request) > version) {
@@ -571,7 +571,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   if (error == ErrorCode::kOk && !ChecksFit(request.ops.size(), identities_.all().size())) {
     error = kReplyTooLarge;
   }
-  // This error is known to every client, and ends neither the session nor the connection.
+  // Every client knows this error, and it ends neither the session nor the connection.
   if (error == ErrorCode::kOk && tree::AddsData(request) &&
       loop_->frontend().service().refuses_data()) {
     error = ErrorCode::kSystemError;
@@ -622,7 +622,7 @@ void Connection::ReplyError(int32_t xid, ErrorCode error) {
   ++packets_sent_;
 }
 
-// --- What comes back -----------------------------------------------------------------------------
+// --- Results and events --------------------------------------------------------------------------
 
 void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                               const Readers& readers) {
@@ -655,9 +655,9 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
     return absl::AbortedError("the session has moved to another connection");
   }
   const size_t out_before = out_.size();
-  // A sync in flight before this write can be answered now: everything committed before the sync
-  // came is applied with the write. If it waited longer, its reply would have a zxid newer than the
-  // write's, and the replies' zxids would go back.
+  // Syncs in flight before this write are answered now: everything that was committed when they
+  // came is applied with the write. A later reply to them would have a newer zxid, but would be
+  // sent before the write's reply, so that the client would see zxids go back.
   for (auto before = pipeline_.begin(); before != pending; ++before) {
     if (before->stage == Stage::kInFlight) FinishSync(*before);
   }
@@ -681,7 +681,7 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
 
 void Connection::OnSyncDone(uint64_t sync_id) {
   if (state_ == State::kConfirming && sync_id == confirm_sync_id_) {
-    confirmed_ = true;  // Continue proceeds, while the tree is locked
+    confirmed_ = true;  // Continue proceeds when the tree is locked
     return;
   }
   if (state_ != State::kUp) return;
@@ -709,11 +709,12 @@ void Connection::FinishSync(Pending& sync) {
 }
 
 void Connection::SendDone(size_t sent) {
-  bool first = true;  // the reply of the first one that is done is in out_ already
+  bool first = true;  // the first reply that is done is in out_ already
   while (!pipeline_.empty() && pipeline_.front().stage == Stage::kDone) {
     Pending& pending = pipeline_.front();
     if (!first) {
-      // A sync may have waited for a write with a newer zxid; a client must not see zxids go back.
+      // The reply to a sync may have waited behind a write's reply with a newer zxid, and a client
+      // must not see zxids go back.
       char* zxid = pending.bytes.data() + kReplyZxidOffset;
       StoreInt<std::endian::big>(
           zxid, std::max(LoadInt<std::endian::big, int64_t>(zxid), SeenZxid().value()));

@@ -13,28 +13,28 @@
 namespace quorate::rpc::zk {
 namespace {
 
-// The capacity that a connection's out() keeps when all of it was sent.
+// The most capacity that a connection's out() keeps after all of it was sent.
 constexpr size_t kOutKeptBytesMax = 256u << 10;
 // The spare buffers that a loop keeps for large answers: their size and number.
 constexpr size_t kSpareBufferBytesMax = 4u << 20;
 constexpr size_t kSpareBuffersMax = 4;
-// Unsent bytes of events at which a stalled connection is closed. Events are not paused when much
-// is unsent, whereas at most one reply is added after kUnsentBytesPause.
+// When this many bytes of events are unsent, a stalled connection is closed. Events are not held
+// back when much is unsent, whereas at most one reply is added after kUnsentBytesPause.
 constexpr size_t kUnsentEventBytesMax = 16u << 20;
-// Unsent bytes at which a connection is closed even if it takes some bytes all the time.
+// When this many bytes are unsent, a connection is closed even if its client keeps taking bytes.
 constexpr size_t kUnsentBytesMax = 256u << 20;
-// Unsent bytes at which a stalled connection may be closed when the replies of all connections
-// together take too much memory.
+// When this many bytes are unsent, a stalled connection may be closed if the replies of all
+// connections together take too much memory.
 constexpr size_t kUnsentBytesOfMany = 4u << 20;
-// A client that takes no bytes for so long, although some are unsent, counts as stalled.
+// A client counts as stalled if it has taken no bytes for this time although some are unsent.
 constexpr auto kStalledAfter = std::chrono::seconds(1);
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
-// Watches that are removed in one hold of the tree's lock.
+// The most watches that are removed in one hold of the tree's lock.
 constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
-// How long a connection that is to be closed may take to accept the last bytes.
+// How long a client may take to receive the last bytes of a connection that is to be closed.
 constexpr auto kTimeToSendTheRest = std::chrono::seconds(2);
-// The time between calls of OnTimer when no connection waits for one, so that an idle server
-// sleeps.
+// The time between calls of OnTimer when no connection waits for one. It is longer, so that an idle
+// server sleeps.
 constexpr auto kIdleTimerPeriod = std::chrono::milliseconds(250);
 static_assert(2 * kIdleTimerPeriod < ConnectionLoop::kHeldUpAfter);
 
@@ -56,12 +56,12 @@ struct LoopConnection : LoopClient<LoopConnection> {
   }
 
   Connection connection;
-  bool throttled = false;  // is not read from because of congestion
+  bool throttled = false;  // is not received from because of congestion
   bool attended = false;   // in attended_
-  bool broken = false;     // takes no more bytes
-  size_t waiting = 0;      // WaitingBytes of it, while it is not read from
-  size_t sent = 0;         // of connection.out()
-  // When the client last took bytes, or had taken all.
+  bool broken = false;     // the client takes no more bytes
+  size_t waiting = 0;      // its WaitingBytes, while it is not received from
+  size_t sent = 0;         // bytes of connection.out() that were sent
+  // When the client last took bytes, or had taken everything.
   std::chrono::steady_clock::time_point took_at;
   std::chrono::steady_clock::time_point finished_at;  // when CheckTime first saw it finished
   // The part of the connection's counts that is in the loop's statistics already.
@@ -115,10 +115,11 @@ void ConnectionLoop::OnWritable(uint32_t tag) {
   BeginIteration();
   Client& client = Get(tag);
   client.blocked = false;
-  // There is room because the client reads, so it is alive. A Send that succeeds would not show
-  // that, as the bytes may be in a buffer of the system.
+  // More bytes can be sent because the client reads, so it is alive. A successful Send would not
+  // show that, because the bytes may be in a buffer of the system.
   client.connection.SetTouched();
-  // Not in each iteration: moving the rest costs as much as sending it.
+  // The sent bytes are not removed in each iteration, because moving the rest costs as much as
+  // sending it.
   std::string& out = client.connection.out();
   if (client.sent > out.size() / 2) {
     out.erase(0, client.sent);
@@ -136,7 +137,7 @@ void ConnectionLoop::OnClosed(uint32_t tag) {
 
 void ConnectionLoop::MaybeReceive(Client& client) {
   if (!client.open || client.receiving || client.connection.IsFull()) return;
-  // Congestion comes from writes: clients that wait for no replies are still read from.
+  // Congestion comes from writes, so clients that wait for no replies are still received from.
   if (client.connection.queued() > 0 && IsCongested()) {
     if (!std::exchange(client.throttled, true)) statistics_->throttle_waits.Add(1);
     return;
@@ -178,7 +179,7 @@ void ConnectionLoop::Flush(Client& client) {
     client.sent = 0;
     if (client.connection.finished()) Close(client);
   } else if (out.capacity() > kOutKeptBytesMax && out.size() - client.sent < out.capacity() / 4) {
-    // A slow client must not hold a large buffer with little in it.
+    // A slow client must not keep a large buffer that holds few bytes.
     std::string rest = out.substr(client.sent);
     out.clear();
     TakeBufferBack(out);
@@ -240,7 +241,7 @@ void ConnectionLoop::Finish(Client& client, const absl::Status& why) {
   LogClosing(client.connection, why);
   KeepTouch(client);
   client.connection.SetFinished();
-  MarkDirty(client);  // out() is sent first, then it is closed
+  MarkDirty(client);  // out() is sent first, then the connection is closed
 }
 
 void ConnectionLoop::LogClosing(const Connection& connection, const absl::Status& why) {
@@ -250,7 +251,7 @@ void ConnectionLoop::LogClosing(const Connection& connection, const absl::Status
                  connection.session().value(), reason);
     return;
   }
-  // Rejected clients reconnect at once, many times a second.
+  // The rate is limited, because rejected clients reconnect at once, many times a second.
   if (now_ - refusal_logged_ < kRefusalLogPeriod) {
     ++refusals_not_logged_;
     return;
@@ -301,7 +302,7 @@ void ConnectionLoop::EndIteration() {
   for (const std::shared_ptr<Client>& client : dirty_) client->connection.SubmitRest();
   SubmitBatch();
   TakeDirty([this](Client& client) {
-    UpdateStatistics(client);  // before Flush, which may close it
+    UpdateStatistics(client);  // before Flush, which may close the client
     Flush(client);
     if (!client.open) return;
     if (client.CanContinue()) MarkDirty(client);
@@ -375,7 +376,7 @@ void ConnectionLoop::HandleItem(Item& item) {
   }
 }
 
-// --- From time to time ---------------------------------------------------------------------------
+// --- Periodic work -------------------------------------------------------------------------------
 
 std::chrono::milliseconds ConnectionLoop::OnTimer() {
   BeginIteration();
@@ -399,7 +400,8 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
   UnlockTree();
   SendTouches();
   if (somebody_waits) return kTimerPeriod;
-  // Short sessions have to be touched in time; kTimerPeriod bounds the rate for the shortest.
+  // Sessions with short timeouts have to be touched in time; kTimerPeriod bounds the rate for the
+  // shortest ones.
   return std::clamp(std::chrono::milliseconds(frontend_->config().touch_period_ms()), kTimerPeriod,
                     kIdleTimerPeriod);
 }
@@ -431,8 +433,8 @@ void ConnectionLoop::HearWaiting(Client& client) {
   if (!client.open || client.receiving) return;
   const size_t waiting = transport_->WaitingBytes(client.connection.tag());
   const bool has_grown = waiting > std::exchange(client.waiting, waiting);
-  // While `blocked`, the client itself delays its bytes by not reading: it then counts as alive
-  // only if more bytes come.
+  // While `blocked`, the client itself delays its bytes, because it does not read. It then counts
+  // as alive only if more bytes come.
   if (has_grown || (waiting > 0 && !client.blocked)) client.connection.OnHeard();
 }
 
@@ -449,7 +451,7 @@ void ConnectionLoop::CheckTime(Client& client, int64_t leader_contact_age_ms) {
     if (client.finished_at == std::chrono::steady_clock::time_point()) client.finished_at = now_;
     if (now_ - client.finished_at >= kTimeToSendTheRest) Close(client);
   }
-  MaybeReceive(client);  // in case it was paused
+  MaybeReceive(client);  // the connection may have been throttled
 }
 
 void ConnectionLoop::AddTouched(std::vector<int64_t>* sessions) {

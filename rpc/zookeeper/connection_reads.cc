@@ -28,16 +28,16 @@ size_t Connection::ReplyBytesMax() const {
 absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode op,
                                                            std::string_view body) {
   if (!IsServed(op)) {
-    // As ZooKeeper does: the client gets an error, and loses its connection but not its session.
+    // As in ZooKeeper, the client gets an error, and loses its connection but not its session.
     ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented).body();
     ++packets_sent_;
     return absl::UnimplementedError(
         absl::StrCat("operation ", static_cast<int32_t>(op), " is not one that is served"));
   }
-  // LockTree delivers the results and events of everything applied, and may finish this connection
-  // because the server has skipped events. An answer would then carry a zxid after the skipped
-  // events, and the client, which sets its watches again with the last zxid that it has seen, would
-  // never receive them.
+  // LockTree delivers the results and events of everything applied. It may finish this connection,
+  // because the server has skipped events. An answer would then have a zxid after the skipped
+  // events. The client sets its watches again with the last zxid that it has seen, and would never
+  // receive those events.
   loop_->LockTree();
   if (state_ == State::kFinished) return Progress::kMustWait;
   switch (op) {
@@ -74,7 +74,7 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
       if (!DecodeSaslRequest(body)) {
         return absl::InvalidArgumentError("a SASL request does not decode");
       }
-      // SASL is not supported: as an answer without a token, the client continues without it.
+      // SASL is not supported. After a reply without a token, the client continues without SASL.
       ReplyWriter reply(&out_, xid, tree::Zxid(0), ErrorCode::kOk);
       ++packets_sent_;
       WriteData(/*has_data=*/false, {}, reply.body());
@@ -130,7 +130,7 @@ Connection::Progress Connection::Read(int32_t xid, OpCode op, std::string_view b
   }
   if (error == ErrorCode::kOk)
     CompleteConfigNode(loop_->frontend().members_text(), request.path, &stat, &data, &has_data);
-  // exists sets a watch on a missing znode too, for its creation.
+  // exists sets a watch on a missing znode too, which fires when the znode is created.
   if (request.watch &&
       (error == ErrorCode::kOk || (op == OpCode::kExists && error == ErrorCode::kNoNode))) {
     Watch(request.path, tree::WatchKind::kData);

@@ -37,7 +37,7 @@ constexpr std::string_view kWords[] = {"conf", "cons", "crst", "dirs", "dump", "
                                        "srvr", "stat", "stmk", "wchc", "wchp", "wchs"};
 constexpr std::string_view kSetTraceMask = "stmk";
 constexpr size_t kTraceMaskBytes = 8;
-// The initial trace mask of ZooKeeper. It has no effect here.
+// ZooKeeper's initial trace mask. It has no effect here.
 constexpr int64_t kTraceMaskDefault = 306;
 // The maximum number of lines of one piece.
 constexpr size_t kPieceLines = 500;
@@ -101,7 +101,7 @@ int64_t FileBytes(const std::string& directory) {
   std::filesystem::recursive_directory_iterator files(directory, error);
   for (; !error && files != std::filesystem::recursive_directory_iterator();
        files.increment(error)) {
-    // A file may be removed meanwhile.
+    // A file may be removed before its size is read.
     std::error_code ignored;
     if (!files->is_regular_file(ignored)) continue;
     const uintmax_t size = files->file_size(ignored);
@@ -431,7 +431,7 @@ FourLetterWords::Pieces FourLetterWords::WatchesByConnection() {
     size_t lines = 0;
     while (!paths.empty() && lines < kPieceLines) {
       auto& [session, of_session] = *paths.begin();
-      // A session that continues in the next piece is not named again.
+      // If a session's paths continue in the next piece, the session is not named again.
       if (progress->named != session) absl::StrAppend(to, Hex(session), "\n");
       progress->named = session;
       for (; !of_session.empty() && lines < kPieceLines; ++lines) {

@@ -23,7 +23,7 @@ ZkFrontend::ZkFrontend(const Config& config, Service* service, const Clock* cloc
     : ClientFrontend(config, service, clock, random, kZooKeeperTags, /*reserved=*/0),
       words_(this) {}
 
-// --- What was applied ----------------------------------------------------------------------------
+// --- Applied entries -----------------------------------------------------------------------------
 
 bool ZkFrontend::AllowsInlineApply() const {
   if (!watches_.mutex.TryLock()) return false;

@@ -20,12 +20,12 @@ namespace {
 using boost::asio::ip::tcp;
 
 constexpr size_t kReceiveBytes = 256u << 10;
-// Descriptors reserved for the segments of the log, the other servers and the administrator: one in
-// kReservedPart of the limit, and at least kReservedDescriptorsMin.
+// Descriptors that are reserved for the segments of the log, the other servers and the
+// administrator: one in kReservedPart of the limit, but at least kReservedDescriptorsMin.
 constexpr int64_t kReservedPart = 8;
 constexpr int64_t kReservedDescriptorsMin = 128;
 
-// Returns how many clients the limit of open files leaves room for. The limit may change while the
+// Returns the most clients that the limit of open files allows. The limit may change while the
 // server runs.
 int64_t ConnectionsMax() {
   rlimit limit{};
@@ -34,7 +34,8 @@ int64_t ConnectionsMax() {
   return std::max<int64_t>(all - std::max(all / kReservedPart, kReservedDescriptorsMin), 1);
 }
 
-// Returns the address of a client. An IPv4 client has the same address through an IPv6 socket.
+// Returns the address of a client. An IPv4 client that came over an IPv6 socket has its IPv4
+// address.
 std::string AddressOf(const tcp::endpoint& remote) {
   const boost::asio::ip::address address = remote.address();
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.to_string();
@@ -48,7 +49,7 @@ struct IoThread::Socket : Poller::Handler, std::enable_shared_from_this<Socket> 
       : thread(the_thread), descriptor(std::move(the_descriptor)), tag(the_tag) {}
 
   void OnReady(Poller::Readiness ready) override {
-    const std::shared_ptr<Socket> self = shared_from_this();  // the loop may close it
+    const std::shared_ptr<Socket> self = shared_from_this();  // the loop may close the socket
     thread->OnReady(*self, ready);
   }
   void SetInterest(Poller::Readiness wanted) {
@@ -61,8 +62,8 @@ struct IoThread::Socket : Poller::Handler, std::enable_shared_from_this<Socket> 
   const uint32_t tag;
   Poller::Id id{};
   Poller::Readiness interest = {.readable = true, .writable = false};
-  // The loop takes bytes. While it does not, `interest` may still contain `readable`: most often
-  // the loop takes bytes again before any come.
+  // Whether the loop waits for bytes. While it does not, `interest` may still contain `readable`,
+  // because most often the loop waits for bytes again before any come.
   bool receives = true;
   bool open = true;
 };
@@ -97,7 +98,7 @@ void IoThread::Run() {
 }
 
 void IoThread::Adopt(Descriptor socket, const tcp::endpoint& remote) {
-  // A task can be copied, a descriptor cannot.
+  // The descriptor is shared because a task must be copyable.
   auto adopted = std::make_shared<Descriptor>(std::move(socket));
   poller_.Post([this, adopted, remote] { Open(std::move(*adopted), remote); });
 }
@@ -139,7 +140,7 @@ size_t IoThread::WaitingBytes(uint32_t tag) {
   const int descriptor = sockets_.at(tag)->descriptor.number();
   pollfd end{descriptor, POLLRDHUP, 0};
   int bytes = 0;
-  // Waiting bytes followed by the end of the stream: the client has hung up.
+  // If the end of the stream has come after the waiting bytes, the client has hung up.
   const bool is_open = ::poll(&end, 1, 0) == 0;
   return is_open && ::ioctl(descriptor, FIONREAD, &bytes) == 0 ? static_cast<size_t>(bytes) : 0;
 }
@@ -181,7 +182,7 @@ std::optional<size_t> IoThread::Send(uint32_t tag, std::string_view bytes) {
       socket.SetInterest({socket.interest.readable, true});
       break;
     } else if (errno != EINTR) {
-      // Received bytes can still be read, followed by the end of the stream.
+      // After the shutdown, received bytes can still be read, and then the end of the stream.
       ::shutdown(socket.descriptor.number(), SHUT_RDWR);
       return std::nullopt;
     }
@@ -193,7 +194,7 @@ void IoThread::Close(uint32_t tag) {
   const auto it = sockets_.find(tag);
   it->second->open = false;
   poller_.Remove(it->second->id);
-  sockets_.erase(it);  // its handler may still hold it
+  sockets_.erase(it);  // the running handler may still hold the socket
 }
 
 }  // namespace quorate::rpc::zk

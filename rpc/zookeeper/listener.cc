@@ -92,7 +92,7 @@ void ZkListener::OnReady(Poller::Readiness /*ready*/) {
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) return;
-    // Most likely out of descriptors: an immediate retry would fail too.
+    // The process has most likely no free descriptors, so an immediate retry would fail too.
     spdlog::warn("a connection could not be accepted: {}",
                  boost::system::error_code(errno, boost::system::system_category()).message());
     Poller& poller = threads_[0]->poller();

@@ -23,13 +23,13 @@ using tree::ErrorCode;
 // How often getEphemerals starts over because the ephemeral at which it stopped was deleted.
 constexpr int kRestartsMax = 10;
 
-// The number of bytes of names whose encoding takes as long as reading a few znodes.
+// Up to this size, encoding names takes only as long as reading a few znodes.
 constexpr size_t kNamesBytesQuick = 64u << 10;
 
-// The buffer of a longer reply is reserved at once at its maximum size.
+// Above this size, the buffer of a reply is reserved once, at its maximum size.
 constexpr size_t kGrowsOnceBytes = 1u << 20;
 
-// A read of at most this size goes on even if replies take too much memory together.
+// A read that takes at most this much memory goes on even if replies take too much memory together.
 constexpr size_t kSmallReadBytes = 1u << 20;
 
 // Returns whether a prefix of getEphemerals selects all paths. ZooKeeper trims the prefix only for
@@ -41,7 +41,7 @@ bool IsEverything(std::string_view prefix) {
   return prefix.empty() || prefix == "/";
 }
 
-// Returns the error code that clients get for an error of the tree.
+// Returns the error code that clients get for the tree's `error`.
 ErrorCode ToReply(ErrorCode error) {
   return error == ErrorCode::kTooLarge ? kReplyTooLarge : error;
 }
@@ -50,7 +50,7 @@ ErrorCode ToReply(ErrorCode error) {
 
 // --- Children ------------------------------------------------------------------------------------
 
-// A list of children that takes more than one piece.
+// Lists children in more than one piece.
 class Connection::ChildrenRead final : public LongRead {
  public:
   ChildrenRead(int32_t xid, OpCode op, bool watch, std::unique_ptr<Listing> listing)
@@ -63,7 +63,7 @@ class Connection::ChildrenRead final : public LongRead {
     connection->loop_->Spend(kNodesPerHold);
     if (error != ErrorCode::kOk) {
       connection->ReplyError(xid(), ToReply(error));
-      connection->loop_->UnlockTree();  // the listing is about to be destroyed, which may take long
+      connection->loop_->UnlockTree();  // unlocked because destroying the listing may take long
       return true;
     }
     if (!listing_->done()) return false;
@@ -107,7 +107,8 @@ void Connection::ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_v
   CompleteConfigNode(loop_->frontend().members_text(), path, stat);
   if (watch) Watch(path, tree::WatchKind::kChild);
   const tree::Zxid zxid = SeenZxid();
-  // The rest needs no tree. Unlocking is safe: no later event is sent before the reply.
+  // What follows needs no tree. It may be unlocked, because no later event is sent before the
+  // reply.
   if (long_read_ != nullptr) loop_->UnlockTree();
   const Listing::Names names = finish();
   ReplyWriter reply(&out_, xid, zxid, ErrorCode::kOk);
@@ -117,14 +118,14 @@ void Connection::ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_v
   if (op == OpCode::kGetChildren2) WriteStat(*stat, reply.body());
 }
 
-// --- Many reads at once --------------------------------------------------------------------------
+// --- multiRead -----------------------------------------------------------------------------------
 
-// Each result is a consistent read; all results are of one state of the tree if they take one
-// piece. No result is older than an event that the client is sent before the reply: an item that
-// such an event changes is read again.
+// Each result is a consistent read. If the reads take only one piece, all results show one state of
+// the tree. No result is older than an event that the client is sent before the reply: if such an
+// event changes an item, the item is read again.
 class Connection::MultiRead final : public LongRead {
  public:
-  // `items` has views into `body`.
+  // The items refer to bytes of `body`.
   MultiRead(int32_t xid, std::unique_ptr<const std::string> body, std::vector<MultiReadItem> items)
       : LongRead(xid), body_(std::move(body)), items_(std::move(items)) {}
 
@@ -167,13 +168,13 @@ class Connection::MultiRead final : public LongRead {
   }
 
  private:
-  // Returns the cost of the permission check of one znode, in znodes looked at.
+  // Returns the cost of a permission check of one znode, in znodes read.
   static size_t CheckCost(const Connection& connection) {
     return 1 + connection.identities_.all().size() / kIdentitiesPerNode;
   }
 
-  // The number of results that may be read again, in addition to one for each item. A multiRead
-  // whose znodes change faster than they are read is refused beyond it.
+  // How many results may be read again, in addition to one for each item. A multiRead whose znodes
+  // change faster than they are read exceeds this number, and is rejected.
   static constexpr size_t kCorrectionsMax = 1000;
   static constexpr size_t kNone = SIZE_MAX;
 
@@ -190,8 +191,8 @@ class Connection::MultiRead final : public LongRead {
     changes_.push_back({std::string(path), listing_ == nullptr ? kNone : item_});
     changes_bytes_ += path.size();
   }
-  // kRead: item_ is to be read now. kWait: continue in the next piece; the tree may be unlocked.
-  // kReply: everything is read.
+  // kRead: item_ is to be read now. kWait: the read continues in the next piece, and the tree may
+  // be unlocked. kReply: everything is read.
   Step FindItem(Connection* connection, size_t* spent) {
     if (!HasMore()) return Step::kReply;
     if (*spent >= kNodesPerHold) return Step::kWait;
@@ -218,8 +219,8 @@ class Connection::MultiRead final : public LongRead {
     std::sort(by_path_.begin(), by_path_.end(),
               [this](uint32_t a, uint32_t b) { return items_[a].path < items_[b].path; });
   }
-  // Marks the items with the path of the change as stale. Returns the number of items with that
-  // path.
+  // Marks the items with the path of `change` as stale, except change.being_read. Returns the
+  // number of items with that path.
   size_t MarkStale(const Change& change) {
     const std::string_view path = change.path;
     const auto begin = std::lower_bound(
@@ -239,8 +240,8 @@ class Connection::MultiRead final : public LongRead {
   }
   size_t BeginOf(size_t item) const { return item == 0 ? 0 : items_[item - 1].result_end; }
 
-  // Reads item_ or its next piece: into results_ in the first pass, into correction_ later. Returns
-  // the cost in znodes, or no value if the result is too large.
+  // Reads item_, or the next piece of it: into results_ in the first pass, and into correction_
+  // later. Returns the cost in znodes, or no value if the result is too large.
   std::optional<size_t> Read(Connection* connection, const tree::Tree& tree) {
     const bool is_first = next_ < items_.size();
     const size_t others = is_first ? results_.size() : total_bytes_ - SizeOf(item_);
@@ -250,8 +251,8 @@ class Connection::MultiRead final : public LongRead {
     return item.op == OpCode::kGetData ? ReadData(connection, tree, item, bytes_max, to)
                                        : ReadChildren(connection, tree, item, bytes_max, to);
   }
-  // Keeps the complete result of item_. Returns false if the reply is too large, or if items change
-  // too often.
+  // Takes the complete result of item_ into the reply. Returns false if the reply is too large, or
+  // if items change too often.
   bool Keep(size_t bytes_max) {
     if (next_ < items_.size()) {
       items_[next_++].result_end = total_bytes_ = results_.size();
@@ -280,9 +281,9 @@ class Connection::MultiRead final : public LongRead {
     CompleteConfigNode(connection->loop_->frontend().members_text(), item.path, &stat, &data,
                        &has_data);
     if (data.size() > bytes_max) return std::nullopt;
-    // A long reply's buffer grows only once, to its maximum size; the system maps only what is
-    // written. Moving the reply again and again while the tree is locked would take longer than
-    // everything else here.
+    // A long reply's buffer grows only once, to its maximum size; the system maps only the pages
+    // that are written. Copying the reply each time it grows, while the tree is locked, would take
+    // longer than everything else here.
     if (result == &results_ && results_.size() + data.size() > kGrowsOnceBytes) {
       results_.reserve(connection->ReplyBytesMax() + kGrowsOnceBytes);
     }
@@ -327,7 +328,8 @@ class Connection::MultiRead final : public LongRead {
 
   void Reply(Connection* connection) {
     const tree::Zxid zxid = connection->SeenZxid();
-    // The rest needs no tree. Unlocking is safe: no later event is sent before the reply.
+    // What follows needs no tree. It may be unlocked, because no later event is sent before the
+    // reply.
     if (total_bytes_ > kNamesBytesQuick || !corrections_.empty()) connection->loop_->UnlockTree();
     ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
     size_t begin = 0;
@@ -349,7 +351,7 @@ class Connection::MultiRead final : public LongRead {
   std::string results_;               // of all items that were read, concatenated
   size_t total_bytes_ = 0;            // of the reply, with the corrections
 
-  // The changes of the events that the client was sent since the first piece.
+  // The paths that were changed according to the events sent to the client since the first piece.
   std::vector<Change> changes_;
   size_t changes_bytes_ = 0;
   std::vector<uint32_t> by_path_;                     // items sorted by path; empty without changes
@@ -415,8 +417,9 @@ class Connection::EphemeralsRead final : public LongRead {
     reply.body().Raw(paths_);
     return true;
   }
-  // The reply must not contain a znode of whose deletion the client was notified before it. (None
-  // is created in between: the session's writes wait for this read.)
+  // If the client was notified of a znode's deletion before the reply, the reply must not contain
+  // the znode. (The session creates no ephemerals meanwhile, because its writes wait for this
+  // read.)
   void OnEvent(tree::EventType type, std::string_view path) override {
     if (type == tree::EventType::kNodeDeleted && path.starts_with(prefix_)) deleted_.emplace(path);
   }
@@ -436,7 +439,7 @@ class Connection::EphemeralsRead final : public LongRead {
   }
 
   const std::string prefix_;
-  std::set<std::string, std::less<>> deleted_;  // of whose deletion the client was notified
+  std::set<std::string, std::less<>> deleted_;  // the client was notified of their deletion
   std::string last_;                            // the last path that was read
   int32_t count_ = 0;
   std::string paths_;
@@ -468,7 +471,7 @@ class Connection::DescendantsRead final : public LongRead {
     if (error == ErrorCode::kOk && !done) return false;
     ReplyWriter reply(&connection->out_, xid(), connection->SeenZxid(), error);
     ++connection->packets_sent_;
-    // ZooKeeper has the root under two names, "" and "/", and counts "/" as a descendant of "".
+    // ZooKeeper's root has two names, "" and "/", and "/" counts as a descendant of "".
     const size_t count = place_.count + (path_.empty() ? 1 : 0);
     if (error == ErrorCode::kOk) reply.body().Int(static_cast<int32_t>(count));
     return true;
@@ -492,9 +495,9 @@ Connection::Progress Connection::GetAllChildrenNumber(int32_t xid, std::string_v
 
 // --- Watches -------------------------------------------------------------------------------------
 
-// Sends events for the znodes that have changed while the client was disconnected, and sets the
-// watches of the others, path by path. These events carry no zxid, as each may stand for several
-// changes.
+// Sends an event for each znode that has changed while the client was disconnected, and sets the
+// watches of the others, path by path. These events carry no zxid, because each may stand for
+// several changes.
 class Connection::WatchesSetting final : public LongRead {
  public:
   WatchesSetting(int32_t xid, std::unique_ptr<const std::string> body, SetWatchesRequest request)
@@ -518,7 +521,7 @@ class Connection::WatchesSetting final : public LongRead {
     return true;
   }
   size_t bytes() const override { return body_->size(); }
-  // Its reply is small, and after an error the client would not know which of its watches are set.
+  // This reply is small, and after an error the client would not know which of its watches are set.
   bool may_be_refused() const override { return false; }
 
  private:
@@ -534,7 +537,7 @@ class Connection::WatchesSetting final : public LongRead {
     };
     tree::Stat stat;
     const std::vector<std::string_view>* list = lists_[list_];
-    // Persistent watches get no event for what they missed, as any number of events is possible.
+    // Persistent watches get no event for missed changes, because there may be any number of them.
     if (list == &request_.persistent_watches) {
       connection->Watch(path, tree::WatchKind::kPersistent);
     } else if (list == &request_.persistent_recursive_watches) {
@@ -573,7 +576,7 @@ Connection::Progress Connection::SetWatches(int32_t xid, OpCode op, std::string_
   return Begin(std::make_unique<WatchesSetting>(xid, std::move(kept), std::move(request)));
 }
 
-// --- All of them ---------------------------------------------------------------------------------
+// --- Pieces of all reads -------------------------------------------------------------------------
 
 Connection::Progress Connection::Begin(std::unique_ptr<LongRead> read) {
   if (read->Continue(this)) return Progress::kAnswered;
@@ -605,7 +608,7 @@ size_t Connection::kept_bytes() const {
 
 bool Connection::ContinueReading() {
   const size_t out_before = out_.size();
-  // This error is known to every client, and ends neither the session nor the connection.
+  // Every client knows this error, and it ends neither the session nor the connection.
   if (long_read_->may_be_refused() && long_read_->bytes() > kSmallReadBytes &&
       loop_->frontend().service().memory().replies_exceed()) {
     loop_->frontend().service().memory().CountRefused();

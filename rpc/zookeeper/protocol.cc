@@ -7,7 +7,7 @@ namespace {
 
 constexpr int32_t kStateSyncConnected = 3;
 
-// Reads a string or buffer. Null reads as empty; `*has` (if given) tells whether it is not null.
+// Reads a string or buffer. Null reads as empty. Sets `*has`, if given, to whether it is not null.
 std::string_view ReadBuffer(BigEndianReader& reader, bool* has = nullptr) {
   const int32_t length = reader.Int<int32_t>();
   if (has != nullptr) *has = length >= 0;
@@ -20,7 +20,7 @@ std::string_view ReadBuffer(BigEndianReader& reader, bool* has = nullptr) {
 }
 
 // Reads the count of a vector whose elements take at least `element_bytes_min` each. Null (-1)
-// reads as 0, and so does any other negative count, as in ZooKeeper. `*has` (if given) tells
+// reads as 0, and so does any other negative count, as in ZooKeeper. Sets `*has`, if given, to
 // whether the vector is not null.
 size_t ReadCount(BigEndianReader& reader, size_t element_bytes_min, bool* has = nullptr) {
   const int32_t count = reader.Int<int32_t>();
@@ -59,8 +59,8 @@ void ReadAcl(BigEndianReader& reader, std::vector<tree::Acl>* acl) {
   }
 }
 
-// Reads the record of one operation. Returns false if there is none for this opcode. `*has_path` is
-// set to false if the path is null and that is no error here.
+// Reads the record of one operation. Returns false if this opcode has none. Sets `*has_path` to
+// false if the path is null and that is no error here.
 bool ReadOp(OpCode code, BigEndianReader& reader, tree::Op* op, bool* has_path) {
   op->path = ReadBuffer(reader, has_path);
   // For operations whose path ZooKeeper checks first, a null path is an invalid path, not a
@@ -124,10 +124,10 @@ void WriteMultiHeader(const MultiHeader& header, BigEndianWriter& to) {
   to.Int(header.error);
 }
 
-// In a multi, ZooKeeper tells the kinds of creates apart by the flags alone, and answers as for
-// that kind: with a stat for a container or a TTL, without one for a create2. The C client,
-// however, reads a stat for a create2 and misreads the rest of the reply if there is none, so it
-// gets one here. Returns false if the flags need a TTL and the operation has none.
+// In a multi, ZooKeeper determines the kind of a create by its flags alone, and replies as for that
+// kind: with a stat for a container or a TTL, but without one for a create2. The C client, however,
+// expects a stat for a create2, and without it misreads the rest of the reply. So a create2 gets a
+// stat here. Returns false if the flags need a TTL and the operation has none.
 bool ResolveCreateInMulti(OpCode code, tree::Op* op, OpCode* shape) {
   using tree::CreateMode;
   const bool has_ttl = op->mode == CreateMode::kPersistentWithTtl ||

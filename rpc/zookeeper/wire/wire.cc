@@ -89,7 +89,7 @@ bool DecodeReplyHeader(std::string_view packet, ReplyHeader* header, std::string
 
 RequestWriter::RequestWriter(std::string* out, int32_t xid, OpCode op)
     : out_(*out), start_(out->size()), body_(out) {
-  body_.Int<int32_t>(0);  // the length, known at the end
+  body_.Int<int32_t>(0);  // the length, set by the destructor
   body_.Int(xid);
   body_.Int(static_cast<int32_t>(op));
 }
