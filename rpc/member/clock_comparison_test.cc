@@ -13,8 +13,8 @@ using std::chrono::seconds;
 constexpr std::chrono::steady_clock::time_point kStart{seconds(1000)};
 constexpr int64_t kLeaderMs = 4'000'000'000'000;
 
-// Notes one command each 100 ms for `duration`, which takes the times of `delays_ms`, in turn, to
-// arrive. Returns the findings.
+// Records one command each 100 ms for `duration`. The commands take the times of `delays_ms`, in
+// turn, to arrive. Returns the findings.
 std::vector<int64_t> Run(ClockComparison* clocks, std::chrono::seconds duration, int64_t ahead_ms,
                          std::vector<int64_t> delays_ms, MemberId leader = MemberId(2),
                          std::chrono::steady_clock::time_point start = kStart) {

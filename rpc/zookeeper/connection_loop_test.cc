@@ -50,8 +50,8 @@ TEST_CASE("a session is there once its entry is applied, with the password that 
   CHECK(f.sockets.receiving(tag));
 }
 
-// If the clock goes back across a restart, the incarnation is only one above the last one.
-// Everything else is the same, regardless of the number of earlier sessions.
+// If the clock goes back at a restart, the new incarnation may be only one above the last one.
+// Everything else is the same in this test, regardless of the number of earlier sessions.
 TEST_CASE("session ids do not come again after a restart with a clock that went back") {
   Fixture f;
   class Random : public RandomBytes {
@@ -81,7 +81,7 @@ TEST_CASE("the id of a new session that is in use is drawn again") {
   tree::CommandHeader header;
   CountingBytes same;
   header.proposer = f.service.proposer();
-  header.proposer_tag = 1'000'000;  // of no connection
+  header.proposer_tag = 1'000'000;  // not the tag of a connection
   header.session = DrawSessionId(3, &same);
   tree::AppendCreateSession(header, 4000, std::string(tree::kPasswordBytes, 'p'), &command);
   CommandBatch batch;
@@ -187,7 +187,7 @@ TEST_CASE("pipelined requests are answered in order, and a read waits for what c
   REQUIRE(f.service.batches.size() == 1);
   f.service.Apply(&f.frontend);
   f.sockets.RunIterations();
-  CHECK(f.Next(tag).xid == 4);  // the write after it answers it too
+  CHECK(f.Next(tag).xid == 4);  // the write after the sync answers it too
   CHECK(f.Next(tag).xid == 5);
   CHECK(DataOf(f.Next(tag)) == "2");
 }
@@ -258,7 +258,7 @@ TEST_CASE("a watch event comes before the read that would show the change") {
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunIterations();
   f.service.Apply(&f.frontend);
-  // The loop has a wake-up pending; the read comes first.
+  // The loop has a wake-up pending, but handles the read first.
   f.Write(reader, 9, OpCode::kGetData, PathAndWatch("/w", false));
   REQUIRE(f.sockets.HandIn(reader));
   f.sockets.RunIterations();
@@ -299,7 +299,7 @@ TEST_CASE("a read that meets a snapshot hides nothing of what its client has mis
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunIterations();
   f.service.ReplaceTree(&f.frontend);
-  // After the snapshot, and before the loop has received TreeReplaced.
+  // The read comes after the snapshot, but before the loop has handled TreeReplaced.
   const OpCode op = GENERATE(OpCode::kGetData, OpCode::kExists, OpCode::kGetChildren);
   f.Write(watcher, 2, op, PathAndWatch("/", true));
   REQUIRE(f.sockets.HandIn(watcher));
@@ -534,7 +534,7 @@ TEST_CASE("clients that take large answers in turns, some slowly, are each sent 
   for (int i = 0; i < 3; ++i) {
     get(fast, ++xid, "/large");
     CHECK(DataOf(f.Next(fast)) == large);
-    // Much of the reply is unsent, then little, then nothing.
+    // First much of the reply is unsent, then little, then nothing.
     f.sockets.SetRoom(slow, 1'000);
     get(slow, ++xid, "/large");
     get(fast, ++xid, "/small");
@@ -579,7 +579,7 @@ TEST_CASE("what a client had asked for when it went is done, without the reads b
   };
   if (way == Way::kBreak) f.sockets.Break(tag);
   for (const std::string name : {"/a", "/b", "/c"}) create(name);
-  f.Write(tag, 3, OpCode::kCreate, "?");  // is rejected; the error is dropped
+  f.Write(tag, 3, OpCode::kCreate, "?");  // this write is rejected; its error is dropped
   create("/d");
   if (way == Way::kBadLength) f.sockets.Write(tag, std::string(4, '\xff'));
   if (way == Way::kBadAuth) f.Write(tag, kAuthXid, OpCode::kAuth, "?");
@@ -589,7 +589,7 @@ TEST_CASE("what a client had asked for when it went is done, without the reads b
     f.service.Apply(&f.frontend);  // the reply cannot be sent
     f.sockets.RunIterations();
     CHECK(f.sockets.open(tag));
-    create("/e");  // was still in the network
+    create("/e");  // this request was still in the network
   }
   f.sockets.RunIterations();
   if (way == Way::kHangUp || way == Way::kBreak) f.sockets.HangUp(tag);
@@ -629,7 +629,7 @@ TEST_CASE("a connection that ends while it is read from has its packets until th
   CHECK_FALSE(f.sockets.open(tag));
   // The read's answer could show more than the events that the client was sent.
   CHECK(f.sockets.received(tag).empty());
-  CHECK(IsThere(f, "/b") == is_replaced);  // otherwise the session has moved
+  CHECK(IsThere(f, "/b") == is_replaced);  // if the tree was not replaced, the session has moved
 }
 
 TEST_CASE("a client that takes nothing any more is not answered, and its writes do not wait") {
@@ -816,7 +816,7 @@ TEST_CASE("a client that takes its events is not closed for how many there were"
   BigEndianWriter(&add).Int<int32_t>(0);
   REQUIRE(f.Call(watcher, OpCode::kAddWatch, add).error == ErrorCode::kOk);
   REQUIRE(f.Call(writer, OpCode::kCreate, Create(path, "")).error == ErrorCode::kOk);
-  // The client is always half an event behind, so its buffer is never empty.
+  // The client always lacks half an event, so that the buffer is never empty.
   f.sockets.received(watcher).clear();
   f.sockets.SetRoom(watcher, 250'000);
   for (int i = 0; i < 60; ++i) {
@@ -855,12 +855,12 @@ TEST_CASE("a client that does not read a large reply is closed when replies exce
   f.sockets.SetRoom(second, 0);
   f.Write(second, 1, OpCode::kMultiRead, reads);
   f.Settle();
-  // Both clients may have just begun to read.
+  // Neither client is closed yet, because both may have just begun to read.
   CHECK(f.sockets.open(second));
   f.Pass(1100);
   CHECK(f.sockets.open(slow) != f.sockets.open(second));
   CHECK(f.service.memory().closed() == 1);
-  // A client that reads is not affected.
+  // The connection of a client that reads is not closed.
   f.Write(other, 1, OpCode::kMultiRead, reads);
   f.Settle();
   CHECK(f.Next(other).error == ErrorCode::kOk);
@@ -887,7 +887,7 @@ TEST_CASE(
   CHECK(memory.OnMeasured(750u << 20));
   f.Pass(300);
   CHECK_FALSE(f.sockets.open(heavier));
-  f.Pass(300);  // the same measurement
+  f.Pass(300);  // no new measurement came
   CHECK(f.sockets.open(heavy));
   ConnectResponse response;
   const std::optional<uint32_t> fresh = f.sockets.Connect();

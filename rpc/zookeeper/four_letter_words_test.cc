@@ -23,7 +23,7 @@ class WordsFixture : public Fixture {
     service.current.standalone = true;
   }
 
-  // Returns the whole answer, after which the connection is closed.
+  // Sends `bytes`, and returns the whole answer, after which the connection is closed.
   std::string Ask(const std::string& bytes) {
     const uint32_t tag = Connect();
     sockets.Write(tag, bytes);
@@ -102,7 +102,7 @@ TEST_CASE("requests, connections and latencies are counted, until that is reset"
   values = f.Monitor();
   CHECK(values["zk_server_state"] == "standalone");
   CHECK(values["zk_outstanding_requests"] == "0");
-  // The connect request, three requests and the previous word.
+  // These are the connect request, three requests and the previous word.
   CHECK(values["zk_packets_received"] == "5");
   CHECK(values["zk_packets_sent"] == "4");
   CHECK(values["zk_num_alive_connections"] == "2");
@@ -131,7 +131,7 @@ TEST_CASE("mntr says of a quorum what each member knows, and more if it leads") 
   WordsFixture f;
   f.service.current.voters = 3;
   const auto has = [&](const char* key) { return f.Monitor().contains(key); };
-  f.service.current.is_leader = true;  // a standalone server leads itself
+  f.service.current.is_leader = true;  // a standalone server is its own leader
   CHECK_FALSE(has("zk_quorum_size"));
   CHECK_FALSE(has("zk_synced_followers"));
   f.service.current.standalone = false;

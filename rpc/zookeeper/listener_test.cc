@@ -16,8 +16,8 @@ namespace {
 
 using boost::asio::ip::tcp;
 
-// A server destroys its service before its front ends, as the service calls them for everything
-// applied.
+// A server destroys its service before its front ends, because the service calls the front ends for
+// everything applied.
 TEST_CASE("after its stop a listener has taken back what its connections count in memory") {
   Config config = TestConfig();
   config.client_address = "127.0.0.1";

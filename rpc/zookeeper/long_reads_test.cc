@@ -14,8 +14,8 @@ using tree::ErrorCode;
 using Strings = std::vector<std::string>;
 
 constexpr int kMany = 30'000;
-// A piece may exceed kNodesPerHold: it completes the group of children that it has begun, and other
-// requests may have spent before it.
+// A piece may exceed kNodesPerHold, because it completes the group of children that it has begun,
+// and because other requests may have read znodes before it in the same hold.
 constexpr size_t kHoldMax = 3 * kNodesPerHold;
 
 std::string NameOf(int i) { return "n" + std::to_string(i); }
@@ -44,13 +44,13 @@ class LargeTree : public Fixture {
       REQUIRE(Call(writer, OpCode::kMulti, multi).error == ErrorCode::kOk);
     }
   }
-  // Sends a request, and runs so many iterations.
+  // Sends a request, and runs `iterations` iterations of the loop.
   void Begin(OpCode op, const std::string& body, int iterations) {
     Write(reader, 77, op, body);
     for (; iterations > 0; --iterations) REQUIRE(sockets.RunIteration());
     REQUIRE(sockets.received(reader).empty());
   }
-  // Makes a write and applies it, without an iteration of the loop.
+  // Applies a write without an iteration of the loop.
   void Change(OpCode op, const std::string& body) {
     tree::Request request;
     std::vector<OpCode> shapes;
@@ -81,7 +81,7 @@ TEST_CASE("a long list is read in pieces and is of one moment, with its watch") 
   f.Begin(OpCode::kGetChildren2, PathAndWatch("/d/m", true), 3);
   f.Change(OpCode::kCreate, Create("/d/m/new", ""));
   for (int i = 0; i < kMany; i += 3) f.Change(OpCode::kDelete, f.Version("/d/m/" + NameOf(i)));
-  // A later request waits, a ping does not.
+  // A later request waits for the list, but a ping does not.
   f.Write(f.reader, 78, OpCode::kExists, PathAndWatch("/d", false));
   f.Write(f.reader, kPingXid, OpCode::kPing, "");
   f.Settle();
@@ -180,7 +180,7 @@ void Skip(BigEndianReader& reader, int bytes) {
   for (; bytes > 0; --bytes) reader.Int<uint8_t>();
 }
 
-// The data of the getData items of a multiRead, in order.
+// Returns the data of the getData items of a multiRead, in order.
 Strings DataItemsOf(const Packet& packet) {
   Strings data;
   BigEndianReader reader(packet.body);
@@ -238,7 +238,7 @@ TEST_CASE("a multiRead in pieces shows nothing older than an event before its re
   Skip(reader, 9);
   CHECK(SortedNames(reader) == Strings{"child"});
   const Strings data = DataItemsOf(packet);
-  REQUIRE(data.size() == kMany);  // one result is an error
+  REQUIRE(data.size() == kMany);  // one of the results is an error
   CHECK(data[1] == changed);
   CHECK(data.back() == changed);
   CHECK(f.LongestHold() <= kHoldMax);

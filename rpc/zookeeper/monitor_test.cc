@@ -59,7 +59,7 @@ TEST_CASE("each metric has its lines, in the order of the table") {
 }
 
 TEST_CASE("a metric that ZooKeeper does not have is named quorate_...") {
-  // Of the keys of ZooKeeper's mntr those that are shown here.
+  // The keys of ZooKeeper's mntr that are shown here.
   const std::set<std::string_view> of_zookeeper = {"approximate_data_size",
                                                    "auth_failed_count",
                                                    "avg_latency",

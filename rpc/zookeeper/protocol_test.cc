@@ -137,28 +137,28 @@ TEST_CASE("a multi is read, and answered in success and in failure") {
 TEST_CASE("a multi may hold only what ZooKeeper allows in it") {
   tree::Request request;
   std::vector<OpCode> shapes;
-  // getData (4) among writes
+  // A multi of writes must not hold a getData (4).
   const std::string reads = FromHex("00000004 00 ffffffff 00000002 2f61 00 ffffffff 01 ffffffff");
   CHECK(DecodeWrite(OpCode::kMulti, reads, &request, &shapes) == ErrorCode::kMarshallingError);
-  // deleteContainer
+  // A multi must not hold a deleteContainer (20).
   const std::string removal = FromHex("00000014 00 ffffffff 00000002 2f61 ffffffff 01 ffffffff");
   request = {};
   CHECK(DecodeWrite(OpCode::kMulti, removal, &request, &shapes) == ErrorCode::kMarshallingError);
-  // check and setData of a null path; outside a multi that is a bad argument
+  // A multi must not hold a check or setData of a null path, which is a bad argument outside of one.
   for (const char* hex : {"0000000d 00 ffffffff ffffffff ffffffff ffffffff 01 ffffffff",
                           "00000005 00 ffffffff ffffffff ffffffff ffffffff ffffffff 01 ffffffff"}) {
     request = {};
     CHECK(DecodeWrite(OpCode::kMulti, FromHex(hex), &request, &shapes) ==
           ErrorCode::kMarshallingError);
   }
-  // an empty one is legal
+  // An empty multi is legal.
   request = {};
   CHECK(DecodeWrite(OpCode::kMulti, FromHex("ffffffff 01 ffffffff"), &request, &shapes) ==
         ErrorCode::kOk);
   CHECK(request.ops.empty());
 }
 
-// A create record without its opcode; with `ttl_ms`, a createTTL.
+// Returns a create record without its opcode; the record of a createTTL if `ttl_ms` is given.
 std::string CreateRecord(int32_t flags, std::optional<int64_t> ttl_ms) {
   std::string body;
   BigEndianWriter writer(&body);
@@ -269,7 +269,7 @@ TEST_CASE("any bytes either decode or are refused") {
   for (int round = 0; round < 50000; ++round) {
     std::string bytes;
     const size_t size = random() % 60;
-    // Small numbers, so that lengths and counts are often plausible.
+    // Most bytes are small, so that lengths and counts are often plausible.
     while (bytes.size() < size)
       bytes.push_back(static_cast<char>(random() % 4 == 0 ? random() : random() % 3));
     ReadRequest read;

@@ -65,7 +65,7 @@ TEST_CASE("a client that may only read is sent away when the quorum is back") {
   f.FindQuorum();
   f.Pass(50);
   CHECK_FALSE(f.sockets.open(tag));
-  // A client that accepts read-only mode can write where there is a quorum.
+  // If there is a quorum, a client that accepts read-only mode can write.
   const uint32_t again = f.ConnectSession(&response, {.read_only = true});
   CHECK_FALSE(response.read_only);
   CHECK(f.Call(again, OpCode::kCreate, Create("/b", "")).error == ErrorCode::kOk);
@@ -99,7 +99,7 @@ TEST_CASE("a session of the cluster can read on at a server that has lost the ot
   CHECK(response.session_id == session.session_id);
   CHECK(response.read_only);
   CHECK(f.frontend.read_only_sessions() == 0);
-  // Only a majority can end the session.
+  // A server without a quorum cannot end the session.
   CHECK(f.Call(tag, OpCode::kCloseSession, "").error == ErrorCode::kNotReadOnly);
   CHECK(f.sockets.open(tag));
 
@@ -110,7 +110,7 @@ TEST_CASE("a session of the cluster can read on at a server that has lost the ot
   CHECK(response.session_id == 0);
   CHECK_FALSE(f.sockets.open(wrong));
 
-  // The session may exist, unknown to this server only.
+  // The session may exist although this server does not know it.
   const uint32_t unknown = f.Connect();
   f.sockets.Write(unknown, ConnectPacket({.session = 4711, .read_only = true}));
   f.Settle();

@@ -45,7 +45,7 @@ std::string Auth(std::string_view scheme, std::string_view credentials) {
 
 std::string Delete(const std::string& path) { return PathAndInt(path, tree::kAnyVersion); }
 
-// Takes the events that a connection was sent, as "3 /path". Fails on any other packet.
+// Returns the events that a connection was sent, as "3 /path". Fails on any other packet.
 Strings Events(Fixture* f, uint32_t tag) {
   f->Settle();
   Strings events;
@@ -157,7 +157,7 @@ TEST_CASE("an event of what a client may not read is not for it, but spends its 
   f.Write(owner, 1, OpCode::kCreate, CreateWithAcl("/s", creator_all));
   f.Write(owner, 2, OpCode::kCreate, Create("/s/c", ""));
   f.Settle();
-  // Every client may see that the children of the root have changed.
+  // The change of the root's children is visible to every client.
   CHECK(Events(&f, once) == Strings{"4 /"});
   CHECK(Events(&f, recursive) == Strings{"1 /s/c"});
   for (const char* path : {"/s", "/s/c"}) {
@@ -293,7 +293,7 @@ TEST_CASE("an authentication counts for what was asked behind it, and not before
   Fixture f;
   const uint32_t tag = f.ConnectSession();
   REQUIRE(f.Call(tag, OpCode::kCreate, CreateWithAcl("/n", own)).error == ErrorCode::kOk);
-  f.Write(tag, 1, OpCode::kCreate, Create("/w", ""));  // the read waits for it
+  f.Write(tag, 1, OpCode::kCreate, Create("/w", ""));  // the read waits for this write
   f.Write(tag, 2, OpCode::kGetData, PathAndWatch("/n", false));
   f.Write(tag, 3, OpCode::kSetData, SetData("/n", ""));
   f.Write(tag, kAuthXid, OpCode::kAuth, Auth("digest", "u:p"));
@@ -357,12 +357,12 @@ TEST_CASE("an access control list is bounded as each member would have to keep i
   CHECK(set(entries(kAclEntriesMax - 1, "digest", "u:h")) == ErrorCode::kOk);
   CHECK(set(entries(kAclEntriesMax, "digest", "u:h")) == ErrorCode::kInvalidAcl);
   CHECK(set(entries(3, "digest", "u:" + std::string(30'000, 'h'))) == ErrorCode::kInvalidAcl);
-  // Each entry becomes one for each of three identities.
+  // Each "auth" entry becomes one entry for each of the client's three identities.
   REQUIRE(f.Call(tag, OpCode::kAuth, Auth("digest", "a:a")).error == ErrorCode::kOk);
   REQUIRE(f.Call(tag, OpCode::kAuth, Auth("digest", "b:b")).error == ErrorCode::kOk);
   CHECK(set(entries(kAclEntriesMax / 3 - 1, "auth", "")) == ErrorCode::kOk);
   CHECK(set(entries(kAclEntriesMax / 3 + 1, "auth", "")) == ErrorCode::kInvalidAcl);
-  // A rejected write is not in the log.
+  // A rejected write does not get into the log.
   f.Write(tag, 5, OpCode::kCreate, CreateWithAcl("/x", entries(60'000, "auth", "")));
   f.sockets.RunIterations();
   CHECK(f.service.batches.empty());
@@ -577,7 +577,7 @@ TEST_CASE("a reply that would exceed its limit is refused, and is not built") {
     CHECK(packet.error == ErrorCode::kMarshallingError);
     CHECK(packet.body.empty());
   }
-  // A multi is rejected before it is executed.
+  // A multi whose replies could be too large is rejected before it is executed.
   std::string writes;
   BigEndianWriter writer(&writes);
   for (int i = 0; i < 800; ++i) {
@@ -587,7 +587,7 @@ TEST_CASE("a reply that would exceed its limit is refused, and is not built") {
   WriteMultiEnd(writer);
   CHECK(f.Call(tag, OpCode::kMulti, writes).error == ErrorCode::kMarshallingError);
   CHECK(f.Call(tag, OpCode::kCheck, PathAndInt("/few", 0)).error == ErrorCode::kOk);
-  // A multi with short results is executed, although each of them is an error.
+  // A multi whose results are short is executed, although each of them is an error.
   writes.clear();
   for (int i = 0; i < 800; ++i) {
     WriteMultiResultHeader(OpCode::kDelete, writer);
@@ -595,7 +595,7 @@ TEST_CASE("a reply that would exceed its limit is refused, and is not built") {
   }
   WriteMultiEnd(writer);
   CHECK(f.Call(tag, OpCode::kMulti, writes).error == ErrorCode::kOk);
-  // The failed read has set no watch.
+  // The rejected read has set no watch.
   CHECK(f.Call(tag, OpCode::kCheckWatches, PathAndInt("/many", kAny)).error ==
         ErrorCode::kNoWatcher);
   const std::pair<OpCode, std::string> fitting[] = {

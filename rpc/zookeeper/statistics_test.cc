@@ -30,7 +30,7 @@ TEST_CASE("percentiles are exact for small values and near for large ones") {
 
 TEST_CASE("a percentile is not below the least value") {
   LiveDistribution values;
-  for (int i = 0; i < 3; ++i) values.Add(19);  // in a bucket that begins below
+  for (int i = 0; i < 3; ++i) values.Add(19);  // their bucket begins below 19
   CHECK(values.value().Percentile(0.5) == 19);
   CHECK(values.value().Percentile(0.999) == 19);
 }
@@ -60,7 +60,7 @@ TEST_CASE("what a loop did before the statistics were reset is not shown after")
   CHECK(statistics.Sum().packets_received == 0);
   CHECK(statistics.Sum().response_bytes_max == -1);
   CHECK(statistics.outstanding() == 2);
-  // One of the two loops has seen the reset.
+  // One of the two loops sees the reset.
   loop->Clear();
   loop->resets_seen.Set(statistics.server_resets());
   loop->packets_received.Add(1);

@@ -19,7 +19,7 @@ using tree::Zxid;
 
 constexpr int64_t kTickMs = 100;
 
-// Members that apply the same commands, except for those whose trees differ from some zxid on.
+// Members that apply the same commands; the trees of some differ from a given zxid on.
 class Cluster {
  public:
   Cluster(uint32_t voters, uint32_t learners, DigestComparisonOptions options = {}) {
@@ -224,7 +224,7 @@ TEST_CASE("without a majority nobody is wrong, and that is said again and again"
   CHECK(cluster[1].comparison.undecided());
   cluster.Pass(50'000);
   CHECK(cluster[1].undecided.size() == 1);
-  // That is reported at the same rate whether nothing or much is applied.
+  // The missing majority is reported at the same rate whether nothing or much is applied.
   cluster.Pass(70'000);
   CHECK(cluster[1].undecided.size() == 3);
   for (int64_t zxid = 30; zxid < 150; ++zxid) {

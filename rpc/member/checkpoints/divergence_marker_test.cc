@@ -67,8 +67,8 @@ TEST_CASE("a start that was refused is refused after a power failure, too") {
         disk.env.Kill();
         disk.env.CancelFaults();
         disk.env.PowerOffAfter(m);
-        // Only an error about the tree counts: the check may also fail because of the power
-        // failure.
+        // Only an error about the tree counts, because the power failure may also make the check
+        // fail.
         const bool refused = absl::IsFailedPrecondition(CheckNotDiverged(&disk.env, kDir));
         disk.env.Crash(seed);
         if (!refused) continue;

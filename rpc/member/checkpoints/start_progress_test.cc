@@ -21,7 +21,7 @@ TEST_CASE("progress is said once a second, and how fast it is") {
   progress.Note(1, 4);
   CHECK(log.Lines("").empty());
   clock.Advance(1);
-  progress.Note(0, 0);  // not known yet
+  progress.Note(0, 0);  // the total is not known yet
   progress.Note(2, 4);
   clock.Advance(999);
   progress.Note(3, 4);
@@ -63,7 +63,7 @@ TEST_CASE("the time of a replay is that since the first entry was applied") {
   CHECK_FALSE(progress.OnApplied(Index(15)));
   clock.Advance(500);
   progress.Begin();
-  // Entries that came later may be applied with them.
+  // Later entries may be applied together with the last ones of the replay.
   CHECK(progress.OnApplied(Index(25)));
   CHECK(log.Lines("") == Lines{"log replay from entry 11 to 20",
                                "log replay: 5 of 10 entries, 50 %, 5 a second",

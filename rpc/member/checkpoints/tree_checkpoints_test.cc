@@ -30,7 +30,7 @@ using consensus::Term;
 constexpr tree::Proposer kProposer{2, 7};
 constexpr tree::SessionId kSession{0x0200000000000001};
 
-// The events of a front end, as parts.
+// A front end's recent events, in parts.
 class Parts : public RecentEvents {
  public:
   explicit Parts(std::map<uint64_t, std::string> parts) : parts_(std::move(parts)) {}
@@ -69,8 +69,8 @@ class RecordingFrontend : public Frontend {
   void OnSyncDone(uint32_t, uint64_t, tree::Zxid) override {}
 
   int replaced = 0;
-  std::map<uint64_t, std::string> events;  // the events that it has
-  std::vector<std::string> restored;       // the parts that it got back
+  std::map<uint64_t, std::string> events;  // the events of this front end, by part
+  std::vector<std::string> restored;       // the parts that this front end got back
 };
 
 // A member's tree, with the checkpoints on its disk.
@@ -250,11 +250,11 @@ TEST_CASE("of recent events a checkpoint writes what the one before has not") {
   Fill(&member);
   member.frontend.events = {{1, "one"}, {2, "two"}};
   member.Checkpoint();
-  // A part with the same number and size is taken to be the same.
+  // A part whose number and size are unchanged counts as stored, so "ONE" is not written.
   member.frontend.events = {{1, "ONE"}, {2, "TWO!"}, {3, "three"}};
   member.Checkpoint();
   CHECK(EventsAtStart(&member) == std::vector<std::string>{"one", "TWO!", "three"});
-  // Part numbers of another process have no relation to these.
+  // The part numbers of another process have no relation to these, so that all parts are written.
   ReplicatedTree again(kProposer);
   again.SetFrontend(&member.frontend);
   TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
@@ -339,7 +339,7 @@ TEST_CASE("a snapshot goes to another member in chunks and replaces its tree") {
     CHECK(receiver.frontend.restored.empty());  // a snapshot has no events
     CHECK(receiver.replicated.ReadTree()->digest() == digest);
     CHECK(receiver.checkpoints->newest() == sender.Meta());
-    // The receiver's next checkpoint builds on the installed one.
+    // The receiver's next checkpoint is written on top of the installed one.
     receiver.index = sender.index;
     receiver.sequence = sender.sequence;
     receiver.attached = sender.attached;
@@ -446,7 +446,7 @@ TEST_CASE("receivers of about the same time are sent the same checkpoint, and sh
   sender.clock.Advance(500);
   sender.Create("/later", "x");
   sender.Checkpoint();
-  // All receivers are brought to the same offset once.
+  // Brings all receivers to the same offset once.
   for (size_t i = 1; i < receivers.size(); ++i) receivers[i].Read(&sender);
   for (int round = 0; round < 100; ++round) {
     for (Receiver& receiver : receivers) receiver.Read(&sender);
@@ -510,7 +510,7 @@ TEST_CASE("another member that has the same checkpoint goes on with it anywhere"
     CHECK(absl::IsNotFound(at(chunks[i].offset + 1)));
     CHECK(absl::IsNotFound(at(chunks.back().offset + chunks.back().bytes.size())));
   }
-  // An offset that was read before is not searched for again.
+  // If an offset was read before, it is not searched for again.
   auto chunk = second.checkpoints->Read(second.index, chunks[2].offset, 300);
   REQUIRE(chunk.ok());
   const uint64_t searched = second.checkpoints->sent().searched_bytes();
@@ -564,7 +564,7 @@ TEST_CASE("a snapshot that is given up leaves nothing behind, in memory or on th
     REQUIRE(receiver.checkpoints->DiscardStaged().ok());
     CHECK(log.Lines("snapshot is given up").size() == 1);
     CHECK(receiver.env.used_bytes() == used);
-    // The next chunk is refused, because nothing is staged before it.
+    // The next chunk is refused, because the chunks before it are not staged any more.
     const SnapshotChunkData& next = chunks[std::min(staged, chunks.size() - 1)];
     auto status = receiver.checkpoints->Stage(next.meta, next.offset, next.bytes.view(), next.last);
     CHECK(absl::IsInvalidArgument(status.status()));
@@ -587,7 +587,7 @@ TEST_CASE("a snapshot that is damaged or incomplete replaces nothing") {
     bytes[bytes.size() / 2] ^= 1;
     bad[damaged].bytes = Slice(bytes);
     CHECK_FALSE(StageAll(&receiver, bad).ok());
-    // Then the whole snapshot can be sent again.
+    // After that, the whole snapshot can be sent again.
     CHECK(StageAll(&receiver, chunks).ok());
   }
   for (size_t missing = 0; missing < chunks.size(); ++missing) {

@@ -19,7 +19,7 @@ constexpr int kReportTicks = 2;
 constexpr int kForgetTicks = 10;
 constexpr int kPatienceTicks = 20;
 
-// Member 1, as it sees a cluster of the voters 1, 2 and 3 and the learner 4.
+// Member 1 in a cluster of the voters 1, 2 and 3 and the learner 4.
 struct Fixture {
   Fixture() {
     members.voters = {k1, k2, k3};

@@ -16,7 +16,7 @@ TEST_CASE("a full disk does not keep a member from its next incarnation") {
   REQUIRE(env.CreateDirectories(kDir).ok());
   const uint64_t first = *NextIncarnation(&env, kDir, kWallMs);
   env.SetCapacity(env.used_bytes());
-  // The number grows whatever the clock says.
+  // The incarnation grows even if the clock goes back.
   for (int64_t wall_ms : {kWallMs + 1, kWallMs - 5, kWallMs + 100}) {
     const uint64_t last = *NextIncarnation(&env, kDir, wall_ms);
     env.Crash(static_cast<uint64_t>(wall_ms));

@@ -18,8 +18,8 @@ using consensus::NewDataDir;
 constexpr consensus::Index kIndex{5};
 constexpr consensus::Term kTerm{2};
 
-// A member with separate directories for data and log, made until only the mark of the data
-// directory was left to be removed.
+// The separate data and log directories of a member, which were made completely except that the
+// mark of the data directory was not removed.
 class Directories {
  public:
   Directories() {
@@ -78,7 +78,7 @@ TEST_CASE("a data directory that is still marked is whole beside its own log onl
   directories.MakeLog(directories.other_log(), 'd');
   CHECK(absl::IsFailedPrecondition(check(directories.other_log())));
   CHECK(NewDataDir::IsMarked(directories.env, directories.data()));
-  // Directories that are not marked are whole, and the mark of a log directory is checked by
+  // Directories without a mark are complete. The mark of a log directory is checked by
   // DataDir::Open.
   REQUIRE(NewDataDir::Mark(directories.env, directories.other_log()).ok());
   CHECK(check(directories.other_log()).ok());

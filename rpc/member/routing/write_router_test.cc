@@ -80,7 +80,7 @@ CommandBatch LargeBatch(size_t bytes) {
   return batch;
 }
 
-// Returns `batch` as if forwarded by member 3.
+// Returns `batch` as member 3 forwards it.
 ForwardedCommands Forward(CommandBatch batch) {
   auto checked = ForwardedCommands::Check(MemberId(3), std::move(batch));
   REQUIRE(checked.ok());
@@ -118,7 +118,7 @@ TEST_CASE("after a change of leader only what was not applied is sent again, in 
   CHECK(actions.forwarded == Sequences{1, 2, 3, 4});
   router.OnApplied(2);
   router.OnStatus(Leads(1, 2));
-  router.OnApplied(3);  // survived the change
+  router.OnApplied(3);  // command 3 survived the change of leader
   router.OnTermApplied(Term(2));
   CHECK(actions.proposed == Sequences{4});
   router.OnApplied(4);
@@ -182,7 +182,7 @@ TEST_CASE("no more is forwarded than the window takes, and the rest follows what
   router.OnTick();
   CHECK(actions.forwarded.size() == 4);
   router.OnApplied(1);
-  CHECK(actions.forwarded.size() == 4);  // until half of the window is free
+  CHECK(actions.forwarded.size() == 4);  // nothing is forwarded until half of the window is free
   router.OnApplied(2);
   CHECK(actions.forwarded == Sequences{1, 2, 3, 4, 5, 6});
   router.OnApplied(6);
@@ -194,7 +194,7 @@ TEST_CASE("no more is forwarded than the window takes, and the rest follows what
 
 TEST_CASE(
     "after a change of leader as much as the window takes is sent again, not all that waits") {
-  // As many writes of 1 MB as a server accepts before it stops reading from its clients.
+  // Submits as many writes of 1 MB as a server accepts before it stops reading from its clients.
   Recorder actions;
   WriteRouter router(kSelf, kResendTicks, &actions);
   router.OnStatus(Leads(3, 1));
@@ -205,7 +205,7 @@ TEST_CASE(
   const size_t window = kForwardWindowBytes / 1'000'000 + 1;
   CHECK(!actions.forwarded.empty());
   CHECK(actions.forwarded.size() <= window);
-  // Forwarding continues as fast as writes are applied, in order, and none is left over.
+  // Forwarding continues in order, as fast as writes are applied, until all writes are applied.
   for (uint64_t applied = 1; applied <= kWrites; ++applied) {
     REQUIRE(actions.forwarded.size() >= applied);
     router.OnApplied(applied);
@@ -223,10 +223,10 @@ TEST_CASE(
   WriteRouter router(kSelf, kResendTicks, &actions);
   const tree::Proposer other{3, 9};
   router.OnForward(Forward(Batch(1, other, 1)));
-  CHECK(actions.proposed.empty());  // does not lead
+  CHECK(actions.proposed.empty());  // this member does not lead
   router.OnStatus(Leads(1, 1));
   router.OnForward(Forward(Batch(2, other, 1)));
-  router.OnForward(Forward(Batch(1, other, 4)));  // 3 was lost
+  router.OnForward(Forward(Batch(1, other, 4)));  // command 3 was lost
   CHECK(actions.proposed == Sequences{1, 2});
   router.OnForward(Forward(Batch(2, other, 3)));
   CHECK(actions.proposed == Sequences{1, 2, 3, 4});

@@ -6,7 +6,7 @@
 namespace quorate::rpc {
 namespace {
 
-// Removes as many of `*left` nodes as allowed during `ms`, in ticks of 10 ms. Returns how many were
+// Removes as many of `*left` nodes as allowed within `ms`, in ticks of 10 ms. Returns how many were
 // removed.
 size_t Pass(ContainerManager* manager, int64_t ms, size_t* left) {
   size_t removed = 0;
@@ -35,7 +35,7 @@ TEST_CASE("nodes are looked for once an interval") {
 }
 
 TEST_CASE("a round removes as many a minute as are allowed, and goes on to the end") {
-  ContainerManager manager(1000, 600);  // one each 100 ms
+  ContainerManager manager(1000, 600);  // one removal each 100 ms
   size_t left = 1000;
   CHECK(Pass(&manager, 990, &left) == 0);
   CHECK(Pass(&manager, 10, &left) == 1);

@@ -12,7 +12,7 @@ namespace {
 constexpr char kDir[] = "/store";
 constexpr int64_t kCheckpoints = 5;
 
-// Makes checkpoint `number`: every third one replaces all before it.
+// Makes checkpoint `number`. Every third checkpoint is staged, and replaces all before it.
 absl::Status Make(int64_t number, FileRecordStore* store) {
   const tree::RecordStore::Metadata metadata{tree::Zxid(number), static_cast<uint64_t>(number),
                                              "m"};
@@ -26,7 +26,7 @@ absl::Status Make(int64_t number, FileRecordStore* store) {
   return store->ReplaceByStaged();
 }
 
-// Makes checkpoints until the disk fails; returns the number of the last one that was made.
+// Makes checkpoints until the disk fails. Returns the number of the last one.
 int64_t MakeAll(consensus::Env* env) {
   auto store = FileRecordStore::Open(env, kDir);
   if (!store.ok()) return 0;
@@ -41,7 +41,7 @@ int64_t Newest(const FileRecordStore& store) {
   return metadata.has_value() ? metadata->zxid.value() : 0;
 }
 
-// This matters because the log is compacted to the checkpoint that a start has found.
+// A start compacts the log to the checkpoint that it has found, so that checkpoint must be durable.
 TEST_CASE("a checkpoint that a start has found is there after a power failure") {
   const bool fails_sync = GENERATE(false, true);
   int64_t made = 0;
