@@ -785,8 +785,8 @@ void Replica::OnOtherCluster(MemberId member, const std::string& cluster_id) {
         std::count_if(other_clusters_.begin(), other_clusters_.end(),
                       [&](const auto& other) { return other.second == cluster_id; }));
   }
-  // If one server is of another cluster, that server may be misconfigured. If most are, this one
-  // is.
+  // If one server is of another cluster, that server may be misconfigured. If most servers are,
+  // this server is the misconfigured one.
   const auto& membership = options_.node.raft.membership;
   if (others * 2 <= membership.voters.size() + membership.learners.size()) return;
   host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(

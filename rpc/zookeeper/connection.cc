@@ -340,7 +340,7 @@ void Connection::BeUp(bool read_only) {
 }
 
 absl::Status Connection::OnSessionResult(const tree::ApplyResult& result) {
-  if (state_ != State::kConnecting) return absl::OkStatus();  // closed meanwhile
+  if (state_ != State::kConnecting) return absl::OkStatus();  // finished before the result
   if (result.error != ErrorCode::kOk) {
     // The random id of the new session is already in use: this tries another one.
     if (connect_.session_id == 0) return BeginSession();

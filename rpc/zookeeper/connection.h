@@ -3,8 +3,8 @@
 //
 // Pipeline: the requests of a connection are answered in the order in which they came. Writes are
 // submitted to the log as they come, any number at once. A read that follows a write in flight
-// waits until that write is applied here, and a write that follows a waiting read waits for the
-// read, so that the read sees exactly the requests before it.
+// waits until that write is applied here. A write that follows a waiting read waits for the read.
+// So each read sees exactly the requests before it.
 //
 // Requests that were received before a disconnect are executed after it if they go to the log
 // (writes and closeSession); their replies are dropped, as in ZooKeeper. So a client may send reads

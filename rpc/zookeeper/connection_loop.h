@@ -40,7 +40,7 @@ class Sockets {
   // OnClosed is called instead.
   virtual void Receive(uint32_t tag) = 0;
   // Returns how many bytes of the client wait to be received; 0 if it has hung up. REQUIRES: no
-  // bytes were asked for by Receive that have not come yet.
+  // Receive is pending: OnBytes was called since the last one.
   virtual size_t WaitingBytes(uint32_t tag) = 0;
   // Sends as much of `bytes`, which is not empty, as is possible without waiting. Returns how much
   // was sent. If that is not all, OnWritable is called when more can be sent. Returns no value if

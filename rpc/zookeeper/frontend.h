@@ -2,9 +2,9 @@
 // them; for the rest see rpc/frontend/client_frontend.h. It has no threads and no sockets: those
 // are in listener.h and io_thread.h, or in a simulation.
 //
-// The loop of a connection (connection_loop.h) reads its requests, answers reads from the tree at
-// once, collects the writes of all its connections into one batch for the log, and sends all ready
-// replies of a connection with one system call.
+// Each connection belongs to a loop (connection_loop.h). The loop receives the requests of its
+// connections, answers reads from the tree at once, and collects the writes of all its connections
+// into one batch for the log. It sends all ready replies of a connection with one system call.
 //
 // Thread-safety: as rpc/frontend/client_frontend.h says.
 #pragma once

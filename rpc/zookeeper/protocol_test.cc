@@ -144,7 +144,8 @@ TEST_CASE("a multi may hold only what ZooKeeper allows in it") {
   const std::string removal = FromHex("00000014 00 ffffffff 00000002 2f61 ffffffff 01 ffffffff");
   request = {};
   CHECK(DecodeWrite(OpCode::kMulti, removal, &request, &shapes) == ErrorCode::kMarshallingError);
-  // A multi must not hold a check or setData of a null path, which is a bad argument outside of one.
+  // A multi must not hold a check or setData of a null path; outside of a multi, the null path is a
+  // bad argument.
   for (const char* hex : {"0000000d 00 ffffffff ffffffff ffffffff ffffffff 01 ffffffff",
                           "00000005 00 ffffffff ffffffff ffffffff ffffffff ffffffff 01 ffffffff"}) {
     request = {};

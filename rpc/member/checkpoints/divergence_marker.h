@@ -42,7 +42,7 @@ absl::Status WriteDivergenceMarker(consensus::Env* env, const std::string& dir,
                                    const Divergence& divergence);
 
 // Returns the contents of the marker in `dir`; nullopt if there is none. Errors: DataLoss if the
-// marker is damaged; those of reading.
+// marker is damaged; errors of reading it.
 absl::StatusOr<std::optional<Divergence>> ReadDivergenceMarker(consensus::Env* env,
                                                                const std::string& dir);
 

@@ -48,7 +48,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
                   consensus::BallastFile* ballast = nullptr);
 
   // Replaces the tree by the newest checkpoint, if there is one. REQUIRES: nothing was applied yet.
-  // Errors: DataLoss, with the reason, if it is damaged; those of reading.
+  // Errors: DataLoss, with the reason, if it is damaged; errors of reading it.
   absl::Status Load();
 
   std::optional<consensus::SnapshotMeta> newest() const override;

@@ -22,7 +22,7 @@ class Connection {
   Connection& operator=(Connection&& other) noexcept;
 
   // Connects to `address`, host:port with a numeric IPv4 address. A connection that is refused or
-  // not established within the time is returned as one that the server has closed.
+  // not established within the time counts as closed by the server.
   static Connection To(const std::string& address, int timeout_ms);
 
   // Closes the connection if the system does not accept the bytes within the time. Receive reports
@@ -30,7 +30,7 @@ class Connection {
   void Send(std::string_view bytes, int timeout_ms);
   enum class Received { kPacket, kClosed, kNothing };
   // Waits for a packet for at most `timeout_ms`. Packets that came before the end of the stream are
-  // returned first. A server that sends an invalid packet counts as one that closes.
+  // returned first. After an invalid packet, the connection counts as closed by the server.
   Received Receive(std::string* packet, int timeout_ms);
   bool open() const { return socket_ >= 0; }
   void Close();

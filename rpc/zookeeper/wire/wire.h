@@ -94,8 +94,8 @@ std::string_view ReadBuffer(BigEndianReader& reader, bool* has = nullptr);
 tree::Stat ReadStat(BigEndianReader& reader);
 
 enum class Cut { kPacket, kIncomplete, kBad };
-// Takes the next packet off the front of `*bytes`, without its length prefix. kBad: the length is
-// one that no reply has. With kBad and kIncomplete nothing is taken.
+// Takes the next packet off the front of `*bytes`, without its length prefix. kBad: no reply may
+// have this length. With kBad and kIncomplete nothing is taken.
 Cut CutPacket(std::string_view* bytes, std::string_view* packet);
 
 // Cuts a stream of bytes into packets.
