@@ -12,7 +12,7 @@ BallastFile::BallastFile(Env* env, std::string directory, uint64_t bytes)
       directory_(std::move(directory)),
       path_(absl::StrCat(directory_, "/", ToAbsl(kBallastName))),
       bytes_(bytes) {
-  // An incomplete file is shorter; Make completes it.
+  // A file whose allocation was interrupted is shorter; Make completes it.
   if (!env_.Exists(path_)) return;
   const absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(path_, /*create=*/false);
   if (!file.ok()) return;
@@ -25,7 +25,7 @@ absl::Status BallastFile::Make() {
   if (exists_) return absl::OkStatus();
   const absl::Status allocated = Allocate();
   if (!allocated.ok()) {
-    // An incomplete file must not keep space from other files.
+    // Frees the space of the incomplete file for other files.
     if (absl::IsResourceExhausted(allocated) && env_.Exists(path_)) {
       if (absl::Status s = env_.Remove(path_); !s.ok()) return s;
     }

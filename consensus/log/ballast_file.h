@@ -23,25 +23,28 @@ inline constexpr std::string_view kBallastName = "spare";
 
 class BallastFile {
  public:
-  // A ballast file of `bytes` bytes in `directory`, which need not exist before Make. A file that
-  // an earlier process made is found. `env` must outlive the object.
+  // Manages the ballast file of `bytes` bytes in `directory`, which must exist when Make is called.
+  // A file that an earlier process made counts, unless it is shorter than `bytes`. `env` must
+  // outlive the object.
   BallastFile(Env* env, std::string directory, uint64_t bytes);
 
   uint64_t bytes() const { return bytes_; }
   bool exists() const { return exists_; }
-  // Whether its space was used, and the file was not made again since.
+  // Returns whether GiveUp or TurnInto of this object used the file, and Make has not made it
+  // again.
   bool used() const { return used_; }
 
-  // Makes the file, durably, if it does not exist. ResourceExhausted if there is no free space:
-  // then no ballast file exists. Other errors: those of the disk.
+  // Creates the file durably, if it does not exist. Returns ResourceExhausted, and leaves no file,
+  // if there is no free space. Other errors: those of the disk.
   absl::Status Make();
   // Removes the file, if it exists, so that its space is free. Returns whether it existed.
   absl::StatusOr<bool> GiveUp();
-  // Turns the ballast file into the file `path` of the same directory, which begins with `head`,
-  // and returns that file: at any time either the ballast file exists, or `path` with a durable
-  // head. The new name is durable once the directory is synced. A file that has the name already is
-  // replaced. NotFound if there is no ballast file, ResourceExhausted if even this needs space:
-  // then nothing has changed. Other errors: those of the disk.
+  // Durably writes `head` to the beginning of the ballast file, renames the file to `path`, which
+  // is in the same directory, and returns it. At any time either the ballast file exists, or `path`
+  // with a durable head. The new name is durable once the caller has synced the directory. An
+  // existing file `path` is replaced. Returns NotFound if there is no ballast file. Returns
+  // ResourceExhausted if the disk is too full even for this; the ballast file then stays. Other
+  // errors: those of the disk.
   absl::StatusOr<std::unique_ptr<File>> TurnInto(const std::string& path, std::string_view head);
 
  private:
@@ -51,7 +54,7 @@ class BallastFile {
   const std::string directory_;
   const std::string path_;
   const uint64_t bytes_;
-  Mutex mutex_;  // held while the disk works
+  Mutex mutex_;  // held during operations on the disk
   // Written under the lock, and read without it, so that readers do not wait for the disk.
   std::atomic<bool> exists_{false};
   std::atomic<bool> used_{false};

@@ -1,4 +1,4 @@
-// Crashes at each operation of the disk, and checks of what must hold afterwards.
+// Tests that crash at each operation of the disk, and then check what must hold.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -20,8 +20,8 @@ const std::string kClusterId = "0123456789abcdef";
 
 using Entries = std::vector<Entry>;
 
-// A log that the disk may hold: the log of one moment since the last sync. A prefix of it is
-// correct, too, if it has all that was durable.
+// A log that the disk may hold: the log at one moment since the last sync. A prefix of it is
+// correct, too, if the prefix has all entries that were durable.
 struct Image {
   Index origin;  // the history that the test knows begins after this entry
   Term origin_term;
@@ -40,7 +40,7 @@ class Member {
  public:
   explicit Member(FaultEnv* env) : env_(*env) {}
 
-  // Opens the log and brings it in line with the checkpoint.
+  // Opens the log, and aligns it with the checkpoint.
   bool Open() { return OpenOnly() && Align(); }
   void Close() { dir_.reset(); }
 
@@ -55,7 +55,7 @@ class Member {
     images_.back().durable = last();
     return true;
   }
-  // The durable mark goes back first, as it must.
+  // Lowers the durable mark before the truncation, as WriteHardState requires.
   bool Truncate(uint64_t keep) {
     if (!LowerMark(Index{keep})) return false;
     Image image = images_.back();
@@ -64,7 +64,8 @@ class Member {
     images_.push_back(image);
     return Note(dir_->log().TruncateAfter(Index{keep}));
   }
-  // The state machine has everything up to `index`, durably. REQUIRES: it is in the log.
+  // Records that the state machine has everything up to `index` durably. REQUIRES: the entry is in
+  // the log.
   void Checkpoint(uint64_t index) {
     checkpoint_ = {Index{index}, images_.back().TermAt(Index{index}), {}, kVersionNewest};
   }
@@ -115,8 +116,8 @@ class Member {
     return true;
   }
 
-  // Opens the directory after a crash, and compares. From then on the state that was found must
-  // stay.
+  // Opens the directory after a crash, and compares its state with the expected one. From then on
+  // the state that was found must stay.
   void Reopen() {
     INFO(absl::StrCat("operation ", env_.operations(), ", last image begins behind ",
                       images_.back().origin.value(), " and ends with ", last().value(), ", ",
@@ -329,7 +330,7 @@ bool RunWorkload(bool compacting, Member* member) {
   return compacting ? Compaction(member).Run() : Replication(member).Run();
 }
 
-// Appends in a new term and makes it durable.
+// Appends two entries in a new term, and makes them durable.
 void GoOn(Member* member) {
   HardState hard_state = member->hard_state();
   ++hard_state.term;
@@ -449,7 +450,7 @@ TEST_CASE("syncs that fail, each in turn, let nothing count that is not on the d
 // The ways in which a process stops while the machine, and with it the page cache, goes on.
 enum class Stop { kError, kFailedSync };
 
-// Stops the workload in that way after `count` operations (or syncs, for a failed sync). Returns
+// Stops the workload as `stop` says after `count` operations (or syncs, for a failed sync). Returns
 // false if the workload ended before.
 bool StopAfter(Stop stop, uint64_t count, bool compacting, FaultEnv* env, Member* member) {
   if (stop == Stop::kError) {
@@ -464,8 +465,8 @@ bool StopAfter(Stop stop, uint64_t count, bool compacting, FaultEnv* env, Member
   return !finished;
 }
 
-// The next process reads data from the page cache that is not on the disk: it must not build on
-// such data before it is durable, nor overwrite the only durable copy.
+// The next process may read data from the page cache that is not on the disk. It must not use such
+// data before the data is durable, nor overwrite the only durable copy.
 TEST_CASE(
     "after a stop at each operation, power failures at each operation of the next open do no "
     "harm") {
@@ -499,8 +500,8 @@ TEST_CASE(
   REQUIRE(count > 30);
 }
 
-// A hard state that was ever read from a directory must not be taken back, even if only a failed
-// write has put it into the page cache.
+// A hard state that was ever read from a directory must not be lost, even if only a failed write
+// has put it into the page cache.
 TEST_CASE("a vote that a restarted process has read from the page cache is never forgotten") {
   const Stop stop = GENERATE(Stop::kError, Stop::kFailedSync);
   const HardState first{Term{5}, MemberId{1}, Index{0}, MemberState::kNormal};
@@ -573,7 +574,7 @@ TEST_CASE("a member lives through many crashes") {
           if (alive) member.Checkpoint(last - std::min(uncertain, below(12)));
           alive = alive && member.Compact(member.checkpoint().value());
         } else {
-          // Ahead of the log, or in place of uncommitted entries.
+          // The snapshot is ahead of the log, or replaces uncommitted entries.
           alive = member.Install(member.checkpoint().value() + 1 + below(uncertain + 8), term,
                                  below(2) == 0);
         }

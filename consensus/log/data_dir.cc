@@ -26,7 +26,7 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::binary_search(names.begin(), names.end(), name, std::less<>());
 }
 
-// "voters 1, 2, 3", "voters 1 and observers 4".
+// Returns the members as text: "voters 1, 2, 3" or "voters 1 and observers 4".
 std::string MembersText(const Membership& membership) {
   const auto list = [](const std::vector<MemberId>& members) {
     return absl::StrJoin(members, ", ", [](std::string* out, MemberId member) {
@@ -40,7 +40,8 @@ std::string MembersText(const Membership& membership) {
   return out;
 }
 
-// Whether `configured` matches `known`, or, if that is joint, its old or its new voters.
+// Returns whether `configured` names the members of `known`. If `known` is joint, `configured` may
+// name its new members or its old voters.
 bool Fits(const Membership& configured, const Membership& known) {
   Membership after = known;
   after.outgoing.clear();
@@ -67,7 +68,8 @@ class DataDir::Impl {
     if (absl::Status s = env_.CreateDirectories(path_); !s.ok()) return s;
     absl::StatusOr<std::vector<std::string>> names = env_.List(path_);
     if (!names.ok()) return names.status();
-    // Checked before the lock, which would leave a file in a directory that is not a member's.
+    // This check comes before the lock: LockDirectory creates a file, also in a directory that does
+    // not belong to a member.
     if (absl::Status s = CheckOurs(*names); !s.ok()) return s;
     absl::StatusOr<std::unique_ptr<DirectoryLock>> lock = env_.LockDirectory(path_);
     if (!lock.ok()) return lock.status();
@@ -117,14 +119,15 @@ class DataDir::Impl {
     if (SeededBug("voters are taken from the file")) return configured;
     const std::vector<Membership> logged = LoggedMemberships(checkpoint);
     if (!logged.empty()) {
-      // Newest first.
+      // `configured` may match any of them: each may turn out to be the one in force.
       const bool fits = std::any_of(logged.begin(), logged.end(), [&](const Membership& known) {
         return Fits(configured, known);
       });
       if (!fits && logged.front().Contains(identity_.member)) {
         return OtherMembers(configured, logged.front());
       }
-      // The file's membership holds until the first one in the log, which may be truncated.
+      // Raft starts from the membership in the file if there is no checkpoint, because all later
+      // ones are in the log, where they may be truncated.
       absl::StatusOr<Membership> first = ReadMembershipFile(&env_, path_);
       if (checkpoint.has_value() || absl::IsNotFound(first.status())) return configured;
       return first;
@@ -144,8 +147,8 @@ class DataDir::Impl {
           "): restore the server lines that the cluster was bootstrapped with"));
     }
     const absl::Status written = WriteMembershipFile(&env_, path_, configured);
-    // A directory that was in use before starts on a full disk, too: the next start writes the
-    // file.
+    // A directory that was in use before must open on a full disk, too; a later start then writes
+    // the file.
     if (!written.ok() && (is_new || !absl::IsResourceExhausted(written))) return written;
     return configured;
   }
@@ -207,8 +210,10 @@ class DataDir::Impl {
  private:
   std::string PathOf(std::string_view name) const { return absl::StrCat(path_, "/", ToAbsl(name)); }
 
-  // The memberships in log and checkpoint, newest first: those after the newest that is committed
-  // for certain, and that one.
+  // Returns the memberships that may be in force, newest first: those in the log, down to the
+  // newest that is known to be committed. The last one may be that of the checkpoint or, without a
+  // checkpoint, that of the file `membership`. Empty if neither the log nor the checkpoint holds
+  // one.
   std::vector<Membership> LoggedMemberships(const std::optional<SnapshotMeta>& checkpoint) const {
     const Index base = checkpoint.has_value() ? checkpoint->index : Index{0};
     const Index committed = std::max(base, hard_state().commit);
@@ -258,7 +263,7 @@ class DataDir::Impl {
           "into the running cluster"));
     }
     for (const std::string& name : names) {
-      // Formatting makes the hard state before the log.
+      // Format makes the hard state before the log, so it never leaves a log alone.
       if (name == kLockName || name == kIdentityTemporaryName || name == kMembershipName ||
           name == kMembershipTemporaryName || name == kHardStateName ||
           (name == kLogName && Has(names, kHardStateName)) || MayStandInNewDirectory(name)) {
@@ -272,7 +277,8 @@ class DataDir::Impl {
     return absl::OkStatus();
   }
 
-  // The identity is written last, so a directory with an identity must have all other files, too.
+  // Formats the directory, or completes a formatting that was interrupted. The identity is written
+  // last, so a directory with an identity must have all other files, too.
   absl::Status Format(const std::vector<std::string>& names, SegmentLogOptions options) {
     if (absl::Status s = CheckOurs(names); !s.ok()) return s;
     if (absl::Status s = FormatHardState(names); !s.ok()) return s;
@@ -293,7 +299,7 @@ class DataDir::Impl {
     absl::StatusOr<std::unique_ptr<HardStateFile>> file = absl::NotFoundError("");
     if (Has(names, kHardStateName)) {
       file = HardStateFile::Open(&env_, PathOf(kHardStateName));
-      // Without a log, this is the file of a formatting that was interrupted.
+      // A damaged file without a log is left from a formatting that was interrupted.
       if (!file.ok() && (!absl::IsDataLoss(file.status()) || Has(names, kLogName))) {
         return file.status();
       }
@@ -335,8 +341,8 @@ class DataDir::Impl {
         absl::StrCat(PathOf(name), ": is missing: ", ToAbsl(consequence), ToAbsl(kRejoinAdvice)));
   }
 
-  // Whether the log has a segment; false if its directory does not exist. An error means that the
-  // directory cannot be read, and says nothing about the log.
+  // Returns whether the log has a segment; false if the log's directory does not exist. An error
+  // means that the directory cannot be read, not that the log is damaged.
   absl::StatusOr<bool> HasSegment() {
     absl::StatusOr<std::vector<std::string>> names = env_.List(PathOf(kLogName));
     if (absl::IsNotFound(names.status())) return false;

@@ -105,7 +105,8 @@ Membership Members(std::initializer_list<uint32_t> voters,
   return membership;
 }
 
-// Settles the membership of a directory whose member has voted, if `is_full`.
+// Calls SettleMembership. If `is_full`, then writes a hard state in which the member is normal and
+// has voted.
 absl::StatusOr<Membership> Settle(Env* env, const Membership& configured, bool is_full = true) {
   auto dir = Open(env);
   auto settled = dir->SettleMembership(configured, kNoCheckpoint);
@@ -129,7 +130,7 @@ TEST_CASE("the membership with which a member was started is kept from its first
                                                    Contains("voters 1, 2, 3 and observers 4") &&
                                                    Contains("Restore those lines"));
   }
-  // Addresses may change.
+  // Different addresses are accepted.
   Membership moved = bootstrap;
   moved.addresses[MemberId{1}] = "elsewhere:2888";
   CHECK(Settle(&env, moved).ok());
@@ -164,7 +165,7 @@ TEST_CASE("what the log says of the membership takes the place of what is kept")
   Require(Open(&env)->WriteHardState({Term{1}, kMember, Index{2}}, Index{2}));
   CHECK(Settle(&env, Members({2, 3, 4})).ok());
   CHECK(absl::IsFailedPrecondition(Settle(&env, Members({1, 2, 3})).status()));
-  // A member that was removed starts, and learns of it.
+  // A removed member is not refused.
   append(3, Members({3, 4}));
   Require(Open(&env)->WriteHardState({Term{1}, kMember, Index{3}}, Index{3}));
   CHECK(Settle(&env, Members({2, 3, 4})).ok());
@@ -507,7 +508,7 @@ TEST_CASE("damage to either copy of the hard state loses nothing") {
       const std::string path = kPath + "/hard_state";
       env.FlipBit(path, (copy * kHardStateCopyBytes + 20) * 8);
       CHECK(Open(&env)->hard_state() == state);
-      // Opening made both whole again.
+      // Open made both copies whole again.
       env.FlipBit(path, ((1 - copy) * kHardStateCopyBytes + 20) * 8);
       CHECK(Open(&env)->hard_state() == state);
       env.FlipBit(path, 20 * 8);

@@ -24,14 +24,15 @@ inline constexpr uint64_t kSectorBytes = 512;
 class File {
  public:
   virtual ~File() = default;
-  // Writes all the pieces one after another from `offset` on. Not durable before Sync.
+  // Writes all the pieces one after another from `offset` on. The bytes are not durable before
+  // Sync.
   virtual absl::Status WriteAt(uint64_t offset, std::span<const std::string_view> pieces) = 0;
-  // Reads up to `size` bytes into `to` (which has room for them); returns how many, fewer only at
-  // the end of the file. May be called from several threads, also during WriteAt elsewhere in the
-  // file.
+  // Reads up to `size` bytes into `to`, and returns their number, which is less than `size` only at
+  // the end of the file. REQUIRES: `to` has space for `size` bytes. May be called from several
+  // threads, also during WriteAt elsewhere in the file.
   virtual absl::StatusOr<size_t> ReadAt(uint64_t offset, size_t size, char* to) const = 0;
   // Reserves zero-filled space so that later writes below `size` do not change the file's length.
-  // What the file holds already stays; it never gets shorter.
+  // The content stays as it is, and the file never gets shorter.
   virtual absl::Status Preallocate(uint64_t size) = 0;
   virtual absl::Status Truncate(uint64_t size) = 0;
   // Makes all bytes written so far durable (fdatasync).
@@ -59,14 +60,15 @@ class Env {
   // Creates the directory and its parents if they are missing. What it creates is durable when it
   // returns.
   virtual absl::Status CreateDirectories(const std::string& path) = 0;
-  // Names (not paths) in a directory, sorted.
+  // Returns the names (not paths) in a directory, sorted.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
   virtual bool Exists(const std::string& path) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;
   // Makes creations, renames and removals in a directory durable.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
-  // FailedPrecondition if another process (or this one) holds it; the message names the directory.
+  // Locks a directory. Returns FailedPrecondition, naming the directory, if another process (or
+  // this one) holds the lock.
   virtual absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const std::string& path) = 0;
 };
 

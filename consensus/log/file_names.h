@@ -14,16 +14,16 @@ inline constexpr std::string_view kMembershipTemporaryName = "membership.tmp";
 inline constexpr std::string_view kHardStateName = "hard_state";
 inline constexpr std::string_view kLogName = "log";
 inline constexpr std::string_view kLockName = "LOCK";
-// Marks a directory that another program than a server is making, or was making when it was
-// interrupted (new_data_dir.h).
+// The file that marks an incomplete directory: a tool is making it, or was interrupted while it
+// made it (new_data_dir.h).
 inline constexpr std::string_view kIncompleteName = "unfinished";
-// Directories that hold the data put aside when the member was rebuilt.
+// The prefix of directories to which `quorate rebuild` has moved the data of the member.
 inline constexpr std::string_view kAsidePrefix = "aside-";
 // The directory that ZooKeeper makes in its data directory.
 inline constexpr std::string_view kZooKeeperDataName = "version-2";
 
-// Whether a file of that name may be in a directory that is not yet formatted, because an operator
-// or ZooKeeper's conventions put it there.
+// Returns whether a file of that name may be in a directory that is not yet formatted, because an
+// operator put it there, or ZooKeeper's conventions did.
 constexpr bool MayStandInNewDirectory(std::string_view name) {
   return name == "myid" || name == "lost+found" || name.starts_with("zoo.cfg") ||
          name.starts_with("server.log") || name.ends_with(".pid") || name.starts_with(kAsidePrefix);

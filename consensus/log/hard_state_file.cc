@@ -15,8 +15,8 @@ namespace quorate::consensus {
 namespace {
 
 constexpr std::string_view kMagic = "QuorHrd\n";
-// Version 1 has no member state: it means kNormal, and is still written for that, so that a member
-// may go back to a program that knows only version 1.
+// Version 1 has no member state and stands for kNormal. A kNormal state is still written as version
+// 1, so that the member can go back to a program that knows only version 1.
 constexpr uint32_t kFormatVersion = 2;
 constexpr uint32_t kFormatVersionNormal = 1;
 constexpr size_t kCrcAt = kHardStateCopyBytes - 4;
@@ -100,7 +100,7 @@ absl::StatusOr<HardStateFile::Found> HardStateFile::Find(const std::string& path
     if (!copy.ok()) return copy.status();
     found.copies[place] = *copy;
     if (!copy->has_value()) continue;
-    // Of two copies with one number, the one in its first place is known to be durable.
+    // Of two copies with the same number, the one at PlaceOf was written first and is durable.
     const std::optional<Copy>& newest = found.copies[found.newest_place];
     if (!newest.has_value() || (*copy)->sequence > newest->sequence ||
         ((*copy)->sequence == newest->sequence && place == PlaceOf((*copy)->sequence))) {
@@ -125,12 +125,13 @@ absl::Status HardStateFile::Recover() {
         absl::StrCat(path_, ": both copies of term and vote, at offsets 0 and ",
                      kHardStateCopyBytes, ", are damaged", ToAbsl(kRejoinAdvice)));
   }
-  // Perhaps the copy was read from the page cache and is not on the disk: its sync failed (Linux
-  // then takes the page for clean, so that only a new write brings it there), or the process died
-  // before. So it is made durable in its own place, before the other copy, which may be the only
-  // one on the disk, is written over. If it is on the disk already, no byte of it changes.
+  // The copy may have been read from the page cache without being on the disk: its sync failed
+  // (Linux then marks the page as clean, so that only a new write brings it to the disk), or the
+  // process died before the sync. So the copy is first made durable in its own place. Only then may
+  // the other copy be replaced, which may be the only one on the disk. If the copy is on the disk
+  // already, no byte of it changes.
   status_ = RewriteCopy(found->newest_place);
-  // The next write must leave alone the copy that was found.
+  // The next write must not begin with the place of the copy that was found.
   next_sequence_ = newest->sequence + 1;
   if (PlaceOf(next_sequence_) == found->newest_place) ++next_sequence_;
   Content content = newest->content;
@@ -162,7 +163,7 @@ absl::Status HardStateFile::Write(const Content& content) {
   status_ = WriteCopy(place, copy);
   if (status_.ok()) status_ = file_->Sync();
   if (status_.ok()) status_ = WriteCopy(1 - place, copy);
-  // Every error is final, also that of a full disk: one of the copies may be half written.
+  // Every error is final, also a full disk, because one of the copies may be half written.
   if (absl::IsResourceExhausted(status_)) status_ = absl::InternalError(status_.message());
   if (!status_.ok()) return status_;
   content_ = content;

@@ -1,13 +1,14 @@
 // The file that keeps term, vote, commit hint, member state and durable mark.
 //
-// Two copies, each in a page of its own, checksummed and numbered. A write first replaces the older
-// copy and makes it durable; from then on it counts. Then the other copy is written too, and
-// becomes durable sometime later (at the latest with the next write), so that damage to either copy
-// alone does not take the state back to an older vote. At each moment at least one copy is whole on
-// the disk, and it is never older than the last write that returned, nor than what any process has
-// read: Open makes the copy that it finds durable in its own place before it touches the other one.
+// The file has two copies of the state, each in a page of its own, checksummed and numbered. A
+// write first replaces the older copy and makes it durable; the new state is valid from then on.
+// Then it writes the same state to the other copy, which becomes durable later (at the latest with
+// the next write). So damage to one copy alone does not take the state back to an older vote. At
+// each moment at least one copy is whole on the disk. That copy is never older than the last write
+// that returned, nor than the state that any process has read: Open makes the copy that it finds
+// durable in its own place before it replaces the other one.
 //
-// Thread-safety: none.
+// Thread-safety: none; callers synchronize.
 #pragma once
 
 #include <array>
@@ -43,15 +44,15 @@ class HardStateFile {
   struct Found {
     std::array<std::optional<Copy>, kCopies> copies;
     size_t newest_place = 0;
-    // Nothing if both copies are damaged.
+    // The newest whole copy; nullopt if both copies are damaged.
     const std::optional<Copy>& newest() const { return copies[newest_place]; }
   };
 
   // Makes the file of a new member (kNew), replacing an existing one. Makes its content durable,
   // but not its directory entry.
   static absl::StatusOr<std::unique_ptr<HardStateFile>> Create(Env* env, std::string path);
-  // Reads the newest whole copy, and makes it durable in both. Errors: NotFound if there is no
-  // file, DataLoss if both copies are damaged, FailedPrecondition if a newer version wrote it.
+  // Reads the newest whole copy, and makes its state durable. Errors: NotFound if there is no file,
+  // DataLoss if both copies are damaged, FailedPrecondition if a newer version wrote it.
   static absl::StatusOr<std::unique_ptr<HardStateFile>> Open(Env* env, std::string path);
 
   // Returns what Open would find, and changes nothing. Errors: as Open, except DataLoss; those of
@@ -59,7 +60,7 @@ class HardStateFile {
   static absl::StatusOr<Found> Examine(Env* env, const std::string& path);
 
   const Content& content() const { return content_; }
-  // Durable when it returns. After an error every later call returns that error.
+  // Durably replaces the content. After an error, every later call returns that error.
   absl::Status Write(const Content& content);
   // The content that Create writes.
   static Content New() { return {{Term{0}, kNoMember, Index{0}, MemberState::kNew}, Index{0}}; }
@@ -70,7 +71,7 @@ class HardStateFile {
   // The copy with number N is first written to place N % 2.
   static size_t PlaceOf(uint64_t sequence) { return sequence % 2; }
   static std::string Encode(const Copy& copy);
-  // Nothing if the bytes are not a whole copy.
+  // Returns nullopt if the bytes are not a whole copy.
   static absl::StatusOr<std::optional<Copy>> Decode(const std::string& path, std::string_view page);
   static absl::StatusOr<Found> Find(const std::string& path, const File& file);
   absl::Status WriteCopy(size_t place, const Copy& copy);

@@ -72,8 +72,9 @@ absl::Status Replace(Env* env, const std::string& temporary, const std::string& 
   return env->Rename(temporary, path);
 }
 
-// Overwrites the file in place, which needs no free space: a few bytes within one sector, which is
-// written whole or not at all. ResourceExhausted if there would be more bytes than before.
+// Overwrites the file in place, which needs no free space. A crash leaves the old or the new bytes,
+// because they are in one sector, which is written whole or not at all. Returns ResourceExhausted
+// if the length of the file would change. Removes the file `temporary`.
 absl::Status WriteOver(Env* env, const std::string& temporary, const std::string& path,
                        std::string_view bytes) {
   if (env->Exists(temporary)) {

@@ -1,6 +1,6 @@
 // The file that says to which member and cluster a directory belongs.
 //
-// Thread-safety: functions of their arguments.
+// Thread-safety: functions without state.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 namespace quorate::consensus {
 
 inline constexpr uint32_t kDataDirFormatVersion = 2;  // 1 had no directory epoch
-// Bytes of a cluster id.
+// The length of a cluster id, in bytes.
 inline constexpr size_t kClusterIdBytes = 16;
 
 struct Identity {
@@ -24,12 +24,12 @@ struct Identity {
   uint64_t directory_epoch = kFirstDirectoryEpoch;  // also of a directory of version 1
 };
 
-// The identity in `directory`. Errors: those of the disk, with NotFound if there is no file;
+// Reads the identity in `directory`. Errors: those of the disk, with NotFound if there is no file;
 // DataLoss if it is damaged; FailedPrecondition if a newer version wrote it.
 absl::StatusOr<Identity> ReadIdentityFile(Env* env, const std::string& directory);
 
-// Replaces the identity in `directory`. After a crash the file holds the old or the new one;
-// durable when it returns. On a full disk, an identity of the same size is overwritten in place.
+// Durably replaces the identity in `directory`. After a crash the file holds the old or the new
+// one. On a full disk, an identity of the same size is overwritten in place.
 absl::Status WriteIdentityFile(Env* env, const std::string& directory, const Identity& identity);
 
 }  // namespace quorate::consensus

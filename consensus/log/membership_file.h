@@ -1,6 +1,6 @@
 // The file that keeps the membership with which a member was started.
 //
-// Thread-safety: functions of their arguments.
+// Thread-safety: functions without state.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace quorate::consensus {
 
-// The membership kept in `directory`, without addresses. Errors: those of the disk, with NotFound
-// if there is no file; DataLoss if it is damaged; FailedPrecondition if a newer version wrote it.
+// Reads the membership kept in `directory`, without addresses. Errors: those of the disk, with
+// NotFound if there is no file; DataLoss if it is damaged; FailedPrecondition if a newer version
+// wrote it.
 absl::StatusOr<Membership> ReadMembershipFile(Env* env, const std::string& directory);
 
-// Keeps the voters and learners of `membership` in `directory`. After a crash the file holds the
-// old or the new membership; durable when it returns. REQUIRES: the membership is valid and not
-// joint.
+// Durably writes the voters and learners of `membership` to `directory`. After a crash the file
+// holds the old or the new membership. REQUIRES: the membership is valid and not joint.
 absl::Status WriteMembershipFile(Env* env, const std::string& directory,
                                  const Membership& membership);
 

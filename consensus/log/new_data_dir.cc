@@ -16,7 +16,8 @@
 namespace quorate::consensus {
 namespace {
 
-// The log has no entry yet; the server allocates space for entries.
+// The segments have no space for entries: the log has none yet, and the server allocates space when
+// it opens the log.
 constexpr SegmentLogOptions kSmallSegments{.segment_bytes = 2 * kSegmentHeaderBytes};
 
 // The files that Finish makes.
@@ -83,13 +84,14 @@ bool NewDataDir::IsMarked(Env* env, const std::string& path) { return env->Exist
 absl::StatusOr<std::unique_ptr<NewDataDir>> NewDataDir::Create(Env* env, std::string path,
                                                                Names leftovers) {
   if (absl::Status s = env->CreateDirectories(path); !s.ok()) return s;
-  // Before the lock, which would leave a file in a directory that is not new; and again under it.
+  // This check comes before the lock, because LockDirectory creates a file, also in a directory
+  // that is not new. It is repeated under the lock.
   if (absl::Status s = CheckNewOrIncomplete(env, path, leftovers); !s.ok()) return s;
   absl::StatusOr<std::unique_ptr<DirectoryLock>> lock = env->LockDirectory(path);
   if (!lock.ok()) return lock.status();
   if (absl::Status s = CheckNewOrIncomplete(env, path, leftovers); !s.ok()) return s;
   std::unique_ptr<NewDataDir> result(new NewDataDir(env, std::move(path), *std::move(lock)));
-  // Also if the mark exists: it need not be durable yet.
+  // An existing mark is made durable, too: it may not be yet.
   if (absl::Status s = Mark(env, result->path_); !s.ok()) return s;
   if (absl::Status s = result->Clear(); !s.ok()) return s;
   return result;
@@ -124,7 +126,7 @@ absl::Status NewDataDir::Finish(const Identity& identity, Index index, Term term
   if (absl::Status s = (*log)->Sync(); !s.ok()) return s;
   const HardState state{term, kNoMember, index, MemberState::kNormal};
   if (absl::Status s = (*hard_state)->Write({state, index}); !s.ok()) return s;
-  // This makes all the names here durable, too.
+  // WriteIdentityFile syncs the directory, and so makes all names in it durable.
   if (absl::Status s = WriteIdentityFile(&env_, path_, identity); !s.ok()) return s;
   return Unmark(&env_, path_);
 }

@@ -26,11 +26,11 @@ class NewDataDir {
  public:
   using Names = std::span<const std::string_view>;
 
-  // FailedPrecondition, naming path and name, if `path` holds anything but what an operator may
-  // have put there (MayStandInNewDirectory). `path` need not exist.
+  // Returns FailedPrecondition, naming the path and the file, if `path` holds a file other than
+  // those that an operator may have put there (MayStandInNewDirectory). `path` need not exist.
   static absl::Status CheckNew(Env* env, const std::string& path);
-  // The same, but a directory that is marked as incomplete may also hold the files that this class
-  // makes, and the `leftovers`: files of the caller from the attempt that was interrupted.
+  // As CheckNew, but a directory that is marked as incomplete may also hold the files that this
+  // class makes, and the `leftovers`: files of the caller from the attempt that was interrupted.
   static absl::Status CheckNewOrIncomplete(Env* env, const std::string& path, Names leftovers);
 
   // Mark the existing directory `path` as incomplete, and remove the mark: durable when they
@@ -39,17 +39,18 @@ class NewDataDir {
   static absl::Status Unmark(Env* env, const std::string& path);
   static bool IsMarked(Env* env, const std::string& path);
 
-  // Marks and locks `path`, which is made if it does not exist. Removes all files of an attempt
-  // that was interrupted, except `leftovers`, which the caller handles. Errors: as
-  // CheckNewOrIncomplete; FailedPrecondition if a server or another maker holds it; those of the
-  // disk.
+  // Marks and locks the directory `path`, and creates it if it does not exist. Removes all files of
+  // an attempt that was interrupted, except `leftovers`, which the caller handles. Errors: as
+  // CheckNewOrIncomplete; FailedPrecondition if a server or another NewDataDir holds the lock;
+  // those of the disk.
   static absl::StatusOr<std::unique_ptr<NewDataDir>> Create(Env* env, std::string path,
                                                             Names leftovers = {});
 
-  // Completes the directory for a member that votes and counts in a majority, and whose log begins
-  // after the entry `index` of `term`. Durable when it returns. After an error the directory is
-  // refused. REQUIRES: the state machine's checkpoint of that entry is durable; index and term are
-  // not 0, the cluster id is set; called once.
+  // Durably completes the directory for a member that votes and counts in a majority, and whose log
+  // begins after the entry `index` of `term`. After an error, DataDir::Open refuses the directory,
+  // unless only the sync after the removal of the mark failed. REQUIRES: the state machine's
+  // checkpoint of that entry is durable; index and term are not 0, the cluster id is set; called
+  // once.
   absl::Status Finish(const Identity& identity, Index index, Term term);
 
  private:

@@ -1,4 +1,4 @@
-// Tells errors of Env for want of a file descriptor from those of a full disk.
+// Distinguishes errors of Env that are due to a lack of file descriptors from those of a full disk.
 //
 // Thread-safety: a function without state.
 #pragma once

@@ -30,7 +30,7 @@ constexpr size_t kZeroChunkBytes = 1u << 20;
 // The type of the empty payload of a status that IsOutOfDescriptors recognizes.
 constexpr char kOutOfDescriptorsUrl[] = "quorate/out-of-descriptors";
 
-// Names the path, what was tried and the text of `error` (an errno).
+// Returns a status that names the path, the action and the text of `error` (an errno).
 absl::Status PathError(int error, const std::string& path, const std::string& action) {
   ASSERT(error != 0);
   absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));
@@ -38,7 +38,7 @@ absl::Status PathError(int error, const std::string& path, const std::string& ac
   return status;
 }
 
-// Calls a system call again while a signal interrupts it.
+// Repeats a system call as long as signals interrupt it.
 template <class Call>
 auto Retry(Call call) {
   for (;;) {
@@ -47,11 +47,11 @@ auto Retry(Call call) {
   }
 }
 
-// Closes its file descriptor.
+// Owns a file descriptor, and closes it when destroyed.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) { ASSERT(fd >= 0); }
-  // Not retried after EINTR: on Linux the descriptor is gone then too.
+  // Does not retry after EINTR, because on Linux the descriptor is closed even then.
   ~Descriptor() { close(fd_); }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -253,8 +253,8 @@ class PosixEnv : public Env {
     if (fd < 0) return PathError(errno, lock_path, "open or create");
     auto lock = std::make_unique<PosixDirectoryLock>(fd);
     if (absl::Status s = Lock(path, fd, LOCK_EX); !s.ok()) return s;
-    // The process id is only for that message; its loss does no harm. An old one is overwritten,
-    // which needs no space.
+    // The process id serves only the error message of Lock, so a full disk is no error here. An
+    // older process id is overwritten, which needs no space.
     char text[24];
     const int size = std::snprintf(text, sizeof(text), "%d\n", static_cast<int>(getpid()));
     ASSERT(size > 0 && static_cast<size_t>(size) < sizeof(text));
@@ -280,7 +280,8 @@ class PosixEnv : public Env {
 
   // `kind` is LOCK_EX or LOCK_SH.
   static absl::Status Lock(const std::string& path, int fd, int kind) {
-    // flock belongs to the open file, so that it also excludes a second user in this process.
+    // An flock belongs to the open file description, so it also excludes a second user in this
+    // process.
     if (Retry([&] { return flock(fd, kind | LOCK_NB); }) == 0) return absl::OkStatus();
     if (errno != EWOULDBLOCK) return PathError(errno, path + "/LOCK", "lock");
     return absl::FailedPreconditionError(
@@ -288,7 +289,7 @@ class PosixEnv : public Env {
                      "; stop that server, or give another directory"));
   }
 
-  // " (process 123)" as the lock file says, or nothing.
+  // Returns " (process 123)" with the process id in the lock file, or "" if there is none.
   static std::string HolderOf(int fd) {
     char text[16];
     const ssize_t size = pread(fd, text, sizeof(text), 0);
@@ -300,7 +301,7 @@ class PosixEnv : public Env {
   }
 };
 
-// Refuses every change.
+// An Env for reading only: it refuses every change.
 class ReadOnlyPosixEnv : public PosixEnv {
  public:
   absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, bool create) override {

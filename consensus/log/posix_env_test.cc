@@ -1,4 +1,4 @@
-// The real file system, in the test's own directory.
+// Tests of the real file system, in the test's own directory.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 namespace quorate::consensus {
 namespace {
 
-// A new directory for each test case.
+// Returns a new directory for each test case.
 std::string NewDirectory() {
   const char* temporary = std::getenv("TEST_TMPDIR");
   REQUIRE(temporary != nullptr);

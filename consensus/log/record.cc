@@ -58,8 +58,8 @@ bool IsZero(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
 }
 
-// Whether a sector that [place.offset, place.offset + size) touches is zero within that range, or
-// is missing in part or whole.
+// Returns whether a sector that [place.offset, place.offset + size) touches is zero within that
+// range, or `bytes` end before its part of the range does.
 bool HasZeroSector(std::string_view bytes, uint64_t size, RecordPlace place) {
   for (uint64_t at = 0; at < size;) {
     const uint64_t end = std::min(size, at + kSectorBytes - (place.offset + at) % kSectorBytes);

@@ -7,7 +7,7 @@
 //       16      8  term
 //       24      4  index minus the log's durable index when the record was written; 0: unknown
 //       28      1  kind
-//       29      3  check of the header: of the CRC-32C of bytes 4 to 28, the lower 24 bits
+//       29      3  check of the header: the lower 24 bits of the CRC-32C of bytes 4 to 28
 //       32         payload, then one to 8 bytes kRecordEnd up to a multiple of 8
 //
 // Little-endian. Both CRCs continue a CRC over the generation of the segment and the record's own
@@ -17,7 +17,7 @@
 // A record contains the index up to which the log was durable when it was written. So a valid
 // record proves that a bad record at or below that index had been durable: it is damaged, not torn.
 //
-// Thread-safety: functions of their arguments.
+// Thread-safety: functions without state.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace quorate::consensus {
 
 inline constexpr size_t kRecordHeaderBytes = 32;
 inline constexpr size_t kRecordAlignment = 8;
-// A record ends with this byte, so that the part in its last sector is never zero.
+// A record ends with this byte, so that the part of the record in its last sector is never zero.
 inline constexpr char kRecordEnd = '\xa5';
 
 // The place of a record, which its CRC covers.
@@ -39,13 +39,13 @@ struct RecordPlace {
   uint64_t offset = 0;
 };
 
-// Bytes of a record in the file, padding included.
+// Returns the bytes of a record in the file, padding included.
 constexpr uint64_t RecordBytes(size_t payload_bytes) {
   return (kRecordHeaderBytes + payload_bytes + kRecordAlignment) / kRecordAlignment *
          kRecordAlignment;
 }
 
-// The padding that follows a payload of that size.
+// Returns the padding that follows a payload of that size.
 std::string_view RecordPadding(size_t payload_bytes);
 
 // Writes the kRecordHeaderBytes bytes before the payload of `entry` to `to`; `durable` is the index
@@ -70,14 +70,14 @@ struct RecordView {
 // Parses the record at the beginning of `bytes`, which were read at `place`.
 RecordView ParseRecord(std::string_view bytes, RecordPlace place);
 
-// Tells damage from a write that a crash has torn: returns whether `bytes`, which are not a valid
-// record and were read at `place`, were once written completely as one. The bytes were zero before,
-// and a crash leaves each sector (kSectorBytes) of a write either old or new. So no sector of a
-// completely written record is zero, with one exception: a payload may hold a whole sector of
-// zeros, and damage to such a record, unless it is to the header, cannot be told from a torn write.
-// A single set bit among zeros does not count as a record.
-// `bytes` are those of the whole record if ParseRecord said that it is incomplete, and else at
-// least its header; bytes after the end of the file count as zero.
+// Distinguishes damage from a torn write: returns whether `bytes`, which were read at `place` and
+// are not a valid record, were once written completely as a record. The bytes were zero before the
+// write, and a crash leaves each sector (kSectorBytes) of a write either old or new. So no sector
+// of a completely written record is zero. There is one exception: a payload may hold a whole sector
+// of zeros, and damage to such a record, unless it is in the header, cannot be distinguished from a
+// torn write. A single set bit among zeros does not count as a record. `bytes` must hold the whole
+// record if ParseRecord returned kIncomplete, and at least the header otherwise; bytes after the
+// end of the file count as zero.
 bool WasRecord(std::string_view bytes, RecordPlace place);
 
 // A quick check of a header, before the whole record is read: returns whether it may belong to a

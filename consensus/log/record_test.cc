@@ -50,7 +50,7 @@ TEST_CASE("a flipped bit anywhere in a record is noticed") {
   }
 }
 
-// A payload without a sector of zeros.
+// Returns a payload without a sector of zeros.
 std::string Payload(size_t size) {
   std::string payload(size, '\0');
   for (size_t i = 0; i < size; i += 100) payload[i] = static_cast<char>(i / 100 + 1);
@@ -112,7 +112,7 @@ TEST_CASE("a record whose payload has a sector of zeros is torn if it is not who
   const std::string good = EncodeAt(payload, kPlace);
   CHECK(ParseRecord(good, kPlace).state == RecordView::State::kValid);
   CHECK_FALSE(WasRecord(Flipped(good, 8 * 2000), kPlace));
-  // Damage to its header is recognised nevertheless.
+  // Damage to the header of such a record is recognised nevertheless.
   for (size_t bit = 8 * 4; bit < 8 * kRecordHeaderBytes; ++bit) {
     CHECK(WasRecord(Flipped(good, bit), kPlace));
   }

@@ -5,27 +5,29 @@
 //  - The last segment ends in records that are torn or missing in part. They are cut: the log goes
 //    on in a new segment (SegmentLog), so that no stale record can ever follow a new one. If there
 //    is no free space for a segment, zeros are written over all bytes after the last good record,
-//    and made durable before anything is appended. That is second best: if the disk fails during
-//    that, and the machine goes on, reads may return zeros that are not on the disk.
+//    and made durable before anything is appended. This is only a fallback: if the disk fails
+//    meanwhile, and the machine goes on, reads may return zeros that are not on the disk.
 //  - Segments that a newer generation replaces are still there, because their removal was not
 //    durable: a generation replaces everything from its first index on, or all of the log if its
 //    name says that it begins the log.
 //
-// Everything else is damage, because every segment is made durable to its end before a newer one is
-// begun: a segment that is not the last one must hold all its records, and the last one all up to
-// the durable mark. And the first one must begin with entry 1, or be named as the one that begins
-// the log: only compaction and reset give that name, durably, before they remove anything. The
-// mark is the highest of the index that the caller knows, those in the valid records of the segment
-// (also after the damaged place), and the one that the name of a newer segment proves.
+// Everything else is damage. Every segment is made durable to its end before a newer one is begun,
+// so a segment that is not the last one must hold all its records, and the last one must hold all
+// records up to the durable mark. The first segment must begin with entry 1, or its name must say
+// that it begins the log: only compaction and reset give that name, durably, before they remove
+// anything. The durable mark is the highest of these indexes: the one that the caller knows; those
+// in the valid records of the segment, also after the damaged place; and the one before the first
+// index of a newer segment.
 //
-// No mark covers the records of the very last syncs, if no later record and no later hard state was
-// written. For them the bytes decide (WasRecord in record.h): a crash leaves sectors of a torn
-// write as they were before, which is zero. So a bad record without a zero sector was written
-// completely and damaged later, whether it was ever acknowledged or not. A damaged record whose
-// payload holds a whole sector of zeros cannot be recognised that way: it is cut.
+// No mark covers the records of the very last syncs, if neither a record nor a hard state was
+// written afterwards. Whether such a record is damaged or torn is decided by its bytes (WasRecord
+// in record.h): a torn write leaves at least one sector as it was before, which is zero. So a bad
+// record without a zero sector was written completely and damaged later, whether or not it was ever
+// acknowledged. A damaged record whose payload holds a whole sector of zeros cannot be recognised
+// that way, and is cut.
 //
 // If the newest segment never got a record and its header is damaged, its creation counts as
-// interrupted; it holds nothing.
+// interrupted, because nothing is lost with it.
 #include "consensus/log/recovery.h"
 
 #include <algorithm>
@@ -62,7 +64,8 @@ class Recovery {
     result.damaged_offset = damaged_offset_;
     for (const SegmentName& name : chain_) {
       const size_t i = result.segments.size();
-      // The damaged segment and those after it are scanned alone, as far as they can be read.
+      // The damaged segment and those after it are scanned each by itself, as far as they can be
+      // read.
       result.segments.push_back(i < log_.segments.size() ? log_.segments[i] : ScanAlone(name));
     }
     for (const SegmentName& name : obsolete_) result.replaced.push_back(PathOf(name));
@@ -74,7 +77,7 @@ class Recovery {
  private:
   std::string PathOf(SegmentName name) const { return absl::StrCat(path_, "/", ToFileName(name)); }
 
-  // Notes the damaged place, and returns DataLoss. `what` continues the message after the path.
+  // Records the damaged place, and returns DataLoss. `what` continues the message after the path.
   absl::Status Damaged(std::string path, std::optional<uint64_t> offset, std::string_view what) {
     damaged_path_ = std::move(path);
     damaged_offset_ = offset;
@@ -92,7 +95,7 @@ class Recovery {
     return log_.last_index < durable_index_ ? EntriesMissing() : absl::OkStatus();
   }
 
-  // Scans a segment without regard to those before it. Null if it cannot be read.
+  // Scans a segment without regard to those before it. Returns null if it cannot be read.
   std::shared_ptr<Segment> ScanAlone(SegmentName name) {
     std::optional<SegmentHeader> header;
     absl::StatusOr<std::shared_ptr<Segment>> segment = OpenSegment(name, &header);
@@ -157,7 +160,8 @@ class Recovery {
     if (header.has_value()) return absl::OkStatus();
     absl::StatusOr<SegmentScan> scan = ScanSegment(segment->get(), Term{0}, kNever);
     if (!scan.ok()) return scan.status();
-    // Whatever a segment replaces is removed only when its header is durable.
+    // The files that a segment replaces are removed only when its header is durable. So a single
+    // segment that begins the log has had a valid header.
     const bool alone = name.begins_log && names_.size() == 1;
     if (!(*segment)->empty() || scan->record_after_garbage || scan->damaged ||
         durable_index_ >= name.first || alone) {
@@ -168,7 +172,7 @@ class Recovery {
     }
     obsolete_.push_back(name);
     names_.pop_back();
-    // A creation begins when everything before the segment is durable, unless it replaces the whole
+    // A segment is created only when everything before it is durable, unless it replaces the whole
     // log.
     if (!name.begins_log) durable_index_ = std::max(durable_index_, name.first - 1);
     return absl::OkStatus();
@@ -266,7 +270,8 @@ class Recovery {
       if (absl::Status s = RewriteTail(*log_.segments.back()); !s.ok()) return s;
       if (absl::Status s = log_.segments.back()->file->Sync(); !s.ok()) return s;
     }
-    // Also for directory entries that an earlier process made before it died without syncing them.
+    // The directory is synced in any case: an earlier process may have died before it synced the
+    // entries that it made.
     if (absl::Status s = env_.SyncDirectory(path_); !s.ok()) return s;
     for (const SegmentName& name : obsolete_) {
       if (absl::Status s = env_.Remove(PathOf(name)); !s.ok()) return s;
@@ -274,9 +279,9 @@ class Recovery {
     return obsolete_.empty() ? absl::OkStatus() : env_.SyncDirectory(path_);
   }
 
-  // Writes the records that are not known to be durable once more. They were read, but perhaps from
-  // the page cache only: after a failed fsync Linux keeps such pages there and calls them clean, so
-  // that without new writes the next fsync would succeed and do nothing.
+  // Writes again the records that are not known to be durable. They may have been read from the
+  // page cache only: after a failed fsync Linux keeps such pages in the cache and marks them as
+  // clean, so that without new writes the next fsync would succeed and do nothing.
   absl::Status RewriteTail(const Segment& segment) {
     uint64_t offset = 0;  // the header too, if the segment may be new
     if (durable_index_ >= segment.name.first) {

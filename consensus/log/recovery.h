@@ -1,7 +1,7 @@
 // Reads the files of a log at start, and repairs what a crash left incomplete; or only examines
 // them.
 //
-// Thread-safety: functions; nothing else may use the directory during a call.
+// Thread-safety: functions without state; nothing else may use the directory during a call.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 namespace quorate::consensus {
 
 struct RecoveredLog {
-  // Ascending, without gaps; empty if there is none. The file of the last one is open.
+  // The segments, ascending and without gaps. Only the file of the last one is open.
   std::vector<std::shared_ptr<Segment>> segments;
   Index base_index;  // the entry before the first
   Term base_term;
@@ -28,7 +28,7 @@ struct RecoveredLog {
   std::vector<Entry> control_entries;
   Index last_index;
   Term last_term;
-  uint64_t last_generation = 0;  // the highest that was ever seen
+  uint64_t last_generation = 0;  // the highest of all segments that were found
   uint64_t torn_bytes = 0;       // after the last record: nothing may be appended to them
 };
 
@@ -46,10 +46,10 @@ struct LogExamination {
   absl::Status status;       // what RecoverLog would return, except errors of its repairs
   std::string damaged_path;  // if the status is DataLoss: the damaged path
   std::optional<uint64_t> damaged_offset;
-  RecoveredLog log;     // as far as it is whole
+  RecoveredLog log;     // the part before the damage
   Index durable_index;  // the highest index that is known to have been durable
-  // In the order of the log. Segments after the damage are read without regard to those before.
-  // Null: not readable at all.
+  // All segments in the order of the log. The damaged one and those after it are scanned each by
+  // itself; null if the file cannot be read.
   std::vector<std::shared_ptr<Segment>> segments;
   std::vector<std::string> replaced;  // files that RecoverLog removes
 };

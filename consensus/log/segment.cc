@@ -34,12 +34,12 @@ bool ParseDigits(std::string_view text, T* value) {
   return result.ec == std::errc() && result.ptr == text.data() + text.size();
 }
 
-// A file read in large pieces from front to back.
+// Reads a file in large pieces from front to back.
 class FileWindow {
  public:
   FileWindow(const File& file, uint64_t file_size) : file_(file), file_size_(file_size) {}
 
-  // At least `size` bytes from `offset`, or as many as the file has.
+  // Returns at least `size` bytes from `offset` on, or as many as the file has.
   absl::StatusOr<std::string_view> View(uint64_t offset, uint64_t size) {
     ASSERT(offset <= file_size_);
     const uint64_t wanted = std::min(size, file_size_ - offset);
@@ -54,7 +54,7 @@ class FileWindow {
     return std::string_view(bytes_).substr(offset - begin_);
   }
 
-  // The record at `offset`.
+  // Returns the record at `offset`. Its state is kBad if the file ends before the record does.
   absl::StatusOr<RecordView> Record(uint64_t offset, uint64_t generation) {
     uint64_t size = kRecordHeaderBytes;
     for (int tries = 0; tries < 3; ++tries) {
@@ -82,8 +82,8 @@ absl::Status UnknownKind(const Segment& segment, const RecordView& record) {
                    ", which this version does not know: run the version that wrote it, or newer"));
 }
 
-// The number of leading zero bytes at which no record can begin: a record's index, in its second
-// word, is never zero.
+// Returns the number of leading zero bytes at which no record can begin: the index of a record, in
+// its second word, is never zero.
 size_t ZeroWords(std::string_view bytes) {
   size_t at = 0;
   for (; bytes.size() - at >= 2 * kRecordAlignment; at += kRecordAlignment) {
@@ -94,7 +94,8 @@ size_t ZeroWords(std::string_view bytes) {
   return at;
 }
 
-// Whether the bytes at segment.end, which are not the next valid record, were once a record.
+// Returns whether the bytes at segment.end, which are not the next valid record, were once a
+// record.
 absl::StatusOr<bool> WasRecordAtEnd(const Segment& segment, FileWindow* window) {
   const RecordPlace place{segment.name.generation, segment.end};
   absl::StatusOr<std::string_view> bytes = window->View(segment.end, kRecordHeaderBytes);
@@ -107,10 +108,11 @@ absl::StatusOr<bool> WasRecordAtEnd(const Segment& segment, FileWindow* window) 
   return WasRecord(*bytes, place);
 }
 
-// Searches every place after segment.end where a record could begin.
+// Searches for valid records at each place from segment.end on where a record could begin, and
+// fills in garbage_end, record_after_garbage and marked_durable.
 absl::Status ScanRest(const Segment& segment, uint64_t size, FileWindow* window,
                       SegmentScan* scan) {
-  // More records do not fit into the rest of the file.
+  // A higher index is not possible, because the rest of the file has no space for more records.
   const Index last = segment.next + (size - segment.end) / kRecordHeaderBytes;
   for (uint64_t offset = segment.end; offset < size;) {
     absl::StatusOr<std::string_view> bytes = window->View(offset, kRecordHeaderBytes);
@@ -180,8 +182,8 @@ std::string EncodeSegmentHeader(SegmentName name, Term previous_term) {
 
 absl::StatusOr<std::optional<SegmentHeader>> ParseSegmentHeader(const std::string& path,
                                                                 std::string_view bytes) {
-  // Magic and CRC have the same place in every version, so that a damaged header differs from a
-  // newer one.
+  // Magic and CRC have the same place in every version, so that damage can be distinguished from a
+  // newer format.
   if (bytes.size() != kSegmentHeaderBytes || !bytes.starts_with(kMagic) ||
       LoadInt<std::endian::little, uint32_t>(bytes.data() + kHeaderCrcAt) !=
           Crc32c(bytes.substr(0, kHeaderCrcAt))) {

@@ -6,7 +6,7 @@
 // begins the log: it replaces everything that older generations hold, also before its first index.
 // The header takes a page of its own, so that no later write touches it.
 //
-// Thread-safety: see each; a Segment belongs to its log.
+// Thread-safety: functions without state; see Segment for its own rules.
 #pragma once
 
 #include <cstdint>
@@ -39,16 +39,16 @@ inline constexpr std::string_view kRejoinAdvice =
 struct SegmentName {
   Index first;
   uint64_t generation = 0;
-  bool begins_log = false;  // not in the header: a segment can come to begin the log by a rename
+  bool begins_log = false;  // not in the header, because a rename can set it
   friend bool operator==(const SegmentName&, const SegmentName&) = default;
 };
 
 std::string ToFileName(SegmentName name);
-// Nothing if it is not the name of a segment.
+// Returns nullopt if `file_name` is not the name of a segment.
 std::optional<SegmentName> ParseSegmentFileName(std::string_view file_name);
 
-// The first kSegmentHeaderBytes of a segment. `previous_term` is the term of the entry before
-// name.first, 0 if there is none.
+// Returns the first kSegmentHeaderBytes of a segment. `previous_term` is the term of the entry
+// before name.first, 0 if there is none.
 std::string EncodeSegmentHeader(SegmentName name, Term previous_term);
 
 struct SegmentHeader {
@@ -56,12 +56,12 @@ struct SegmentHeader {
   uint64_t generation = 0;
   Term previous_term;
 };
-// Nothing if the bytes are not a whole header (torn, damaged or never written).
-// FailedPrecondition, naming `path`, if a program with another format wrote it.
+// Returns nullopt if the bytes are not a whole header (torn, damaged or never written). Returns
+// FailedPrecondition, naming `path`, if a program with another format version wrote it.
 absl::StatusOr<std::optional<SegmentHeader>> ParseSegmentHeader(const std::string& path,
                                                                 std::string_view bytes);
 
-// Where a record begins.
+// The remembered offset of one record, from which a search for a later record starts.
 struct Checkpoint {
   Index index;
   uint64_t offset = 0;
@@ -77,36 +77,37 @@ struct Segment {
   bool removed = false;                   // the file was removed, or is about to be
   uint64_t capacity = 0;                  // bytes that are allocated
   uint64_t end = kSegmentHeaderBytes;     // where the next record goes
-  Index next;                             // its index
+  Index next;                             // the index of that record
   std::vector<Checkpoint> checkpoints{};  // ascending; the first record has one
 
   bool empty() const { return next == name.first; }
-  // Notes that the record of `index` begins at `offset`.
+  // Records that the record of `index` begins at `offset`. Remembers about one in kCheckpointBytes.
   void NoteRecord(Index index, uint64_t offset);
-  // The last checkpoint at or before `index`. REQUIRES: `index` is in the segment.
+  // Returns the last checkpoint at or before `index`. REQUIRES: `index` is in the segment.
   const Checkpoint& CheckpointBefore(Index index) const;
-  // The offset of the first checkpoint above `index`; `end` if there is none.
+  // Returns the offset of the first checkpoint above `index`; `end` if there is none.
   uint64_t OffsetAfter(Index index) const;
 };
 
 // What a scan of the records found, besides what it put into the Segment.
 struct SegmentScan {
-  std::vector<TermRun> term_runs;      // of its records; runs that go on from before are not merged
+  std::vector<TermRun> term_runs;      // of the segment's own records only
   std::vector<Entry> control_entries;  // those with IsControl(kind)
   Term last_term;                      // of the last record, or of the entry before the segment
   Index marked_durable;                // the highest durable mark of any valid record
-  // Set only if the scan reached the end of the file: where the last nonzero byte after the last
-  // good record ends (segment.end if there is none), and whether a valid record is there.
+  // Set only if the scan reached the end of the file: the end of the last nonzero byte after the
+  // last good record (segment.end if there is none), and whether there is a valid record among the
+  // bytes up to there.
   uint64_t garbage_end = 0;
   bool record_after_garbage = false;
-  // Whether the bytes after the last good record were a record that is damaged now (WasRecord),
-  // rather than torn by a crash or never written.
+  // Whether the bytes after the last good record were a complete record that is damaged now
+  // (WasRecord), rather than torn by a crash or never written.
   bool damaged = false;
 };
 
 // Reads the records of `segment` from its beginning, and fills in end, next and checkpoints. Stops
-// before the first record that is not valid or not in sequence, and at `stop` (an index).
-// Then, if `stop` was not reached, searches the rest of the file for valid records.
+// before the first record that is not valid or not in sequence, and before the record of index
+// `stop`. If the scan did not reach `stop`, searches the rest of the file for valid records.
 // Errors: of reading; FailedPrecondition for an entry of a kind that this version does not know.
 absl::StatusOr<SegmentScan> ScanSegment(Segment* segment, Term previous_term, Index stop);
 

@@ -19,7 +19,8 @@ SegmentFiles::SegmentFiles(Env* env, std::string directory, size_t open_max)
 absl::StatusOr<std::shared_ptr<File>> SegmentFiles::Get(const std::shared_ptr<Segment>& segment) {
   MutexLock lock(&mutex_);
   if (segment->file == nullptr) {
-    // A reader may have found the segment before; an open file would keep its space in use.
+    // A reader may have found the segment before it was removed. Opening the file again would keep
+    // its space in use.
     if (segment->removed) return absl::NotFoundError(absl::StrCat(segment->path, ": was removed"));
     absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(segment->path, /*create=*/false);
     if (!file.ok()) return file.status();
@@ -66,7 +67,8 @@ absl::Status SegmentFiles::Remove(const std::shared_ptr<Segment>& segment,
 }
 
 absl::Status SegmentFiles::RemoveInSteps(const std::shared_ptr<Segment>& segment) {
-  // An open file keeps its space when its name is gone.
+  // The file is opened first, because only an open file keeps its space after the name is removed,
+  // so that it can be freed in steps.
   Get(segment).IgnoreError();
   std::shared_ptr<File> file;
   if (absl::Status s = Remove(segment, &file); !s.ok()) return s;

@@ -1,7 +1,7 @@
-// The open files of a log's segments: few at a time, however many segments there are.
+// The open files of a log's segments. Limits how many of them are open at a time.
 //
-// Thread-safety: all of it may be used from any thread. A file that Get returned stays usable,
-// whatever happens to the segment meanwhile.
+// Thread-safety: all of it may be used from any thread. A file that Get returned stays usable after
+// the segment was closed or removed.
 #pragma once
 
 #include <cstddef>
@@ -24,25 +24,28 @@ class SegmentFiles {
   // is where the segments are. `env` must outlive the object.
   SegmentFiles(Env* env, std::string directory, size_t open_max);
 
-  // The segment's file, opened if it is not. Errors: as Env::OpenFile; NotFound once Remove was
-  // called.
+  // Returns the segment's file, and opens it if it is closed. Errors: as Env::OpenFile; NotFound
+  // once Remove was called.
   absl::StatusOr<std::shared_ptr<File>> Get(const std::shared_ptr<Segment>& segment);
-  // Takes over a segment whose file is open. REQUIRES: segment->file is set.
+  // Counts the open file of `segment` among the open files, and closes it when the limit requires
+  // it. REQUIRES: segment->file is set.
   void Adopt(const std::shared_ptr<Segment>& segment);
-  // Renames the file to the name by which it begins the log; durable once the directory is synced.
+  // Renames the file to the name that says that the segment begins the log. The name is durable
+  // once the caller has synced the directory.
   absl::Status RenameToBegin(Segment* segment);
-  // Removes the file from the directory; durable once that is synced. REQUIRES: the segment can no
-  // longer be found, except by readers that had found it before.
+  // Removes the file from the directory. The removal is durable once the caller has synced the
+  // directory. REQUIRES: the segment can no longer be found, except by readers that found it
+  // before.
   absl::Status Remove(const std::shared_ptr<Segment>& segment);
-  // The same, and frees its space in steps, so that other writes do not wait until all of it is
-  // free. REQUIRES also: if the file comes back after a power failure, it is not needed, and need
-  // not be whole.
+  // As Remove, but frees the space of the file in steps, so that other writes do not wait until all
+  // of it is free. REQUIRES also: if a power failure brings the file back, the log neither needs it
+  // nor expects it to be whole.
   absl::Status RemoveInSteps(const std::shared_ptr<Segment>& segment);
-  // The path of the file, for messages.
+  // Returns the path of the file, for messages.
   std::string PathOf(const Segment& segment) const;
 
  private:
-  // As Remove. Moves the open file, if there is one, to `*file`.
+  // As Remove, but moves the open file, if there is one, to `*file`.
   absl::Status Remove(const std::shared_ptr<Segment>& segment, std::shared_ptr<File>* file);
   void Keep(const std::shared_ptr<Segment>& segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -52,7 +55,7 @@ class SegmentFiles {
   // Also guards path, file, removed and name.begins_log of the segments. Held while a file is
   // opened or renamed, so that no reader opens a file by a name that it no longer has.
   mutable Mutex mutex_;
-  std::vector<std::shared_ptr<Segment>> open_ ABSL_GUARDED_BY(mutex_);  // last used: last
+  std::vector<std::shared_ptr<Segment>> open_ ABSL_GUARDED_BY(mutex_);  // by time of last use
 };
 
 }  // namespace quorate::consensus

@@ -1,21 +1,21 @@
-// How the log stays whole through crashes:
+// How the log survives crashes:
 //
 //  - A new segment is made only when everything before it is durable, and takes records only when
-//    its own header and directory entry are. So at any time only the end of the newest segment is
-//    in doubt, and recovery (recovery.cc) can be strict about all the rest.
-//  - A truncation is such a new segment: its first index is the one after the last entry that
-//    stays, and its generation is the highest, so that it replaces all that older segments hold
+//    its own header and directory entry are durable. So at any time only the end of the newest
+//    segment may be torn, and recovery (recovery.cc) treats any other bad record as damage.
+//  - A truncation makes such a new segment. Its first index is the one after the last entry that
+//    stays, and its generation is the highest, so it replaces all entries that older segments hold
 //    from there on. The log is the old one until the new header is valid on the disk, and the
-//    truncated one from then on; no byte of a record is ever overwritten, so that a concurrent
-//    reader never sees half of a new one. That costs a file for each truncation, which Raft does
-//    only after a leader failed with entries that it could not commit. The replaced segments are
-//    removed afterwards; recovery does the same if a crash brings them back.
-//  - A compaction only forgets the dropped segments in memory; DoChores does the rest. It first
-//    gives the segment that is the first one now its name as such, durably, and then removes the
-//    older ones. So their removals leave no gap in whatever order they reach the disk, and a
-//    segment that is missing otherwise is noticed.
-//  - A reset is a new segment that has such a name from the beginning. The log is the old one until
-//    its header is valid on the disk, and the new one from then on.
+//    truncated one from then on. No byte of a record is ever overwritten, so a concurrent reader
+//    never sees half of a new one. This costs a file for each truncation, which Raft does only
+//    after a leader failed with entries that it could not commit. The replaced segments are removed
+//    afterwards; recovery removes them if a crash brings them back.
+//  - CompactTo only forgets the dropped segments in memory. DoChores first durably renames the
+//    segment that is the first one now, to a name that says that it begins the log, and then
+//    removes the older ones. So the removals leave no gap, in whatever order they reach the disk,
+//    and recovery notices a segment that is missing for another reason.
+//  - A reset makes a new segment that has such a name from the beginning. The log is the old one
+//    until the new header is valid on the disk, and the new one from then on.
 //  - The ballast file becomes a segment by a rename, after the segment's header was written to it.
 //  - Records of different segments cannot be mixed up: the CRC of each covers the generation of its
 //    segment and its offset.
@@ -164,7 +164,7 @@ class SegmentLog::Impl {
   // Starts a new segment after `index`, which replaces all entries after it. REQUIRES: base_index_
   // <= index <= last_index_.
   absl::Status StartSegmentAfter(Index index) {
-    // The set of files must not change meanwhile.
+    // Pending chores come first, because the set of files must not change during the truncation.
     if (absl::Status s = DoChores(); !s.ok()) return s;
     absl::StatusOr<uint64_t> end = EndOf(index);
     if (!end.ok()) return Fail(end.status());
@@ -238,7 +238,8 @@ class SegmentLog::Impl {
     }
     if (beginning == nullptr) return absl::OkStatus();
     if (absl::Status s = FailUnlessFull(files_.RenameToBegin(beginning.get())); !s.ok()) {
-      // Kept for the next call, unless a later compaction has set a later beginning.
+      // The work is kept for the next call. If a later compaction has set a later beginning, that
+      // one stays.
       MutexLock lock(&mutex_);
       dropped_.insert(dropped_.begin(), dropped.begin(), dropped.end());
       if (beginning_ == nullptr) beginning_ = beginning;
@@ -329,10 +330,11 @@ class SegmentLog::Impl {
     return removals_;
   }
 
-  // Keeps the first error: what the disk holds is unknown from then on.
+  // Keeps the first error, with which all later calls fail, because what the disk holds is unknown
+  // from then on. Returns it; returns OK if `status` is OK.
   absl::Status Fail(absl::Status status) {
     if (status.ok()) return status;
-    // A full disk at this point must not invite a retry, because something was half done.
+    // ResourceExhausted would invite a retry, but an operation was interrupted halfway.
     if (absl::IsResourceExhausted(status)) status = absl::InternalError(status.message());
     MutexLock lock(&mutex_);
     if (status_.ok()) status_ = std::move(status);
@@ -345,8 +347,8 @@ class SegmentLog::Impl {
         base_index_.value(), " and ends with entry ", last_index_.value()));
   }
 
-  // For operations that have changed nothing if there was no free space: ResourceExhausted is
-  // returned and is not final, so that they can be tried again.
+  // As Fail, for operations that change nothing if there is no free space: their ResourceExhausted
+  // is not final, so that they can be tried again.
   absl::Status FailUnlessFull(absl::Status status) {
     return absl::IsResourceExhausted(status) ? status : Fail(std::move(status));
   }
@@ -442,7 +444,7 @@ class SegmentLog::Impl {
     return absl::OkStatus();
   }
 
-  // From any thread.
+  // May be called from any thread; does not reset directory_changed_.
   absl::Status SyncDirectoryNow() {
     if (SeededBug("the directory is not synced")) return absl::OkStatus();
     return env_.SyncDirectory(path_);
@@ -469,7 +471,7 @@ class SegmentLog::Impl {
     }
   }
 
-  // Goes on in a new segment.
+  // Makes the newest segment, which is full, durable, and starts a new one.
   absl::Status Roll() {
     if (absl::Status s = Fail(SyncData()); !s.ok()) return s;
     const std::shared_ptr<Segment> full = segments_.back();
@@ -486,7 +488,7 @@ class SegmentLog::Impl {
     return absl::OkStatus();
   }
 
-  // Frees the space after the last record. Need not be durable.
+  // Frees the space after the segment's last record. The change need not be durable.
   absl::Status Trim(const std::shared_ptr<Segment>& segment) {
     if (segment->capacity == segment->end) return absl::OkStatus();
     segment->capacity = segment->end;
@@ -494,10 +496,11 @@ class SegmentLog::Impl {
     return file.ok() ? (*file)->Truncate(segment->end) : file.status();
   }
 
-  // Makes a segment for the entries from `first` on, durably. The entry before it has `term`.
-  // ResourceExhausted if there is no free space for it, and no ballast file that it may use: then
-  // all is as before. A segment that `frees_space`, because it replaces others, may use all that
-  // there is. REQUIRES: all entries before `first` are durable, or it begins the log.
+  // Durably makes a segment for the entries from `first` on. `term` is the term of the entry before
+  // `first`. Returns ResourceExhausted, and changes nothing, if there is no free space for the
+  // segment and no ballast file that it may use. `frees_space` says that the segment replaces
+  // others, and so may use the ballast file and all free space. REQUIRES: all entries before
+  // `first` are durable, or `begins_log`.
   absl::StatusOr<std::shared_ptr<Segment>> MakeSegment(Index first, Term term, bool begins_log,
                                                        bool frees_space) {
     ASSERT(!dirty_ || begins_log);
@@ -521,12 +524,12 @@ class SegmentLog::Impl {
     if (absl::Status s = SyncDirectory(); !s.ok()) return Fail(s);
     ++last_generation_;
     newest_file_ = segment->file;
-    files_.Adopt(segment);  // from here on, reads of other segments may close it
+    files_.Adopt(segment);  // from now on, reads of other segments may close it
     return segment;
   }
 
-  // Makes the file and reserves its space. ResourceExhausted if `first` is not null and does not
-  // exist.
+  // Makes the file and reserves its space. Returns ResourceExhausted if the disk is full, or if
+  // `first` is not null and that ballast file does not exist: free space is then kept for it.
   absl::Status AllocateFile(Segment* segment, const BallastFile* first) {
     if (first != nullptr && !first->exists()) {
       return absl::ResourceExhaustedError(
@@ -550,8 +553,8 @@ class SegmentLog::Impl {
     return absl::OkStatus();
   }
 
-  // Removes the file of a segment for which there is no free space: durably, or it could come back
-  // beside another one of the same generation. Returns `why`.
+  // Durably removes the file of a segment for which there is no free space. Otherwise a crash could
+  // bring it back beside another segment of the same generation. Returns `why`.
   absl::Status GiveUpFile(const Segment& segment, const absl::Status& why) {
     if (env_.Exists(segment.path)) {
       if (absl::Status s = env_.Remove(segment.path); !s.ok()) return Fail(s);
@@ -560,14 +563,15 @@ class SegmentLog::Impl {
     return why;
   }
 
-  // How many segments have an entry at or below `index`, or begin right there.
+  // Returns the number of segments whose first index is at or below `index`.
   size_t KeptSegments(Index index) const {
     return static_cast<size_t>(
         std::count_if(segments_.begin(), segments_.end(),
                       [&](const auto& segment) { return segment->name.first <= index; }));
   }
 
-  // Where the record of `index` ends in its segment; 0 if there is no such segment.
+  // Returns the offset where the record of `index` ends in its segment; 0 if there is no such
+  // segment.
   absl::StatusOr<uint64_t> EndOf(Index index) {
     const size_t kept = KeptSegments(index);
     if (kept == 0) return 0;
@@ -612,8 +616,8 @@ class SegmentLog::Impl {
     return plan;
   }
 
-  // The offset at which to stop reading in `segment`: after plan.last or after enough bytes, but in
-  // any case after the record of `from`.
+  // Returns the offset at which to stop reading in `segment`: after plan.last or after enough
+  // bytes, but not before the end of the record of `from`.
   static uint64_t RunEnd(const Segment& segment, const Checkpoint& begin, Index from,
                          const ReadPlan& plan, size_t bytes_max) {
     const uint64_t wanted = bytes_max - std::min<uint64_t>(bytes_max, plan.size);
@@ -637,7 +641,8 @@ class SegmentLog::Impl {
         run.first.value(), ", before its records do", ToAbsl(kRejoinAdvice)));
   }
 
-  // The record at `at` in the bytes of `run`, which must be the one of `index`.
+  // Returns the record at `at` in `bytes`, the content of `run`. DataLoss unless it is a valid
+  // record of `index`.
   absl::StatusOr<RecordView> RecordAt(const Run& run, std::string_view bytes, uint64_t at,
                                       Index index) const {
     const uint64_t offset = run.offset + at;
@@ -699,22 +704,22 @@ class SegmentLog::Impl {
   std::optional<Cut> cut_at_open_;
   bool dirty_ = false;              // the newest segment has unsynced writes
   bool directory_changed_ = false;  // unsynced removals
-  std::string buffer_;              // headers and small payloads of one write; only grows
+  std::string buffer_;              // headers and small payloads of one write
   std::vector<std::string_view> pieces_;
 
-  // --- Written by the log's thread with mutex_ held; it alone reads them without ---
+  // --- Written by the log's thread under mutex_; only that thread reads them without it ---
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<Segment>> segments_;  // ascending, not empty after Start
   Index base_index_;
   Term base_term_;
   std::vector<TermRun> term_runs_;
   Index last_index_;
-  uint64_t removals_ = 0;  // of entries, by TruncateAfter, CompactTo and Reset
+  uint64_t removals_ = 0;  // how often TruncateAfter, CompactTo and Reset removed entries
 
-  // --- What DoChores is to do; it holds chores_mutex_ all the time, and that before mutex_ ---
+  // --- Pending work of DoChores, which holds chores_mutex_ throughout, acquired before mutex_ ---
   Mutex chores_mutex_;
   std::vector<std::shared_ptr<Segment>> dropped_ ABSL_GUARDED_BY(mutex_);  // files to be removed
-  // The first segment, until it is renamed as such and the files before it are removed.
+  // The segment that now begins the log, until DoChores renames it and removes the files before it.
   std::shared_ptr<Segment> beginning_ ABSL_GUARDED_BY(mutex_);
 
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the first error

@@ -1,5 +1,5 @@
-// The ballast file of a log: entries that are written to it on a full disk are as durable as all
-// others, whenever the power fails.
+// Tests of the ballast file of a log: entries that are written to it on a full disk are as durable
+// as all others, whenever the power fails.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kPlenty = 1u << 20;
 const std::string kBallastPath = kPath + "/spare";
 
-// Durably appends one entry after the other until one is refused; returns the error.
+// Durably appends entries one by one until one is refused. Returns the error.
 absl::Status AppendUntilError(SegmentLog* log) {
   for (;;) {
     const uint64_t next = log->last_index().value() + 1;

@@ -19,7 +19,7 @@ void WriteRaw(Env* env, const std::string& path, uint64_t offset, std::string_vi
   Require(file->Sync());
 }
 
-// Leaves the bytes as if a power failure had kept their write from the disk.
+// Sets the bytes to zero, as if a power failure had prevented their write.
 void Tear(Env* env, const std::string& path, uint64_t begin, uint64_t end) {
   WriteRaw(env, path, begin, std::string(end - begin, '\0'));
 }
@@ -87,7 +87,7 @@ TEST_CASE("damage at or below the durable mark is data loss, and says where") {
   build(&pristine);
   const std::vector<std::string> files = SegmentFiles(&pristine, kPath);
   REQUIRE(files.size() == 2);
-  // With `knows` the caller knows the durable index; else only the last record says it.
+  // If `knows`, the caller knows the durable index; otherwise only the last record has it.
   const Index durable = knows ? Index{20} : kUnknown;
   uint64_t index = 0;
   for (const std::string& file : files) {

@@ -22,7 +22,7 @@ class HookedEnv : public Env {
   std::function<void()> before_read;
   std::function<void(const std::string&)> before_open;
   std::function<void(const std::string&)> before_remove;
-  // Whether anything is made durable. Tests of threads need not wait for a disk.
+  // Whether syncs are passed on to the disk. Tests of threads need not wait for a disk.
   bool syncs = true;
   mutable std::atomic<int> open_files = 0;
 
@@ -108,7 +108,7 @@ TEST_CASE("a read whose entries are dropped meanwhile returns them, or says that
   auto drop = [&] {
     env.before_read = nullptr;
     env.before_open = nullptr;
-    // In another thread, because this one holds the lock under which files are opened.
+    // This runs in another thread, because this one holds the lock under which files are opened.
     std::thread([&] {
       if (log->last_index() == Index{40}) Require(log->Reset(Index{100}, Term{2}));
     }).join();
@@ -197,7 +197,7 @@ TEST_CASE("reads run beside compactions and resets") {
   const std::string path = absl::StrCat(temporary, "/compacting");
   HookedEnv env(Env::Posix());
   env.syncs = false;
-  // So few files may be open that readers reopen them all the time.
+  // With so few open files, readers reopen files all the time.
   auto log = Require(SegmentLog::Open(&env, path, {kSegmentHeaderBytes + 3000, 2}, kUnknown));
   AppendSynced(log.get(), TestEntries(1, 200, 1, 100));
   std::atomic<uint64_t> durable{200};
@@ -211,7 +211,7 @@ TEST_CASE("reads run beside compactions and resets") {
       const uint64_t first = last - (seed >> 33) % std::min<uint64_t>(last, 300);
       auto entries = log->Read(Index{first}, Index{first + 50}, (seed >> 20) % 5000);
       if (!entries.ok()) {
-        // OutOfRange is correct only for entries that were dropped by now.
+        // OutOfRange is correct only for entries that have been dropped meanwhile.
         if (!absl::IsOutOfRange(entries.status()) || Index{first} > log->base_index()) ++failures;
         continue;
       }
@@ -267,7 +267,7 @@ TEST_CASE("reads run beside appends, syncs and truncations") {
       seed = seed * 6364136223846793005u + 1442695040888963407u;
       const uint64_t first = 1 + (seed >> 33) % durable;
       auto entries = log->Read(Index{first}, Index{first + 50}, (seed >> 20) % 5000);
-      // Above the stable part, entries may have been truncated since.
+      // Entries above kStable may have been truncated meanwhile.
       if (!entries.ok() && first > kStable && absl::IsOutOfRange(entries.status())) continue;
       if (!entries.ok()) {
         ++failures;

@@ -111,7 +111,7 @@ TEST_CASE("one batch is one write, and one sync makes many batches durable") {
 TEST_CASE("a read stops at the size asked for, but returns one entry") {
   FaultEnv env;
   auto log = Open(&env, kUnknown, {1u << 20});
-  AppendSynced(log.get(), TestEntries(1, 500, 1, 60));  // 100 bytes each, as they count
+  AppendSynced(log.get(), TestEntries(1, 500, 1, 60));  // each counts as 100 bytes
   CHECK(Require(log->Read(Index{1}, Index{500}, 0)).size() == 1);
   CHECK(Require(log->Read(Index{1}, Index{500}, 1000)).size() == 10);
   CHECK(Require(log->Read(Index{1}, Index{500}, 20000)).size() == 200);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
-// SplitMix64 (Steele, Lea and Flood 2014).
+// A generator of pseudorandom numbers: SplitMix64 (Steele, Lea and Flood 2014).
 class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(seed) {}
@@ -77,7 +77,7 @@ class SparseBytes {
       pages_[page] = found->second;
     }
   }
-  // Pages that SetSize(size) would change.
+  // Returns the pages that SetSize(size) would change.
   std::vector<uint64_t> PagesFrom(uint64_t size) const {
     std::vector<uint64_t> pages;
     for (auto page = pages_.lower_bound(size / kPageBytes); page != pages_.end(); ++page) {
@@ -231,7 +231,8 @@ class Survival {
     quarters_ = 1 + dice_.Below(3);
   }
 
-  // Whether (this part of) the change with that number survives. Draws again at each call.
+  // Returns whether (this part of) the change with that number survives. Each call draws a new
+  // random number.
   bool Keeps(uint64_t sequence) {
     if (sequence < certain_below_) return true;
     return sequence < possible_below_ && dice_.Below(4) < quarters_;
@@ -241,7 +242,7 @@ class Survival {
   Dice dice_;
   uint64_t certain_below_ = 0;
   uint64_t possible_below_ = 0;
-  uint64_t quarters_ = 0;  // chance of survival in between
+  uint64_t quarters_ = 0;  // chance of survival between the two, in quarters
 };
 
 std::pair<std::string, std::string> SplitPath(const std::string& path) {
@@ -367,7 +368,7 @@ class FaultEnv::Disk {
     }
   }
 
-  // REQUIRES: `to` is new.
+  // Copies the durable state to `to`. REQUIRES: `to` is new.
   void CloneDurable(Disk* to) const {
     MutexLock lock(&mutex_);
     MutexLock other_lock(&to->mutex_);
@@ -564,7 +565,7 @@ class FaultEnv::Disk {
     return absl::OkStatus();
   }
 
-  // Takes the lock; returns the life in which it is held.
+  // Locks the directory. Returns the life in which the lock is held.
   absl::StatusOr<uint64_t> Lock(const std::string& path) {
     MutexLock lock(&mutex_);
     if (absl::Status s = CheckAlive(life_, path); !s.ok()) return s;
@@ -603,8 +604,8 @@ class FaultEnv::Disk {
     return absl::OkStatus();
   }
 
-  // Counts an operation. Returns true if the power fails during it: then the caller does it in the
-  // cache and returns PowerIsOff.
+  // Counts an operation. Returns true if the power fails during the operation: the caller then does
+  // it in the cache, if it changes the cache, and returns PowerIsOff.
   absl::StatusOr<bool> Begin(uint64_t life, const std::string& path)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (absl::Status s = CheckAlive(life, path); !s.ok()) return s;
@@ -637,7 +638,7 @@ class FaultEnv::Disk {
     return file == directory->second.cache.end() ? nullptr : file->second;
   }
 
-  // The part of `size` that the capacity leaves for the file.
+  // Returns the length that the file may have: `size`, or less if the capacity limits it.
   uint64_t AllowedSize(const Inode& inode, uint64_t size) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (size <= inode.cache.size() || capacity_bytes_ == kUnlimited) return size;
@@ -672,7 +673,7 @@ class FaultEnv::Disk {
   mutable Mutex mutex_;
   std::map<std::string, Directory> directories_ ABSL_GUARDED_BY(mutex_);  // by path
   std::set<std::string> locks_ ABSL_GUARDED_BY(mutex_);
-  uint64_t life_ ABSL_GUARDED_BY(mutex_) = 1;           // of the process; grows at Crash and Kill
+  uint64_t life_ ABSL_GUARDED_BY(mutex_) = 1;           // grows at Crash and Kill
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_) = 1;  // of changes that wait
   uint64_t capacity_bytes_ ABSL_GUARDED_BY(mutex_) = kUnlimited;
   uint64_t operations_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -790,7 +791,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> FaultEnv::LockDirectory(const std
   absl::StatusOr<uint64_t> life = disk_->Lock(path);
   if (!life.ok()) return life.status();
   auto lock = std::make_unique<Disk::HeldLock>(disk_.get(), path, *life);
-  // The real Env leaves a file, too.
+  // The real Env creates this file, too.
   absl::StatusOr<Disk::Opened> file = disk_->Open(absl::StrCat(path, "/LOCK"), /*create=*/true);
   if (!file.ok()) return file.status();
   return lock;

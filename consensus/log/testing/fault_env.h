@@ -52,13 +52,13 @@ class FaultEnv : public Env {
 
   // --- Faults ----------------------------------------------------------------------------------
 
-  // A power failure: decides by `seed` which unsynced changes are on the disk, forgets the others,
-  // and switches the power on again. Requested faults that did not happen are forgotten, too; the
-  // capacity stays.
+  // Simulates a power failure: decides by `seed` which unsynced changes are on the disk, forgets
+  // the others, and switches the power on again. Requested faults that did not happen are
+  // forgotten, too; the capacity stays.
   void Crash(uint64_t seed);
-  // The process dies, the machine goes on: nothing is lost, but files and locks are closed. If
-  // PowerOffAfter has cut an operation short, Kill turns that into the death of the process alone:
-  // the part that the operation did is in the cache.
+  // Simulates the death of the process while the machine goes on: nothing is lost, but files and
+  // locks are closed. If PowerOffAfter has interrupted an operation, Kill turns that into the death
+  // of the process alone: the part that the operation did is in the cache.
   void Kill();
 
   // After `operations` more operations, the power goes off in the middle of the next one: that one
@@ -69,7 +69,7 @@ class FaultEnv : public Env {
 
   // After `operations` more operations the next one fails with `error`, without effect. Once.
   void FailAfter(uint64_t operations, absl::Status error);
-  // The same, counting only syncs of files. What the failing Sync should have written is then
+  // The same, but counts only syncs of files. The data that the failing Sync should have written is
   // lost, as on Linux: reads still see it, but no later Sync writes it, and Crash() forgets it.
   void FailSyncAfter(uint64_t syncs, absl::Status error);
   // The next `count` reads fail with `error`.
@@ -95,15 +95,15 @@ class FaultEnv : public Env {
   // REQUIRES: the file exists and is long enough.
   void FlipBit(const std::string& path, uint64_t bit);
 
-  // A copy of the disk as a power failure at this moment leaves it if no waiting change survives.
-  // This disk does not change.
+  // Returns a copy of the disk with only those changes that are durable now. This disk does not
+  // change.
   std::unique_ptr<FaultEnv> CloneDurable() const;
 
   // Paths of all files, and the sum of their lengths.
   std::vector<std::string> Files() const;
   uint64_t used_bytes() const;
 
-  // --- What it has seen ------------------------------------------------------------------------
+  // --- Counters --------------------------------------------------------------------------------
   uint64_t operations() const;
   uint64_t syncs() const;   // of files
   uint64_t writes() const;  // calls of WriteAt

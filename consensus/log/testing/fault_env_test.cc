@@ -19,7 +19,7 @@ std::string Content(FaultEnv* env, const std::string& path) {
   return bytes;
 }
 
-// A synced file "f" in a synced directory "/d".
+// Makes a synced file "f" in a synced directory "/d".
 std::unique_ptr<File> MakeFile(FaultEnv* env, std::string_view content) {
   REQUIRE(env->CreateDirectories("/d").ok());
   auto file = env->OpenFile("/d/f", /*create=*/true);

@@ -17,8 +17,8 @@ namespace quorate::consensus {
 inline constexpr size_t kMembershipBytes = 37;
 inline constexpr size_t kVersionBytes = 38;
 
-// An entry whose payload is a function of the arguments, so that tests recognise an entry that was
-// never appended, or that is mixed from two.
+// Returns an entry whose payload is a function of the arguments, so that tests recognise an entry
+// that was never appended, or that is mixed from two.
 Entry TestEntry(uint64_t index, uint64_t term, size_t payload_bytes);
 std::vector<Entry> TestEntries(uint64_t first, uint64_t last, uint64_t term, size_t payload_bytes);
 
@@ -31,10 +31,11 @@ T Require(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// Every entry of the log, read with several values of bytes_max; the results must agree.
+// Returns every entry of the log. Reads them with several values of bytes_max, and checks that the
+// results agree.
 std::vector<Entry> ReadAll(const SegmentLog& log);
 
-// Paths of the segment files in `directory`, in order of their names.
+// Returns the paths of the segment files in `directory`, in order of their names.
 std::vector<std::string> SegmentFiles(Env* env, const std::string& directory);
 uint64_t FileSize(Env* env, const std::string& path);
 

@@ -11,16 +11,16 @@
 
 namespace quorate::consensus {
 
-// Where the log is.
+// The directory of the log.
 inline const std::string kPath = "/d/log";
 // Space for a header and some ten small records.
 inline constexpr SegmentLogOptions kSmall{kSegmentHeaderBytes + 1500};
 inline constexpr Index kUnknown{0};
 
-// Opens the log, after checking that ExamineLog finds the same and changes nothing.
+// Opens the log. Checks that ExamineLog finds the same state as Open, and changes nothing.
 absl::StatusOr<std::unique_ptr<SegmentLog>> OpenLog(FaultEnv* env, Index durable,
                                                     SegmentLogOptions options);
-// The same, and fails the test case if the log cannot be opened.
+// As OpenLog, but fails the test case if the log cannot be opened.
 std::unique_ptr<SegmentLog> Open(FaultEnv* env, Index durable = kUnknown,
                                  SegmentLogOptions options = kSmall);
 std::unique_ptr<SegmentLog> Open(Env* env, Index durable = kUnknown,
@@ -28,10 +28,12 @@ std::unique_ptr<SegmentLog> Open(Env* env, Index durable = kUnknown,
 absl::Status OpenError(FaultEnv* env, Index durable = kUnknown);
 
 void AppendSynced(SegmentLog* log, const std::vector<Entry>& entries);
-// A log of 40 entries in segments that begin with 1, 12, 23 and 34; terms 1 to 20, 2 from there on.
+// Opens a log of 40 entries in segments that begin with entries 1, 12, 23 and 34. Entries 1 to 20
+// have term 1, and the others term 2.
 std::unique_ptr<SegmentLog> OpenFilled(Env* env);
 
-// Offsets of the records of a segment file, and where they end.
+// Returns the offsets of the records of a segment file; the last element is the end of the last
+// record.
 std::vector<uint64_t> RecordOffsets(Env* env, const std::string& path);
 
 }  // namespace quorate::consensus
