@@ -21,7 +21,7 @@ class BatchQueue {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // From now on TakeAll waits in this loop. REQUIRES: no thread uses the queue yet.
+  // Makes TakeAll wait in `event_loop`. REQUIRES: no thread uses the queue yet.
   void SetEventLoop(EventLoop* event_loop) { event_loop_ = event_loop; }
 
   void Push(T item) {

@@ -1,5 +1,5 @@
-// An event loop in which a node's thread waits, so that it serves other events beside its own
-// queue.
+// The interface of an event loop in which the node thread waits, so that it handles other events
+// besides those in its own queue.
 //
 // Thread-safety: each function says from which thread it is called.
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace quorate::consensus {
 
-// Implemented by the owner of the sockets to the other members: the node thread waits for them
-// here, so that a message from a member wakes no thread but the one that steps it.
+// Implemented by the owner of the sockets to the other members. The node thread waits for these
+// sockets in HandleEvents, so that a message from a member wakes only the thread that steps it.
 class EventLoop {
  public:
   virtual ~EventLoop() = default;

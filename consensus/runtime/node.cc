@@ -15,8 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// After a pause of the process the missed ticks are not made up: a member that was paused could not
-// hear the others, and its own pause must not make an election timeout expire.
+// The most ticks that run at once. After a pause of the process the other missed ticks are skipped:
+// a paused member could not hear the others, so its pause must not make an election timeout expire.
 constexpr int kTicksAtOnceMax = 2;
 // The intervals at which the log and a checkpoint are retried on a full disk.
 constexpr int kLogRetryMs = 250;
@@ -28,8 +28,8 @@ std::optional<SnapshotMeta> NewestCheckpoint(const CheckpointStore* checkpoints)
   return checkpoints == nullptr ? std::nullopt : checkpoints->newest();
 }
 
-// Moves the VoteResponses from `messages` to `votes`. They promise only what the hard state holds,
-// and so need not wait for entries for which there is no free space.
+// Moves the VoteResponses from `messages` to `votes`. A vote promises only what the hard state
+// holds, so it need not wait for entries for which there is no free space.
 void TakeVotes(std::vector<Message>* messages, std::vector<Message>* votes) {
   const auto rest = std::stable_partition(
       messages->begin(), messages->end(),
@@ -46,9 +46,9 @@ struct Overloaded : Functions... {
 template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-// Returns how much of `whole` counts as applied since a checkpoint when a node starts: a different
-// share for each voter. Otherwise members that start together would take their checkpoints at the
-// same time, too; now the others go on while one is busy with its own.
+// Returns how much of `whole` counts as applied since the last checkpoint when a node starts: a
+// different share for each voter. So members that start together take their checkpoints at
+// different times, and the others continue while one is busy with its checkpoint.
 uint64_t ShareBefore(const RaftOptions& options, uint64_t whole) {
   const std::vector<MemberId>& voters = options.membership.voters;
   const auto before = std::count_if(voters.begin(), voters.end(),
@@ -189,8 +189,8 @@ void Node::Tick() {
   const bool log_waits = shared_.log_full.load(std::memory_order_relaxed) ||
                          shared_.binding_waits.load(std::memory_order_relaxed);
   if (log_waits && ticks % retry_ticks == 0) log_work_.Push(LogRetry{});
-  // Retried even if nothing is applied meanwhile: the log may need the space that this checkpoint
-  // frees before anything can be applied.
+  // A failed checkpoint is retried even if nothing is applied meanwhile: the log may need the space
+  // that the checkpoint frees before anything can be applied.
   if (shared_.checkpoint_failed.load(std::memory_order_relaxed) &&
       !shared_.checkpoint_unfinished.load(std::memory_order_acquire) &&
       ticks >= shared_.next_checkpoint_ticks) {
@@ -578,9 +578,10 @@ absl::Status Node::WriteHardState(const HardStateChange& change) {
 }
 
 absl::Status Node::Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done) {
-  // The newest term and vote are written first: a log with a term above that of the hard state is
-  // worse than a hard state without its entries. The durable mark is lowered before entries below
-  // it are truncated; otherwise they would look lost after a crash in between.
+  // The newest term and vote are written before the entries: DataDir::Open refuses a log with a
+  // term above that of the hard state, but accepts a hard state without its entries. The durable
+  // mark is lowered before entries below it are truncated; otherwise, after a crash in between,
+  // Open would report them as lost.
   SegmentLog& log = data_dir_->log();
   HardStateChange change{data_dir_->hard_state(), log.last_index()};
   for (const LogBatch& batch : batches) {
@@ -634,7 +635,7 @@ absl::Status Node::BindClusterId(std::string cluster_id) {
   const bool is_new = data_dir_->cluster_id().empty();
   const absl::Status bound = data_dir_->SetClusterId(cluster_id);
   if (absl::IsResourceExhausted(bound)) {
-    // The retry may take any time, because the log has the same id.
+    // The retry is not urgent, because the log or the checkpoint holds the id, too.
     log_.unbound_cluster_id = std::move(cluster_id);
     shared_.binding_waits.store(true, std::memory_order_relaxed);
     return absl::OkStatus();
@@ -660,7 +661,8 @@ absl::Status Node::HandleApplies(std::vector<ApplyWork>& work) {
 absl::Status Node::HandleApply(const ApplyWork& item) {
   if (const auto* range = std::get_if<ApplyRange>(&item)) {
     if (absl::Status status = Apply(*range); !status.ok()) return status;
-    // Reported before the checkpoint begins, because the checkpoint may be finished very quickly.
+    // Applied is reported before the checkpoint begins, because the checkpoint may be finished very
+    // quickly.
     Report(Applied{range->last}, shared_.applied_awaited);
     BeginCheckpointIfDue();
   } else if (const auto* request = std::get_if<CheckpointRequest>(&item)) {
@@ -780,14 +782,15 @@ absl::Status Node::HandleReads(std::vector<ReadWork>& work) {
 absl::Status Node::DoChores() {
   shared_.chores_queued.store(false);
   const absl::Status status = data_dir_->log().DoChores();
-  // The log thread queues the chores again.
+  // If the disk is full, the log thread queues the chores again later.
   return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
 }
 
 absl::Status Node::ReadLog(const LogReadRequest& request) {
   absl::StatusOr<std::vector<Entry>> entries =
       data_dir_->log().Read(request.first, request.last, request.bytes_max);
-  // Entries that were truncated or compacted meanwhile are no longer wanted. Damage is reported.
+  // Entries that were truncated or compacted meanwhile are no longer needed. Other errors are
+  // fatal.
   if (absl::IsOutOfRange(entries.status())) return absl::OkStatus();
   if (!entries.ok()) return entries.status();
   events_.Push(LogReadDone{request.follower, *std::move(entries)});
@@ -864,7 +867,8 @@ absl::Status Node::Stage(const SnapshotWriteRequest& request) {
     shared_.late_answer_ticks.store(CheckpointRetryTicks(), std::memory_order_relaxed);
     return absl::OkStatus();
   }
-  // The leader sends a snapshot again whose chunk does not fit to what is staged, or is damaged.
+  // If a chunk does not continue what is staged, or is damaged, the leader sends the snapshot
+  // again.
   if (absl::IsInvalidArgument(next.status()) || absl::IsDataLoss(next.status())) {
     events_.Push(SnapshotWritten{request.meta.index, 0, next.status()});
     return absl::OkStatus();

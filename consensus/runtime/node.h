@@ -1,4 +1,4 @@
-// One running member: the threads that drive the pure Raft object, the log and the state machine.
+// A running member: the threads that drive the Raft object, the log and the state machine.
 //
 //   node thread   owns Raft; takes all events that were queued while it was busy, steps Raft with
 //                 them, and hands the outputs to the other threads; waits in an EventLoop, if there
@@ -13,12 +13,12 @@
 //   checkpoint thread
 //                 makes checkpoints durable, and stages the chunks of a snapshot that is received
 //
-// A full disk holds up the log thread too, except for votes; it also holds up a checkpoint, or the
-// recording of the cluster's id in the directory. Each is retried automatically, and nothing is
-// lost. Any other disk error ends the process.
+// A full disk delays appends to the log (but not votes), checkpoints, and the recording of the
+// cluster's id in the directory. Each is retried automatically, and nothing is lost. Any other disk
+// error ends the process.
 //
-// The threads hand over batches, never single requests. A stalled disk holds up the log thread
-// only: heartbeats, reads, and the commit of entries that a majority has durably go on.
+// The threads hand over batches, never single requests. A stalled disk delays only the log thread:
+// heartbeats, reads, and the commitment of entries that are durable on a majority continue.
 //
 // A simulation runs a node without threads: instead of Start, it calls Step for one queue at a
 // time, and TickNow. The same code runs.
@@ -61,11 +61,11 @@ class NodeObserver {
  public:
   virtual ~NodeObserver() = default;
   virtual void OnStatus(const Status& status) = 0;
-  // The membership of the newest log entry that has one, committed or not. Also called at the
-  // start.
+  // Reports the membership of the newest log entry that has one, committed or not. Also called at
+  // the start.
   virtual void OnMembership(const Membership& membership) = 0;
   virtual void OnReads(const std::vector<ReadResult>& reads) = 0;
-  // The state machine has applied everything up to `index`.
+  // Reports that the state machine has applied everything up to `index`.
   virtual void OnApplied(Index index) = 0;
   // Returns whether the observer waits for the next OnApplied; otherwise that call may come a tick
   // later. Called after each batch of events has been handled.
@@ -81,18 +81,19 @@ class NodeObserver {
   // On the log thread: the disk is full and appends to the log wait (`why` says where), or, if
   // `why` is OK, appends go on again.
   virtual void OnLogFull(const absl::Status& why) = 0;
-  // At the leader: `rejection.follower` could not store the checkpoint that this member sent. The
-  // leader sends one again later, the newest that it has then.
+  // Called at the leader if `rejection.follower` could not store the checkpoint that this member
+  // sent. Later the leader sends the newest checkpoint that it has then.
   virtual void OnSnapshotRejected(const SnapshotRejection& rejection) = 0;
-  // On any of the threads: the log cannot be written or read; the process must end.
+  // On any of the threads: reports an error that is not retried; the process must end.
   virtual void OnFatal(const absl::Status& error) = 0;
 };
 
 struct NodeOptions {
   RaftOptions raft;
   int tick_ms = 30;
-  // A checkpoint is taken when this much was applied since the last one and is durable in the log.
-  // The first one after a start is taken after less, a different share for each voter.
+  // A checkpoint is taken when this many entries or bytes were applied since the last one, and are
+  // durable in the log. The first one after a start is taken earlier, at a different point for each
+  // voter.
   uint64_t checkpoint_entries = 200'000;
   uint64_t checkpoint_bytes = 64u << 20;
   // A range of committed entries with at most this many entries and bytes is applied inline, on the
@@ -109,7 +110,7 @@ inline constexpr int kIdleTicksMax = 7;
 // thread only. It is not a lock and costs nothing at run time.
 class ABSL_LOCKABLE ThreadRole {
  public:
-  // Tells the analysis that the code from here on runs on the thread. Called where the thread's
+  // Tells the analysis that the code after the call runs on the thread. Called where the thread's
   // work begins, or in a Step.
   void Enter() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
 };
@@ -150,11 +151,11 @@ class Node {
   void Post(std::function<void()> task);
   // From any thread: reports that the connection to `member` broke.
   void PeerUnreachable(MemberId member);
-  // From any thread: takes a checkpoint now, unless the newest one already covers `index`. All
-  // requests that come while one is being written share the next. `done` is called on the node
-  // thread once a checkpoint at or above `index` is durable; never if the node stops before. No
-  // checkpoint is taken at index 0: a request for it waits for the first one. REQUIRES:
-  // `checkpoints` is not null.
+  // From any thread: takes a checkpoint now, unless the newest one already covers `index`. The next
+  // checkpoint serves all requests that come while one is being written. `done` is called on the
+  // node thread once a checkpoint at or above `index` is durable; never if the node stops before
+  // that. No checkpoint is taken at index 0: a request for index 0 waits for the first checkpoint.
+  // REQUIRES: `checkpoints` is not null.
   void RequestCheckpoint(Index index, std::function<void()> done);
 
   // REQUIRES: called on the node thread (in a posted task or a call to the observer).
@@ -196,7 +197,7 @@ class Node {
       std::variant<std::vector<Message>, std::function<void()>, Persisted, Applied, Unreachable,
                    LogReadDone, SnapshotReadDone, SnapshotWritten, SnapshotInstalled, Checkpointed>;
 
-  // For the log thread, in order.
+  // Work for the log thread, in the order in which it is done.
   struct LogBatch {
     Output output;                 // the part that has to be persisted
     bool bind_cluster_id = false;  // entry 1 is committed: the directory belongs to its cluster
@@ -208,10 +209,10 @@ class Node {
     SnapshotMeta meta;
     bool installed = false;  // false: the state machine installs the snapshot first
   };
-  struct LogRetry {};  // there may be space again
+  struct LogRetry {};  // space may have become free
   using LogWork = std::variant<LogBatch, LogCompaction, LogReset, LogRetry>;
 
-  // For the apply thread: committed entries, a snapshot to install, or a checkpoint to take.
+  // Work for the apply thread: committed entries, a snapshot to install, or a checkpoint to take.
   struct CheckpointRequest {
     Index index;
   };
@@ -220,14 +221,14 @@ class Node {
   struct LogChores {};
   using ReadWork = std::variant<LogReadRequest, SnapshotReadRequest, LogChores>;
 
-  // For the checkpoint thread, in order.
+  // Work for the checkpoint thread, in the order in which it is done.
   struct FinishCheckpoint {
     Index index;
   };
   struct InstallAfter {  // the snapshot waits for an unfinished checkpoint
     SnapshotMeta meta;
   };
-  struct AnswerLate {};  // late_answer_ is due
+  struct AnswerLate {};  // CheckpointThread::late_answer is due
   struct DiscardStaged {};
   using CheckpointWork =
       std::variant<FinishCheckpoint, SnapshotWriteRequest, InstallAfter, AnswerLate, DiscardStaged>;
@@ -247,7 +248,7 @@ class Node {
   absl::Status HandleCheckpoints(std::vector<CheckpointWork>& work);
   void Tick() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void Handle(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  // One for each kind of Event.
+  // One overload for each kind of Event.
   void HandleEvent(std::vector<Message>& messages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void HandleEvent(std::function<void()>& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void HandleEvent(const Persisted& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
@@ -260,9 +261,9 @@ class Node {
   void HandleEvent(const Checkpointed& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Records, before the node thread waits, which events of other threads have to wake it.
   void RecordAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  // Queues `event` for the node thread, and wakes it only if `is_awaited`. Called by the thread
-  // that has done the work. Wake-ups are most of the cost of a small load; without `is_awaited`,
-  // each write would cause three useless ones at each member.
+  // Queues `event` for the node thread, and wakes that thread only if `is_awaited`. Called by the
+  // thread that has done the work. Wake-ups are most of the cost of a small load; without
+  // `is_awaited`, each write would cause three useless wake-ups at each member.
   template <class T>
   void Report(T event, const std::atomic<bool>& is_awaited);
   void DispatchOutputs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
@@ -271,12 +272,12 @@ class Node {
   // Applies `range` on the node thread. Returns false, without applying, if that would have to wait
   // or take long.
   bool ApplyHere(const ApplyRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  // Calls the waiters whose index the newest durable checkpoint covers.
+  // Calls and removes the waiters whose index the newest durable checkpoint covers.
   void ReleaseCheckpointWaiters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Requests a checkpoint from the apply thread if there are waiters. Called after each event that
   // may let a checkpoint begin.
   void AskForCheckpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  // Log thread.
+  // These run on the log thread.
   absl::Status WorkOffLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status CompactAhead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   // Removes from the front of log_.backlog the batches that one sync can make durable, and returns
@@ -294,11 +295,11 @@ class Node {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status WriteHardState(const HardStateChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   // On a full disk: makes the newest hard state of the backlog durable, and sends the votes of all
-  // its batches. Votes promise nothing about the entries that wait.
+  // batches in the backlog. A vote promises nothing about the entries that wait.
   absl::Status SendWaitingVotes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  // Makes `batches` durable and moves them to `*done`. On a full disk it returns ResourceExhausted,
-  // and moves only the first ones; the hard state of all is durable, and it can be called again
-  // with the rest.
+  // Makes `batches` durable and moves them to `*done`. On a full disk, returns ResourceExhausted,
+  // and moves only the first batches, which are durable. The newest hard state of all batches is
+  // durable even then, and Persist can be called again with the rest.
   absl::Status Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status Write(LogBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
@@ -306,29 +307,31 @@ class Node {
   // Records the cluster's id in the directory; on a full disk that is retried later.
   absl::Status BindClusterId(std::string cluster_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status Reset(const LogReset& reset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  // Apply thread.
+  // These run on the apply thread, or on the node thread in ApplyHere.
   absl::Status Apply(const ApplyRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void ApplyEntries(const std::vector<Entry>& entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
-  // Updates the counts after `entries` were applied to the state machine.
+  // Updates apply_ after `entries` were applied to the state machine.
   void FollowApplied(const std::vector<Entry>& entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   bool IsCheckpointDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void BeginCheckpointIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void BeginCheckpointIfRequested(Index index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   // Returns whether the last checkpoint failed on a full disk and its retry is not due yet.
   bool CheckpointWaits() const;
-  // Returns false if a checkpoint has to wait for an unfinished one, or for the log to be durable.
+  // Returns false if there is no checkpoint store, or if a checkpoint has to wait for an unfinished
+  // one or for the log to be durable.
   bool CanBeginCheckpoint() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void BeginCheckpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   absl::Status Install(const SnapshotMeta& meta) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  // Runs on the log thread: queues DoChores for the read thread, if the log has chores.
   void QueueChoresIfDue();
-  // Read thread.
+  // These run on the read thread.
   absl::Status DoChores();
   absl::Status ReadLog(const LogReadRequest& request);
   absl::Status ReadSnapshot(const SnapshotReadRequest& request);
-  // Checkpoint thread.
+  // These run on the checkpoint thread.
   absl::Status Finish(Index index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_checkpoint_);
   void AnswerLateNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_checkpoint_);
-  // Returns the tick at which an operation that fails now is tried again.
+  // Returns the tick at which an operation that fails on a full disk now is tried again.
   uint64_t CheckpointRetryTicks() const;
   absl::Status Stage(const SnapshotWriteRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_checkpoint_);
@@ -349,16 +352,16 @@ class Node {
   // --- Data of a single thread ---
   struct NodeThread {
     const std::unique_ptr<Raft> raft;
-    Index applied_told{};  // the last OnApplied
+    Index applied_told{};  // the index of the last OnApplied
     // Keyed by the index that a checkpoint has to cover.
     std::multimap<Index, std::function<void()>> checkpoint_waiters{};
   };
   struct LogThread {
     std::deque<LogWork> backlog;
-    std::string unbound_cluster_id;  // the disk was full when it was to be recorded
+    std::string unbound_cluster_id;  // not recorded yet, because the disk was full
   };
-  // Used by the apply thread, or by the node thread while the apply thread has nothing to do: by
-  // the one that holds apply_turn_.
+  // Used by the thread that holds apply_turn_: the apply thread, or the node thread while the apply
+  // thread has nothing to do.
   struct ApplyTurn {
     SnapshotMeta applied;
     uint64_t entries_since_checkpoint = 0;
@@ -409,7 +412,7 @@ class Node {
 
   EventLoop* event_loop_ = nullptr;
   std::thread node_thread_;
-  std::vector<std::thread> threads_;  // the others
+  std::vector<std::thread> threads_;  // all except node_thread_
   bool failed_ = false;               // a Step has failed
 };
 

@@ -32,9 +32,9 @@ constexpr uint64_t kPlenty = 100u << 20;
 constexpr Node::Work kAllWork[] = {Node::Work::kNode, Node::Work::kLog, Node::Work::kApply,
                                    Node::Work::kRead, Node::Work::kCheckpoint};
 
-// The state machine of a member, which holds the applied texts, and its checkpoints. They are
-// durable when Finish or Install returns; a checkpoint that was only begun or staged is gone after
-// a restart.
+// The state machine of a member, which holds the applied texts, and its checkpoints. A checkpoint
+// is durable when Finish or Install returns; one that was only begun or staged is gone after a
+// restart.
 class Texts : public StateMachine, public CheckpointStore {
  public:
   void Apply(std::span<const Entry> entries) override {
@@ -120,7 +120,7 @@ class Texts : public StateMachine, public CheckpointStore {
   }
 
   std::vector<std::string> texts;
-  int full_next = 0;  // this many of the next calls fail on a full disk
+  int full_next = 0;  // the number of next calls that fail on a full disk
   int checkpoints = 0;
   int installs = 0;
   int discards = 0;
@@ -245,7 +245,7 @@ class Member : public PeerTransport, public NodeObserver {
   std::unique_ptr<DataDir> data_dir_;
 };
 
-// A cluster whose every move is drawn from one seed.
+// A cluster in which a seed decides each move.
 class Cluster {
  public:
   explicit Cluster(uint64_t seed, uint64_t checkpoint_entries = 10) : random_(seed) {
@@ -256,7 +256,7 @@ class Cluster {
     }
   }
 
-  // Does a random one of the things that could happen next, and adds it to the trace.
+  // Does one of the possible next moves, chosen at random, and adds it to the trace.
   void Move() {
     std::vector<std::pair<MemberId, Node::Work>> ready;
     for (auto& [id, member] : members) {
@@ -359,7 +359,7 @@ TEST_CASE("news of what was applied does not go back") {
     node.Step(Node::Work::kNode);
     node.Step(Node::Work::kLog);
   };
-  // Too many to be applied inline.
+  // These are too many entries to be applied inline.
   propose(NodeOptions().apply_here_entries_max + 1);
   node.Step(Node::Work::kNode);
   REQUIRE(node.HasWork(Node::Work::kApply));
@@ -694,7 +694,7 @@ TEST_CASE("a cluster's id for which there is no free space is kept as soon as th
     INFO("seed " << seed);
     Cluster cluster(seed);
     for (auto& [id, member] : cluster.members) {
-      // Space for the entry with the cluster's id only.
+      // There is space only for the entry with the cluster's id.
       member->env.SetCapacity(member->env.used_bytes() + RecordBytes(kClusterIdBytes));
     }
     for (auto& [id, member] : cluster.members) {

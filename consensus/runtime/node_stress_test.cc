@@ -239,7 +239,7 @@ class Texts : public StateMachine, public CheckpointStore {
 
 class Cluster;
 
-// One start of a member.
+// A process of a member, from a start to its end.
 class Process : public PeerTransport, public NodeObserver {
  public:
   Process(Cluster* cluster, MemberId id, JitterEnv* env, Texts* texts);
@@ -263,7 +263,7 @@ class Process : public PeerTransport, public NodeObserver {
   const MemberId id_;
   LockedRandom random_;
   std::unique_ptr<DataDir> data_dir_;
-  std::unique_ptr<Node> node_;  // ends before the rest
+  std::unique_ptr<Node> node_;  // destroyed before the rest
 };
 
 class Cluster {
@@ -278,7 +278,7 @@ class Cluster {
   void Changed();
   void Route(std::vector<Message> messages);
   void SetLeader(MemberId id, bool leads);
-  // Runs `work` with the node of member `id`. Returns false if that does not run.
+  // Runs `work` with the node of member `id`. Returns false if that member does not run.
   bool With(MemberId id, const std::function<void(Node&)>& work);
   MemberId WaitForLeader();
   uint64_t applied(MemberId id) const { return texts_[id.value() - 1].applied(); }

@@ -271,7 +271,7 @@ TEST_CASE("after all members stop, everything that was applied is there again") 
   }
 }
 
-// Wakes its thread at the deadline. Once it sleeps deeply, it wakes its thread only for Wake.
+// A loop that waits until the deadline. While it sleeps deeply, only Wake ends the wait.
 class SleepyLoop : public EventLoop {
  public:
   void HandleEvents(std::chrono::steady_clock::time_point deadline) override {
@@ -328,7 +328,7 @@ TEST_CASE("the node thread is woken for all that waits for it") {
   cluster.Await([&] { return member.last_told == member.last_applied; });
 }
 
-// Records how long it may sleep, and sleeps that long.
+// A SleepyLoop that records how long it may sleep.
 class NotingLoop : public SleepyLoop {
  public:
   void HandleEvents(std::chrono::steady_clock::time_point deadline) override {
