@@ -27,7 +27,7 @@ class BatchReader {
   // Returns the space into which the next bytes are to be received; never empty. Valid until the
   // next call of Added or Next. REQUIRES: Next has returned null since bytes were added.
   std::span<char> Space();
-  // The first `count` bytes of Space() have been received.
+  // Records that the first `count` bytes of Space() have been received.
   void Added(size_t count);
   // Returns the next whole batch, in a buffer of its own; null if more bytes have to be received
   // first. InvalidArgument if its length is too large; nothing more can be read then.

@@ -35,12 +35,12 @@ inline constexpr uint32_t kPeerProtocolVersion = 2;
 inline constexpr uint32_t kPeerProtocolFragments = 3;
 inline constexpr uint32_t kPeerProtocolNewest = kPeerProtocolFragments;
 
-// Type and length.
+// The header of a frame: type and length.
 inline constexpr size_t kFrameHeaderBytes = 5;
 // Header of a fragment: frame header, then type and length of the whole frame, then the offset.
 inline constexpr size_t kFragmentHeaderBytes = kFrameHeaderBytes + kFrameHeaderBytes + 4;
-// The largest frame that fragments may assemble to: the largest entry and its neighbours in a
-// message.
+// The largest frame that fragments may assemble to: the largest entry, and the other entries in the
+// same message.
 inline constexpr size_t kFrameBytesMax = consensus::kEntryPayloadBytesMax + (16u << 20);
 
 // The lowest version (consensus/core/types.h) of a member that understands DigestNote. Members of a
@@ -81,7 +81,7 @@ struct Hello {
 struct HelloAnswer {
   bool accepted = false;
   std::string reason;      // for the administrator; empty if it is accepted
-  std::string cluster_id;  // ours, if the other server belongs to another cluster
+  std::string cluster_id;  // the sender's, if the receiver belongs to another one
   uint32_t newest_version = kPeerProtocolNewest;  // that the sender understands
   uint64_t process = 0;                           // as in the hello, of the process that answers
 };
@@ -154,8 +154,8 @@ class FrameDecoder {
  private:
   absl::Status AddFragment(std::string_view payload, PeerBatch* batch);
 
-  // The payload, as far as it was received, of the frame that is being assembled; null: there is
-  // none.
+  // The part that was received of the payload of the frame that is being assembled; null: no frame
+  // is being assembled.
   std::shared_ptr<std::string> partial_;
   uint8_t partial_type_ = 0;
   size_t partial_bytes_ = 0;  // of the whole payload

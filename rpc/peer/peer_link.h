@@ -1,10 +1,11 @@
-// Our connection to one other server, and the frames that wait to be sent on it. We only write on
-// it: the other server answers our hello here, and sends everything else on the connection that it
-// opened (rpc/peer/peer_receiver.h).
+// The connection that this server opened to one other server, and the frames that wait to be sent
+// on it. The other server sends only its answer to the hello on this connection, and everything
+// else on the connection that it opened itself (rpc/peer/peer_receiver.h).
 //
-// A thread that writes sends at once, without a hand-over. Frames written while another thread
-// sends are sent by that thread; bytes that the kernel does not take wait for the event loop.
-// rpc/peer/send_queue.h describes which frames leave first and in which order they arrive.
+// A thread that calls Write sends its frames itself, without a hand-over. If another thread is
+// sending, that thread sends them, too. Bytes that the kernel does not take are sent later by the
+// event loop's thread. rpc/peer/send_queue.h describes which frames leave first and in which order
+// they arrive.
 //
 // Thread-safety: Write, IsSending, ConnectedTo, DownForMs, Problem and SetClusterId may be called
 // from any thread, the other functions from the event loop's.
@@ -72,7 +73,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   // Opens the connection if there is none and the time of the next attempt has come; gives up an
   // attempt that takes too long.
   void Tick(Clock::time_point now);
-  // Returns whether bytes given to this link wait in it, because the kernel has not taken them yet.
+  // Returns whether bytes wait in this link, because the kernel has not taken them yet.
   bool IsSending() const;
   // Returns the other end of the connection; none if there is no connection that the peer accepted.
   std::optional<End> ConnectedTo() const;
@@ -81,7 +82,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   // Returns why there is no connection, with the address; empty if there is one, or no attempt has
   // ended yet.
   std::string Problem() const;
-  // Closes the connection; no other is opened.
+  // Closes the connection. The link opens no other afterwards.
   void Stop();
 
  private:
@@ -91,25 +92,25 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
     void OnReady(Poller::Readiness ready) override { link->OnReady(shared_from_this(), ready); }
 
     PeerLink* const link;
-    // Closed by the destructor: another thread may be about to send.
+    // Closed only by the destructor, because another thread may be about to send.
     const Descriptor socket;
-    // Event loop.
+    // Used only by the event loop's thread.
     Poller::Id registration{};
     bool is_registered = false;
     bool is_connected = false;
     BatchReader answers{kAnswerBytesMax};
     bool is_closed = false;
 
-    // Under the link's lock.
+    // Guarded by the link's mutex_.
     SendQueue queue;
     bool is_sending = false;
     bool is_given_up = false;  // the queue has overflowed
-    // Of the thread that set `is_sending`.
+    // Used by the thread that set `is_sending`.
     BatchWriter writer;
   };
   static constexpr size_t kAnswerBytesMax = 64u << 10;
 
-  // The look-up of the host name, which may take long, on a thread that is never joined.
+  // A look-up of the host name. It may take long, so it runs on a detached thread.
   struct Lookup {
     std::atomic<bool> is_done{false};
     // Valid once is_done is true.
@@ -119,7 +120,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
 
   enum class Progress : uint8_t { kDone, kBlocked, kFailed };
 
-  // Event loop.
+  // Called only on the event loop's thread.
   void LookUp();
   void TakeFound();
   void ConnectTo(const boost::asio::ip::tcp::endpoint& endpoint);
@@ -131,9 +132,9 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   void AwaitWritable(const std::shared_ptr<Connection>& connection);
   // `connection` is passed by value because it may be `attempt_`, which this function resets.
   void Close(std::shared_ptr<Connection> connection, const std::string& why);
-  // From any thread.
+  // May be called from any thread.
   void CloseLater(std::shared_ptr<Connection> connection, const std::string& why);
-  // The attempt or the connection is over: schedules the next attempt a little later.
+  // Schedules the next attempt, after an attempt or a connection has ended.
   void BeginAgainLater();
 
   // REQUIRES: the caller has set `is_sending`.
@@ -150,7 +151,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   const PeerAddress address_;
   PeerHandler* const handler_;
 
-  // Event loop.
+  // Used only by the event loop's thread.
   std::shared_ptr<Lookup> lookup_;
   // The result of the last successful look-up, which stays in use while the name server is down.
   // One endpoint is tried at a time.
@@ -161,7 +162,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   bool is_stopped_ = false;
   Clock::time_point next_attempt_;
   Clock::time_point attempt_ends_;
-  std::string logged_problem_;  // of the attempts since the last that was accepted
+  std::string logged_problem_;  // the last one logged since a connection was accepted
 
   mutable Mutex mutex_;
   std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mutex_);  // if the peer has accepted one

@@ -23,7 +23,7 @@ class PeerLinks : public consensus::PeerTransport {
  public:
   // Sends writes to the leader.
   virtual void Forward(consensus::MemberId to, const std::vector<std::string_view>& commands) = 0;
-  // Sends the ids of sessions that were heard from.
+  // Sends the ids of sessions whose clients were heard from.
   virtual void SendTouches(consensus::MemberId to, const std::vector<int64_t>& sessions) = 0;
   virtual void SendDiskReport(consensus::MemberId to, const DiskReport& report) = 0;
 
@@ -46,13 +46,13 @@ class PeerLinks : public consensus::PeerTransport {
   virtual void SetClusterId(const std::string& cluster_id) = 0;
 };
 
-// Receives batches and events of links. Calls may come on any thread, those about one link one
-// after another; they must be brief.
+// Receives batches and events of links. Calls may come on any thread, but those about one link come
+// one after another. They must return quickly.
 class PeerHandler {
  public:
   virtual ~PeerHandler() = default;
-  // A batch from `from` has arrived. An error, which says what is wrong with the batch, closes the
-  // link of `from`; parts of the batch may have been used before.
+  // Handles a batch that has arrived from `from`. A returned error, which says what is wrong with
+  // the batch, closes the link of `from`; parts of the batch may have been handled before.
   virtual absl::Status OnPeerBatch(consensus::MemberId from, PeerBatch batch) = 0;
   // Our link to `member` was accepted.
   virtual void OnPeerUp(consensus::MemberId member) = 0;

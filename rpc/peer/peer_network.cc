@@ -216,9 +216,9 @@ HelloAnswer PeerNetwork::OnHello(const Hello& hello, const std::string& host) {
     return answer;
   }
   if (IsAliveElsewhere(hello, host)) {
-    // The old process may be gone without our having noticed, if the network was down. Then its
-    // machine answers any frame (here, a touch of no session) with a TCP reset, and the next hello
-    // is accepted.
+    // If the network was down, the old process may be gone although this server has not noticed it.
+    // Then the machine of that process answers any frame (here, a touch of no session) with a TCP
+    // reset, and the next hello is accepted.
     links_.at(hello.from)->Write([](SendQueue* queue) { queue->AddTouches({kNoSession}); });
     return Reject(absl::StrCat(
         "server ", from, " is alive at ", options_.addresses.at(hello.from).ToString(),
@@ -233,7 +233,7 @@ HelloAnswer PeerNetwork::Reject(std::string reason) const {
 }
 
 void PeerNetwork::OnAccepted(PeerReceiver* accepted) {
-  // The older connections of this member are closed: nothing more is read from them.
+  // Closes the older connections of this member, so that nothing more is read from them.
   std::vector<std::shared_ptr<PeerReceiver>> older;
   for (const auto& [key, receiver] : receivers_) {
     if (key != accepted && receiver->from() == accepted->from()) older.push_back(receiver);

@@ -1,14 +1,15 @@
-// The connections between servers, over TCP. Each server opens one to each other server and only
-// writes on it; it receives on the connections that the others opened. They carry Raft messages,
-// forwarded writes and session touches, in batches (rpc/peer/send_queue.h).
+// The connections between servers, over TCP. Each server opens a connection to each other server,
+// on which it sends; it receives on the connections that the others opened. The connections carry
+// Raft messages, forwarded writes, session touches, digests and disk reports, in batches
+// (rpc/peer/send_queue.h).
 //
 // The network has no thread of its own: the thread that steps Raft waits here, so that it receives
 // a message and steps it without a hand-over, and a thread that sends writes to the socket itself.
 // (gRPC wakes two more threads for each message, at several times the processor time.)
 //
-// Thread-safety: HandleEvents and Tick are called by one thread, the event loop's, on which all
-// handler calls come; Start before it runs, End after it has ended; the other functions may be
-// called from any thread.
+// Thread-safety: one thread, the event loop's, calls HandleEvents and Tick. All handler calls come
+// on it, except those during End. Start is called before that thread runs, and End after it has
+// ended. The other functions may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -39,7 +40,7 @@ namespace quorate::rpc {
 
 struct PeerNetworkOptions {
   consensus::MemberId self;
-  PeerAddress listen_address;                            // no host: all of this machine
+  PeerAddress listen_address;                            // no host: all addresses
   std::map<consensus::MemberId, PeerAddress> addresses;  // of the others
 };
 
@@ -51,7 +52,8 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   PeerNetwork(const PeerNetwork&) = delete;
   PeerNetwork& operator=(const PeerNetwork&) = delete;
 
-  // Listens and begins to connect. Unavailable, naming the address, if it cannot listen on it.
+  // Listens and begins to connect. Returns Unavailable, naming the address, if it cannot listen
+  // there.
   absl::Status Start(const std::string& cluster_id);
 
   // consensus::EventLoop
@@ -114,7 +116,7 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   Poller poller_{kEventsAtOnceMax};
   std::map<consensus::MemberId, std::shared_ptr<PeerLink>> links_;
 
-  // Event loop.
+  // Used only by the event loop's thread.
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::map<const PeerReceiver*, std::shared_ptr<PeerReceiver>> receivers_;
   std::optional<Clock::time_point> refusal_logged_at_;

@@ -254,7 +254,7 @@ TEST_CASE(
   CHECK(std::count(commands.begin(), commands.end(), large) == 2);
 }
 
-// Plays member 2 on a socket of the test. It receives only when the test calls it, with a small
+// Acts as member 2 on a socket of the test. It receives only when the test calls it, with a small
 // receive buffer in the kernel.
 class SlowPeer {
  public:
@@ -276,7 +276,7 @@ class SlowPeer {
     std::string answer;
     AppendAnswerFrame({true, "", "", version}, &answer);
     if (version == kPeerProtocolVersion) {
-      // Earlier releases send neither this nor the number of their process.
+      // Earlier releases send neither their newest version nor the number of their process.
       answer.resize(answer.size() - sizeof(version) - sizeof(HelloAnswer::process));
       StoreInt<std::endian::little>(answer.data() + 1,
                                     static_cast<uint32_t>(answer.size() - kFrameHeaderBytes));
@@ -359,8 +359,8 @@ TEST_CASE("a peer that takes nothing is left before control messages are dropped
   CHECK(pair.Locked(pair.end(1).downs) == 1);
 }
 
-// Sends `bytes` to member 1 as an unauthenticated peer. Returns what it answers until it closes the
-// connection.
+// Sends `bytes` to member 1 as an unauthenticated peer. Returns the bytes that member 1 answers
+// until it closes the connection.
 std::string AnswerTo(const Pair& pair, const std::string& bytes) {
   boost::asio::io_context context;
   tcp::socket unauthenticated(context);

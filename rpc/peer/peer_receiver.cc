@@ -14,8 +14,8 @@ namespace {
 
 // The limit of a batch on a connection on which no hello was accepted yet.
 constexpr size_t kHelloBytesMax = 64u << 10;
-// The largest batch of a server of the previous release, which does not use fragments: its batch is
-// everything that was pending, and the last message is in it as a whole.
+// The largest batch of a server of the previous release, which does not use fragments: such a batch
+// holds everything that was pending, and the last message in it is whole.
 constexpr size_t kOldBatchBytesMax = 4 * kPeerQueueBytesMax;
 
 }  // namespace
@@ -43,7 +43,7 @@ void PeerReceiver::Close() {
 }
 
 void PeerReceiver::OnReady(Poller::Readiness /*ready*/) {
-  const std::shared_ptr<PeerReceiver> self = shared_from_this();  // Close drops the owner's
+  const std::shared_ptr<PeerReceiver> self = shared_from_this();  // keeps the object in Close
   const std::span<char> space = reader_.Space();
   const ssize_t received = ::recv(socket_.number(), space.data(), space.size(), MSG_DONTWAIT);
   if (received > 0) {

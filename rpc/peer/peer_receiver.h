@@ -28,12 +28,12 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver>, private 
     virtual ~Owner() = default;
     // Returns the answer to `hello`, which came from the address `host`.
     virtual HelloAnswer OnHello(const Hello& hello, const std::string& host) = 0;
-    // The connection has been accepted as that of `receiver->from()`.
+    // Called when the connection has been accepted as that of `receiver->from()`.
     virtual void OnAccepted(PeerReceiver* receiver) = 0;
-    // This server closes a connection because of the bytes that it received, also from a peer that
-    // has not said hello.
+    // Called before this server closes a connection because of the bytes received on it, also if
+    // the peer has not sent a hello.
     virtual void OnRefused(const std::string& where, const std::string& why) = 0;
-    // The connection is over: the owner drops its reference.
+    // Called when the connection has ended; the owner drops its reference.
     virtual void OnEnd(PeerReceiver* receiver) = 0;
   };
 
@@ -56,7 +56,7 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver>, private 
  private:
   void OnReady(Poller::Readiness ready) override;
   void TakeBatches();
-  // An error closes the connection.
+  // A returned error closes the connection.
   absl::Status OnBatch(std::shared_ptr<std::string> bytes);
   absl::Status OnHello(const Hello& hello);
   void Answer(const HelloAnswer& answer);

@@ -20,8 +20,8 @@ struct Option {
   int value;
 };
 
-// The limit of bytes in the kernel that it has not begun to send. Control frames cannot overtake
-// them; but with fewer, the network may have to wait for this process.
+// The limit of the bytes that the kernel has accepted, but not begun to send. Control frames cannot
+// overtake these bytes; with a lower limit, the network may have to wait for this process.
 constexpr int kUnsentBytesMax = 128 << 10;
 
 constexpr Option kOptions[] = {

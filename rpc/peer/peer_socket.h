@@ -19,8 +19,8 @@ struct PeerAddress {
 // Returns an address as text; an IPv4 address has the same text on an IPv4 and on an IPv6 socket.
 std::string HostText(boost::asio::ip::address address);
 
-// Configures a socket to send without delay, and to notice within seconds if the machine at the
-// other end is gone silently, so that a server that comes back is not refused because of its old
+// Configures a socket to send without delay, and to fail within seconds if the machine at the other
+// end no longer responds. Otherwise a server that comes back would be refused because of its old
 // connection. Returns the error of the socket, which cannot be used then.
 boost::system::error_code ConfigurePeerSocket(int descriptor);
 

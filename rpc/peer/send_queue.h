@@ -81,8 +81,7 @@ class SendQueue {
   void AddDiskReport(const DiskReport& report);
 
   bool empty() const { return control_.empty() && data_.empty(); }
-  // Returns whether a control frame was over the limit. Nothing more may be sent on the connection
-  // then.
+  // Returns whether a control frame exceeded the limit. The connection must then be closed.
   bool overflowed() const { return overflowed_; }
   // Returns the number of data frames that were dropped.
   uint64_t dropped() const { return dropped_; }
@@ -119,8 +118,8 @@ class BatchWriter {
   // The newest version (kPeerProtocol...) that the receiver understands.
   void SetReceiverVersion(uint32_t version) { fragments_ = version >= kPeerProtocolFragments; }
 
-  // Takes over the frames of each lane of `queue` whose earlier frames are all in batches. Returns
-  // whether there is anything to send. REQUIRES: done().
+  // For each lane whose earlier frames are all in batches, takes over the frames in `queue`.
+  // Returns whether there are frames to send. REQUIRES: done().
   bool Refill(SendQueue* queue);
   // Makes the next batch. REQUIRES: Refill returned true since the last batch.
   void MakeBatch();
@@ -132,7 +131,7 @@ class BatchWriter {
   std::span<const std::string_view> Rest() const {
     return std::span(parts_).subspan(next_part_, part_count_ - next_part_);
   }
-  // The first `count` bytes of Rest() have been sent.
+  // Records that the first `count` bytes of Rest() have been sent.
   void Sent(size_t count);
 
  private:
