@@ -1,6 +1,6 @@
 // A server's configuration: a ZooKeeper zoo.cfg (key=value lines, '#' comments) and dataDir/myid.
 //
-// Thread-safety: values.
+// Thread-safety: plain values and functions without state.
 #pragma once
 
 #include <algorithm>

@@ -20,7 +20,7 @@ struct ClusterView {
   struct Member {
     consensus::MemberId id;
     bool observer = false;
-    bool reachable = false;  // over our own link; true for ourselves
+    bool reachable = false;  // over this server's link; true for this server
     // Known at the leader alone; false and 0 elsewhere.
     bool in_sync = false;  // its log has all committed entries durably
     consensus::Index match_index;
@@ -52,18 +52,18 @@ class Administration {
 
   // Begins to transfer leadership to `target`, or to the most up-to-date voter if `target` is
   // kNoMember. `done` is called on the node thread with OK if the transfer was begun, or
-  // FailedPrecondition if this member does not lead, or there is no such voter; never if the server
-  // stops before.
+  // FailedPrecondition if this member does not lead, or there is no such voter. It is never called
+  // if the server stops before that.
   virtual void TransferLeadership(consensus::MemberId target,
                                   std::function<void(absl::Status)> done) = 0;
 
   // A linearizable barrier: calls `done` on the node thread once everything that was committed
   // anywhere before this call is applied here, as a quorum has confirmed, with the zxid that is
-  // applied then; never if the server stops before. `done` must be brief.
+  // applied then. It is never called if the server stops before that. `done` must be brief.
   virtual void Barrier(std::function<void(tree::Zxid)> done) = 0;
 
   // Takes a checkpoint now, unless the newest one already covers `zxid`. `done` is called on the
-  // node thread when a durable checkpoint covers it; never if the server stops before.
+  // node thread when a durable checkpoint covers `zxid`; never if the server stops before that.
   virtual void RequestCheckpoint(tree::Zxid zxid, std::function<void()> done) = 0;
 
   // Returns the zxid of the newest checkpoint; 0 if there is none.

@@ -1,13 +1,13 @@
-// What the front ends have alike: their loops and the tags that tell the loops apart, the session
-// of each client, the limits of clients, and the delivery of results to the loops. It has no
-// threads.
+// The common part of the front ends: their loops, the tags that identify each client and its loop,
+// the session of each client, the limits of clients, and the delivery of results to the loops. It
+// has no threads.
 //
 // A client belongs to one loop (client_loop.h) for its lifetime, and has a tag. The apply thread
 // delivers results and events through the loop's inbox, with one wake-up per batch; the loop drains
 // the inbox before it answers a read from a newer tree.
 //
-// Thread-safety: the Frontend functions as rpc/frontend/service.h says; AddLoop before any other
-// call; the rest from any thread.
+// Thread-safety: the functions of Frontend, as rpc/frontend/service.h says. AddLoop is called
+// before all other functions, which may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -72,7 +72,7 @@ class ClientFrontend : public Frontend {
   }
 
   // --- For the loops -----------------------------------------------------------------------------
-  // Returns the loop's number. The loop must outlive all other calls.
+  // Adds a loop, and returns its number. The loop must outlive all other calls.
   size_t AddLoop(Loop* loop) {
     ASSERT(next_tag_.load() == reserved_, "tags tell the loops apart by their number");
     loops_.push_back(loop);
@@ -85,8 +85,8 @@ class ClientFrontend : public Frontend {
     const uint32_t of_loop_max = tags_.count / static_cast<uint32_t>(loops_.size()) - reserved_;
     return TagOf(loop, reserved_ + next_tag_.fetch_add(1) % of_loop_max);
   }
-  // Returns the tag of `loop` with this number. Those with a number less than the reserved ones
-  // belong to the loop itself.
+  // Returns the tag of `loop` with this number. Tags with a number below `reserved` belong to the
+  // loop itself.
   uint32_t TagOf(size_t loop, uint32_t number) const {
     return tags_.first + number * static_cast<uint32_t>(loops_.size()) +
            static_cast<uint32_t>(loop);
@@ -111,7 +111,7 @@ class ClientFrontend : public Frontend {
     addresses_.Remove(address);
     clients_.fetch_sub(1);
   }
-  // The client is closed: the session is no longer mapped to its tag.
+  // Removes the mapping of `session` to `tag`, because the client is closed.
   void ForgetSession(tree::SessionId session, uint32_t tag) { sessions_.Forget(session, tag); }
 
   const Config& config() const { return config_; }
@@ -123,8 +123,8 @@ class ClientFrontend : public Frontend {
   Listings& listings() { return listings_; }
 
  protected:
-  // All must outlive the front end. `random` makes session ids. `tags` are those of its clients;
-  // the first `reserved` of each loop are not handed out.
+  // All references and pointers must outlive the front end. `random` makes session ids. `tags` are
+  // those of its clients; the first `reserved` of each loop are not handed out.
   ClientFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random,
                  TagRange tags, uint32_t reserved)
       : config_(config),

@@ -148,7 +148,8 @@ class Server {
  public:
   explicit Server(Config c = TestConfig()) : config(std::move(c)) {}
 
-  // The result of the command by which a client opens a session or takes it over.
+  // Gives the front end the result of the command by which a client opens a session or takes it
+  // over.
   void OnSessionResult(tree::CommandKind kind, int64_t session, uint32_t tag,
                        tree::ErrorCode error = tree::ErrorCode::kOk) {
     tree::ApplyResult result;

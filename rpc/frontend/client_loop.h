@@ -1,8 +1,8 @@
-// What the loops of the front ends have alike. A loop serves the clients of one thread: it has an
-// inbox for results and events from the apply thread, iterations that end after all inputs that
-// were ready together, one batch for the writes of all its clients, the tree's read lock, and the
-// periodic report of the sessions that were heard from. What a client sends, and how it is
-// answered, is up to the loop of a protocol, which derives from ClientLoop.
+// The common part of the loops of the front ends. A loop serves the clients of one thread. It has
+// an inbox for results and events from the apply thread; iterations, each of which ends after all
+// inputs that were ready together; one batch for the writes of all its clients; the tree's read
+// lock; and the periodic report of the sessions that were heard from. The loop of each protocol
+// derives from ClientLoop, reads what clients send, and answers them.
 //
 // Thread-safety: Push, Wake and last_iteration may be called from any thread. Everything else runs
 // on the loop's thread.
@@ -62,8 +62,8 @@ struct LoopClient {
 template <class Loop, class FrontendOfLoop, class Transport, class Client, class... OwnItems>
 class ClientLoop {
  public:
-  // A loop that has begun no iteration for so long is held up: while it has clients, its timer
-  // comes far more often.
+  // A loop that has begun no iteration for this long counts as stalled: while it has clients, its
+  // timer begins iterations far more often.
   static constexpr auto kHeldUpAfter = std::chrono::milliseconds(600);
 
   ClientLoop(const ClientLoop&) = delete;
@@ -82,13 +82,13 @@ class ClientLoop {
   struct TreeReplaced {};
   using Item =
       std::variant<tree::ApplyResult, SessionClosed, SessionAttached, TreeReplaced, OwnItems...>;
-  // Queues without waking the loop.
+  // Queues `item` without waking the loop.
   void Push(Item item) { inbox_.Push(std::move(item)); }
   // Wakes the loop if items are queued and the loop was not woken for them.
   void Wake() {
     if (inbox_.WantsWake()) transport_->Wake();
   }
-  // The begin of the last iteration.
+  // Returns the time at which the last iteration began.
   std::chrono::steady_clock::time_point last_iteration() const {
     return std::chrono::steady_clock::time_point(
         std::chrono::steady_clock::duration(last_iteration_.load(std::memory_order_relaxed)));
@@ -96,10 +96,10 @@ class ClientLoop {
 
   // --- For clients -------------------------------------------------------------------------------
   FrontendOfLoop& frontend() { return *frontend_; }
-  // Returns the tree, locked for reading until the end of this call into the loop or UnlockTree;
-  // the results and events of everything applied before were delivered to their clients. If
-  // kNodesPerHold were spent since the tree was locked, it is unlocked for a moment first, so that
-  // apply waits for a bounded time only.
+  // Returns the tree, locked for reading until the end of this call into the loop or until
+  // UnlockTree. The results and events of everything that was applied before have been delivered to
+  // their clients. If kNodesPerHold were spent since the tree was locked, it is first unlocked for
+  // a moment, so that apply waits only for a bounded time.
   const tree::Tree& LockTree() {
     if (spent_ >= kNodesPerHold) UnlockTree();
     if (!tree_.has_value()) {
@@ -123,14 +123,15 @@ class ClientLoop {
     spent_ += nodes;
     longest_hold_ = std::max(longest_hold_, spent_);
   }
-  // Whether the tree was locked for long enough.
+  // Returns whether kNodesPerHold were spent since the tree was locked.
   bool has_spent_enough() const { return spent_ >= kNodesPerHold; }
-  // The most that was spent in one hold of the lock.
+  // Returns the most that was spent while the tree was locked once.
   size_t longest_hold() const { return longest_hold_; }
-  // The newest zxid that a reply may show: all events up to it were delivered to their clients.
+  // Returns the newest zxid that a reply may show: all events up to it were delivered to their
+  // clients.
   tree::Zxid seen_zxid() const { return seen_zxid_; }
-  // The batch that goes to the log in this iteration. Call AddedCommand after each command appended
-  // to its bytes.
+  // Returns the bytes of the batch that goes to the log in this iteration. Call AddedCommand after
+  // each command that is appended to them.
   std::string& command_bytes() { return *batch_.bytes; }
   // Adds the command that begins at `offset` of command_bytes() to the batch. Returns false if it
   // is too large for the log: it is then removed from the bytes.
@@ -145,7 +146,7 @@ class ClientLoop {
     ScheduleIterationEnd();
     return true;
   }
-  // The begin of this iteration.
+  // Returns the time at which this iteration began.
   std::chrono::steady_clock::time_point now() const { return now_; }
 
  protected:
@@ -160,8 +161,8 @@ class ClientLoop {
   ~ClientLoop() = default;
 
   // --- Clients -----------------------------------------------------------------------------------
-  // Returns a tag that no client of this loop has. Tags repeat after very many clients, and one
-  // with a session may be as old.
+  // Returns a tag that no client of this loop has. Tags repeat after very many clients, and a
+  // client may stay connected for as long.
   uint32_t NewTag() {
     uint32_t tag = frontend_->NewTag(number_);
     while (clients_.contains(tag)) tag = frontend_->NewTag(number_);
@@ -176,7 +177,8 @@ class ClientLoop {
     const auto found = clients_.find(tag);
     return found == clients_.end() ? nullptr : found->second.get();
   }
-  // Returns the client of an input. REQUIRES: there is one until the transport was told of its end.
+  // Returns the client of an input. REQUIRES: a client has the tag, because the transport gives the
+  // loop no input of a closed client.
   Client& Get(uint32_t tag) {
     Client* client = Find(tag);
     ASSERT(client != nullptr, "the transport knows when a client is closed");
@@ -192,7 +194,8 @@ class ClientLoop {
     in_order_.erase(client.in_order);
     clients_.erase(client.tag());
   }
-  // The end of the iteration has to do something for the client, such as send what is ready.
+  // Marks the client as dirty: the end of the iteration has to do something for it, such as send
+  // what is ready.
   void MarkDirty(Client& client) {
     if (client.dirty || !client.open) return;
     client.dirty = true;
@@ -202,10 +205,11 @@ class ClientLoop {
   void FinishIfBad(Client& client, const absl::Status& status) {
     if (!status.ok()) loop().Finish(client, status);
   }
-  // Returns the client that takes the most, by `bytes_of(client)`, and sets `*bytes`, if memory is
-  // low because of clients. Returns nullptr if no client takes more than kHeavyBytes, and after the
-  // first call for a measurement of memory, as the next one shows the effect. The caller has to
-  // close the client, which is counted as closed.
+  // If memory is low because of clients, returns the client that takes the most bytes, by
+  // `bytes_of(client)`, and sets `*bytes` to that number. Returns nullptr if no client takes more
+  // than kHeavyBytes, and after the first call for each measurement of memory, because only the
+  // next measurement shows the effect. The caller has to close the client, which is counted as
+  // closed already.
   template <class BytesOf>
   std::shared_ptr<Client> TakeHeaviest(const BytesOf& bytes_of, size_t* bytes) {
     MemoryBudget& memory = frontend_->service().memory();
@@ -225,7 +229,7 @@ class ClientLoop {
   }
 
   // --- Iterations --------------------------------------------------------------------------------
-  // Called at the begin of each input.
+  // Called at the beginning of each input.
   void BeginIteration() {
     now_ = frontend_->clock().Now();
     last_iteration_.store(now_.time_since_epoch().count(), std::memory_order_relaxed);
@@ -234,8 +238,8 @@ class ClientLoop {
     if (!std::exchange(iteration_end_scheduled_, true)) transport_->EndIterationSoon();
   }
   // Continues the dirty clients that can continue, on the locked tree. They continue only here,
-  // after the inbox was delivered: an answer made in between could overtake an event.
-  // `has_items`: the inbox has to be delivered although none can continue.
+  // after the inbox was delivered, because a reply that was made elsewhere could overtake an event.
+  // `has_items` says that the inbox has to be delivered even if no client can continue.
   void ContinueClients(bool has_items) {
     const auto can_continue = [](const std::shared_ptr<Client>& client) {
       return client->open && client->CanContinue();
@@ -250,7 +254,7 @@ class ClientLoop {
     }
     UnlockTree();
   }
-  // Calls `finish(client)` for each dirty client that is open; from then on it is not dirty.
+  // Marks all dirty clients as not dirty, and calls `finish(client)` for each of them that is open.
   template <class Finish>
   void TakeDirty(const Finish& finish) {
     const std::vector<std::shared_ptr<Client>> dirty = std::exchange(dirty_, {});
@@ -278,8 +282,8 @@ class ClientLoop {
   // Called when the tree was locked, before anything is read from it.
   void DeliverApplied() { DrainInbox(); }
   // Calls `deliver(client)` for the client with the tag, if there is one, and finishes the client
-  // if that returns an error. A client that is about to be closed gets nothing more: it may have
-  // missed earlier items.
+  // if that returns an error. A client that is about to be closed gets no more items, because it
+  // may have missed earlier ones.
   template <class Deliver>
   void DeliverTo(uint32_t tag, const Deliver& deliver) {
     Client* client = Find(tag);
@@ -289,8 +293,8 @@ class ClientLoop {
   }
 
   // --- From time to time -------------------------------------------------------------------------
-  // Called when a client is about to be closed: its session lives for its whole timeout from the
-  // last input.
+  // Keeps the touch of a client that is about to be closed, so that its session lives for its whole
+  // timeout from the last input.
   void KeepTouch(Client& client) {
     if (client.TakeTouched()) touched_and_closed_.push_back(client.session().value());
   }
@@ -313,7 +317,8 @@ class ClientLoop {
   FrontendOfLoop* const frontend_;
   Transport* const transport_;
   const size_t number_;
-  // Only for lookups by tag; iteration uses in_order_, the order of opening.
+  // Only for lookups by tag; loops over clients use in_order_, which has the order in which they
+  // were opened.
   absl::flat_hash_map<uint32_t, std::shared_ptr<Client>> clients_;
   std::list<std::shared_ptr<Client>> in_order_;
   std::vector<std::shared_ptr<Client>> dirty_;
@@ -336,7 +341,7 @@ class ClientLoop {
   uint64_t measurement_seen_ = 0;  // the last measurement of memory that TakeHeaviest used
   std::atomic<std::chrono::steady_clock::rep> last_iteration_{0};  // now_
   std::chrono::steady_clock::time_point touches_sent_;
-  // Sessions that were touched since then, by clients that are closed.
+  // Sessions that were touched since touches_sent_, by clients that are closed.
   std::vector<int64_t> touched_and_closed_;
   std::vector<Item> draining_;
 };

@@ -4,7 +4,8 @@
 
 namespace quorate::rpc {
 
-// Each function reads tree_ after it has taken the lock: before, the tree may be replaced.
+// Each function reads tree_ only after it has taken the lock, because the tree may be replaced
+// before.
 
 GuardedTree::ReadGuard GuardedTree::Read() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
   mutex_.ReaderLock();

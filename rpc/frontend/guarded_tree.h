@@ -28,8 +28,8 @@ struct TreeLockWaits {
 
 class GuardedTree {
  public:
-  // Holds the read side of the lock. Dereference a named guard only: a reference into a temporary
-  // one would outlive the lock.
+  // Holds the read side of the lock. Only a named guard can be dereferenced with *, because a
+  // reference into a temporary guard would outlive the lock.
   class ReadGuard {
    public:
     ReadGuard(ReadGuard&& other) noexcept
@@ -75,8 +75,8 @@ class GuardedTree {
     std::unique_ptr<tree::Tree>* tree_;
   };
 
-  // Holds the read side of the lock, for the thread that writes a checkpoint delta. Of the tree, it
-  // may change the delta only.
+  // Holds the read side of the lock, for the thread that writes a checkpoint delta. It may change
+  // only the delta of the tree.
   class DeltaGuard {
    public:
     DeltaGuard(DeltaGuard&& other) noexcept
@@ -99,7 +99,7 @@ class GuardedTree {
     tree::Tree* tree_;
   };
 
-  // Each waits for the lock.
+  // Each function waits for the lock, and returns a guard that holds it.
   ReadGuard Read() const;
   WriteGuard Write();
   DeltaGuard ReadDelta();

@@ -1,9 +1,9 @@
-// A queue of items from other threads for the one thread that serves a group of clients. It also
-// tracks whether that thread has to be woken, so that there is one wake-up for all items that are
-// queued meanwhile.
+// A queue of items from other threads for its consumer, the thread that serves a group of clients.
+// It also tracks whether the consumer has to be woken, so that there is one wake-up for all items
+// that are queued meanwhile.
 //
-// Thread-safety: Push and WantsWake may be called from any thread; the other functions from the
-// thread that takes.
+// Thread-safety: Push and WantsWake may be called from any thread; the other functions only from
+// the consumer.
 #pragma once
 
 #include <atomic>
@@ -17,19 +17,19 @@ namespace quorate::rpc {
 template <class Item>
 class Inbox {
  public:
-  // Queues `item`, without waking the thread that takes.
+  // Queues `item` without waking the consumer.
   void Push(Item item) {
     MutexLock lock(&mutex_);
     items_.push_back(std::move(item));
     filled_.store(true, std::memory_order_release);
   }
-  // Returns whether the caller has to wake the taking thread: true if an item is queued and no call
-  // has returned true since the last OnWake.
+  // Returns whether the caller has to wake the consumer: true if an item is queued and no call has
+  // returned true since the last OnWake.
   bool WantsWake() {
     return filled_.load(std::memory_order_acquire) && !wake_pending_.exchange(true);
   }
 
-  // Called when the taking thread was woken, before it takes.
+  // Called when the consumer was woken, before it takes items.
   void OnWake() { wake_pending_.store(false); }
   // Moves the queued items to `*items`. Returns false, at little cost, if there are none. REQUIRES:
   // `*items` is empty.

@@ -1,12 +1,12 @@
-// Reads the list of a znode's children in pieces; the result is nevertheless the set of children at
-// one moment, that of the last piece. Between two pieces the tree is unlocked, so that apply never
-// waits for a list of millions.
+// Reads the list of a znode's children in pieces. The result is nevertheless the set of children at
+// one moment, at which the last piece is read. Between two pieces the tree is unlocked, so that
+// apply never waits for a list of millions.
 //
 // Children are read in an order that changes of the set do not affect (tree::ChildrenPlace).
-// Children that are created or deleted meanwhile are recorded, in one log for all listings of the
-// same znode; the list is corrected by that log when its last piece was read.
+// Children that are created or deleted meanwhile are recorded in a log, which listings of the same
+// znode share. The list is corrected by that log when its last piece has been read.
 //
-// Thread-safety: for Listings, see its functions; a Listing belongs to one thread.
+// Thread-safety: for Listings, see its functions; a Listing is used by one thread.
 #pragma once
 
 #include <array>
@@ -27,13 +27,14 @@
 
 namespace quorate::rpc {
 
-// The number of znodes (or work that costs as much) that are read before the tree is unlocked for a
-// moment. Apply waits for that, some hundred microseconds.
+// The number of znodes that are read (or work of the same cost) before the tree is unlocked for a
+// moment. Apply waits for that long, some hundred microseconds.
 inline constexpr size_t kNodesPerHold = 4096;
 // The number of bytes whose copy into a reply takes about as long as a look at one znode. The
-// memory of the reply is new to the process, so that the copy pays for page faults too.
+// memory of the reply is new to the process, so the time includes page faults.
 inline constexpr size_t kBytesPerNode = 256;
-// The number of identities whose look-up in an access control list takes about as long.
+// The number of identities whose look-up in an access control list takes about as long as a look at
+// one znode.
 inline constexpr size_t kIdentitiesPerNode = 4;
 
 // Records the changes of the children of paths that are being listed.
@@ -80,8 +81,8 @@ class Listings {
   // Sets `*changes` to the changes from `first` on. Returns false if the log overflowed. Copies no
   // changes: O(chunks).
   bool Take(const Log& log, size_t first, Changes* changes);
-  // Ends one listing. The caller may destroy `log` afterwards, in a time proportional to its
-  // changes: preferably when the tree is not locked.
+  // Ends one listing. The caller may destroy `log` afterwards. That takes time proportional to its
+  // changes, so the tree should not be locked then.
   void End(std::string_view path, const std::shared_ptr<Log>& log);
 
  private:

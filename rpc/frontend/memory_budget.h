@@ -1,6 +1,6 @@
-// How much memory the server may take, and what takes it. There is one budget for the process.
-// Memory that grows with what clients do is counted here; the process as a whole is measured
-// periodically, which includes memory that is not counted.
+// The limit of the memory that the server may take, and the memory that its parts take. There is
+// one budget for the process. Memory that grows with what clients do is counted here; the process
+// as a whole is measured periodically, which includes memory that is not counted.
 //
 // There are two limits. If replies that are being made or are not fetched take more than a quarter
 // of the budget, long reads are refused, and connections, streams and calls whose clients do not
@@ -22,7 +22,7 @@
 namespace quorate::rpc {
 
 enum class MemoryUse : uint8_t {
-  kUnsent,    // replies and events that clients have not fetched, also those that gRPC has
+  kUnsent,    // replies and events that clients have not fetched, also those inside gRPC
   kReads,     // replies that are being made in pieces
   kRequests,  // requests that are incomplete, or wait for earlier ones
 };
@@ -45,9 +45,9 @@ class MemoryBudget {
   }
   bool replies_exceed() const { return replies_excess() > 0; }
 
-  // Takes a measurement of the process: the memory that it takes, the part of the tree, and the
-  // part that is kept for future znodes, which counts as free. Returns whether low() has changed.
-  // From one thread at a time.
+  // Records a measurement of the process: its resident memory, the part of it that the tree takes,
+  // and the part that is kept for future znodes, which counts as free. Returns whether low() has
+  // changed. Called by one thread at a time.
   bool OnMeasured(uint64_t resident_bytes, uint64_t tree_bytes = 0, uint64_t free_bytes = 0);
   uint64_t resident_bytes() const { return resident_bytes_.load(std::memory_order_relaxed); }
   // Returns whether `taken_bytes` reaches the bound at which low() becomes true or, while low() is
@@ -58,9 +58,9 @@ class MemoryBudget {
   // Returns whether memory is low: from seven eighths of the limit on, until it is less than three
   // quarters.
   bool low() const { return low_.load(std::memory_order_relaxed); }
-  // Returns true if memory is low and not because of the tree alone: everything besides it takes
-  // more than an eighth of the limit. Also true if the uses that are counted have grown by more
-  // than an eighth of the limit since the last measurement, and memory would be low with that
+  // Returns true if memory is low, but not because of the tree alone: everything besides the tree
+  // takes more than an eighth of the limit. Also true if the uses that are counted have grown by
+  // more than an eighth of the limit since the last measurement, and memory would be low with that
   // growth.
   bool clients_exceed() const {
     if (clients_exceed_.load(std::memory_order_relaxed)) return true;

@@ -37,7 +37,7 @@ class RecentEvents {
     size_t bytes = 0;  // about the size of what Encode returns, never 0
   };
   virtual ~RecentEvents() = default;
-  // The parts, by ascending number.
+  // Returns the parts, by ascending number.
   virtual std::vector<Part> parts() const = 0;
   // Returns parts()[i] in the front end's own format.
   virtual std::string Encode(size_t i) const = 0;
@@ -55,14 +55,14 @@ struct WatchTotals {
 // front end queues for a client is queued before any read can see the change.
 class Frontend : public tree::ApplyListener {
  public:
-  // Returns whether a few changes may be applied inline, on the node thread: the calls that they
-  // cause are short now. There are few watches, or few on any one znode, and no other thread is
-  // reading them all.
+  // Returns whether a few changes may be applied inline, on the node thread, because the calls that
+  // they cause are short now: there are few watches, or few on any one znode, and no other thread
+  // is reading all watches.
   virtual bool AllowsInlineApply() const = 0;
-  // The tree was replaced by `tree`, a later one. The front end did not receive the events in
-  // between, nor the results of commands under way. The front end has to close every connection
-  // before it reads from the new tree for it. The client connects again, and the zxid that it has
-  // seen shows what it missed. REQUIRES: the front end keeps no reference to `tree`.
+  // Called when the tree was replaced by `tree`, a later one. The front end did not receive the
+  // events in between, nor the results of commands under way. The front end has to close every
+  // connection before it reads from the new tree for it. The client connects again, and the zxid
+  // that it has seen shows what it missed. REQUIRES: the front end keeps no reference to `tree`.
   virtual void OnTreeReplaced(const tree::Tree& tree) = 0;
   // Returns the recent events as they are now, to be kept for the next start; null if the front end
   // keeps none. Called under either side of the tree's lock; must be fast.
@@ -76,8 +76,8 @@ class Frontend : public tree::ApplyListener {
   virtual std::vector<int64_t> HeldUpSessions() { return {}; }
   // Returns the number and size of all clients' watches. O(1). Any thread.
   virtual WatchTotals watch_totals() const { return {}; }
-  // A batch was applied and the tree is unlocked: the front end wakes up the threads that have
-  // something to send.
+  // Called when a batch was applied and the tree is unlocked, so that the front end wakes the
+  // threads that have something to send.
   virtual void OnBatchApplied() = 0;
   // Called on the node thread: the Service::Sync `sync_id` is done. Everything up to `zxid` is
   // applied, and the front ends were notified of it before.
@@ -90,10 +90,10 @@ struct ServerStatus {
   bool is_leader = false;  // and the first entry of its term is committed
   bool standalone = false;
   int64_t leader_contact_age_ms = 0;  // since a leader was last heard from and could be reached
-  // This server has, since its start, once applied everything that was committed. Before that its
-  // tree may be of any age.
+  // At some moment since its start, this server had applied everything that was committed. Before
+  // that moment its tree may be of any age.
   bool caught_up = false;
-  bool in_touch = false;  // caught_up, and recently in contact with a leader: clients may come
+  bool in_touch = false;  // caught_up, and recently in contact with a leader
   size_t voters = 0;
   size_t followers_in_sync = 0;  // at a leader: voters besides it that are up to date
   // This server has had no leader for the configured time, and now serves read-only clients.
@@ -154,13 +154,13 @@ class Service {
  public:
   virtual ~Service() = default;
 
-  // Returns the tree, locked for reading while the guard lives: take it once for a batch of reads.
-  // There is no other access to the tree.
+  // Returns the tree, locked for reading while the guard exists. Callers lock it once for a batch
+  // of reads. There is no other access to the tree.
   virtual GuardedTree::ReadGuard ReadTree() const = 0;
 
-  // The proposer that the header of each command submitted here has to name.
+  // Returns the proposer that the header of each command submitted here has to name.
   virtual tree::Proposer proposer() const = 0;
-  // The cluster version, which every member understands. It never decreases.
+  // Returns the cluster version, which every member understands. It never decreases.
   virtual uint32_t cluster_version() const = 0;
   // Submits commands to the log, in order. Each is applied exactly once, even if leaders change
   // meanwhile, as long as a majority stays alive. The server takes the buffer and writes the

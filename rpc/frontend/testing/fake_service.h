@@ -1,5 +1,5 @@
-// What is behind the front ends in their tests: a tree that applies commands when the test says so,
-// and a configuration.
+// A Service for the tests of front ends, with a tree that applies commands when the test calls
+// Apply; and a configuration for such tests.
 //
 // Thread-safety: none.
 #pragma once
@@ -56,8 +56,8 @@ class FakeService : public Service {
     frontend->OnBatchApplied();
   }
 
-  // Does what the installation of a snapshot does: applies everything submitted without telling
-  // `frontend` the results and events, and then tells it that the tree was replaced.
+  // Acts as the installation of a snapshot does: applies everything submitted without reporting the
+  // results and events to `frontend`, and then notifies it that the tree was replaced.
   void ReplaceTree(Frontend* frontend) {
     Unheard unheard;
     const GuardedTree::WriteGuard tree = tree_.Write();

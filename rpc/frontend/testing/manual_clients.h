@@ -1,4 +1,4 @@
-// The clients of a loop, which a test drives by hand: what either side sends waits until the other
+// The clients of a loop, driven by hand in a test: what either side sends waits until the other
 // side takes it.
 //
 // Thread-safety: none.
@@ -14,7 +14,7 @@ namespace quorate::rpc {
 
 // The part of a client's connection that is the same for every protocol.
 struct ManualClient {
-  bool receiving = true;  // the loop takes the next input
+  bool receiving = true;  // the loop has asked for the next input
   bool open = true;       // the loop has not closed it
 };
 
