@@ -1,6 +1,6 @@
 // Ballast: the preallocated, durable file "spare" in a directory. It is released when the disk is
-// full, so that writes that must go on have free space. Readers of the directory ignore it, and it
-// may be removed at any time.
+// full, so that the writes that are needed even then have free space. Readers of the directory
+// ignore it, and it may be removed at any time.
 //
 // Thread-safety: all of it may be used from any thread.
 #pragma once

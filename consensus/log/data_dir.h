@@ -51,15 +51,15 @@ class DataDir {
   ~DataDir();
 
   const std::string& path() const;
-  // The id of the cluster that the directory belongs to, kClusterIdBytes long; empty until
+  // Returns the id of the cluster that the directory belongs to, kClusterIdBytes long; empty until
   // SetClusterId.
   const std::string& cluster_id() const;
   // Durably binds the directory to a cluster. Does nothing if it is bound to that cluster already.
   // Returns FailedPrecondition, naming both ids in hex, if it is bound to another one.
   absl::Status SetClusterId(const std::string& cluster_id);
 
-  // The number that tells this directory from the member's earlier and later ones. A later
-  // directory has a greater one.
+  // Returns the epoch, which distinguishes the directories that this member has had. A later
+  // directory has a greater epoch.
   uint64_t directory_epoch() const;
   // Durably sets the epoch to the value that Raft requests (Output::directory_epoch). Succeeds on a
   // full disk, too. REQUIRES: the value is greater than directory_epoch().
@@ -79,7 +79,8 @@ class DataDir {
   absl::StatusOr<Membership> SettleMembership(const Membership& configured,
                                               const std::optional<SnapshotMeta>& checkpoint);
 
-  // The hard state on the disk. Its member state is kNew in a directory that was just formatted.
+  // Returns the hard state on the disk. Its member state is kNew in a directory that was just
+  // formatted.
   const HardState& hard_state() const;
   // Durably writes the hard state and `durable_index`, the index up to which the log is durable
   // now. The index may go back only for a truncation or a reset of the log, and must be written

@@ -252,7 +252,7 @@ TEST_CASE("the member state is part of the hard state") {
   }
 }
 
-// A directory in term 4 with entries 1 to 20 of term 3, which are known to be durable.
+// Opens a directory in term 4 with entries 1 to 20 of term 3, which are known to be durable.
 std::unique_ptr<DataDir> OpenFilled(Env* env) {
   auto dir = Open(env);
   Require(dir->WriteHardState({Term{4}, MemberId{3}, Index{10}}, Index{0}));

@@ -49,10 +49,10 @@ class DirectoryLock {
 class Env {
  public:
   virtual ~Env() = default;
-  // The real file system.
+  // Returns the real file system.
   static Env* Posix();
-  // The real file system, read-only: files are opened for reading, and calls that change something
-  // fail with PermissionDenied. Its lock excludes servers, but not other read-only users.
+  // Returns the real file system, read-only: files are opened for reading, and calls that change
+  // something fail with PermissionDenied. Its lock excludes servers, but not other read-only users.
   static Env* PosixReadOnly();
 
   // Opens a file, creating it if `create`; NotFound if it is missing and `create` is false.

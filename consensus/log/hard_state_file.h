@@ -44,7 +44,7 @@ class HardStateFile {
   struct Found {
     std::array<std::optional<Copy>, kCopies> copies;
     size_t newest_place = 0;
-    // The newest whole copy; nullopt if both copies are damaged.
+    // Returns the newest whole copy; nullopt if both copies are damaged.
     const std::optional<Copy>& newest() const { return copies[newest_place]; }
   };
 
@@ -62,13 +62,13 @@ class HardStateFile {
   const Content& content() const { return content_; }
   // Durably replaces the content. After an error, every later call returns that error.
   absl::Status Write(const Content& content);
-  // The content that Create writes.
+  // Returns the content that Create writes.
   static Content New() { return {{Term{0}, kNoMember, Index{0}, MemberState::kNew}, Index{0}}; }
 
  private:
   HardStateFile(std::string path, std::unique_ptr<File> file)
       : path_(std::move(path)), file_(std::move(file)) {}
-  // The copy with number N is first written to place N % 2.
+  // Returns the place to which the copy with the number `sequence` is written first.
   static size_t PlaceOf(uint64_t sequence) { return sequence % 2; }
   static std::string Encode(const Copy& copy);
   // Returns nullopt if the bytes are not a whole copy.

@@ -31,8 +31,8 @@ std::string EncodeIdentity(const Identity& identity) {
   return bytes;
 }
 
-// Magic, version and the CRC at the end are the same in every version, so that damage can be
-// distinguished from a newer format.
+// Decodes an identity file. Magic, version and the CRC at the end have the same place in every
+// version, so that damage can be distinguished from a newer format.
 absl::StatusOr<Identity> ParseIdentity(const std::string& path, std::string_view bytes) {
   const absl::Status damaged = absl::DataLossError(absl::StrCat(
       path, ": is damaged: it no longer says whose directory this is", ToAbsl(kRejoinAdvice)));

@@ -33,8 +33,8 @@ std::string Encode(const Membership& membership) {
   return bytes;
 }
 
-// Magic, version and the CRC at the end are the same in every version, so that damage can be
-// distinguished from a newer format.
+// Decodes a membership file. Magic, version and the CRC at the end have the same place in every
+// version, so that damage can be distinguished from a newer format.
 absl::StatusOr<Membership> Parse(const std::string& path, std::string_view bytes) {
   const absl::Status damaged = absl::DataLossError(absl::StrCat(
       path, ": is damaged: it no longer says with which members this member was started",

@@ -33,8 +33,8 @@ class NewDataDir {
   // class makes, and the `leftovers`: files of the caller from the attempt that was interrupted.
   static absl::Status CheckNewOrIncomplete(Env* env, const std::string& path, Names leftovers);
 
-  // Mark the existing directory `path` as incomplete, and remove the mark: durable when they
-  // return.
+  // Mark durably marks the existing directory `path` as incomplete, and Unmark durably removes the
+  // mark.
   static absl::Status Mark(Env* env, const std::string& path);
   static absl::Status Unmark(Env* env, const std::string& path);
   static bool IsMarked(Env* env, const std::string& path);

@@ -9,8 +9,8 @@ namespace quorate::consensus {
 
 // Returns whether Env failed because this process (EMFILE) or the machine (ENFILE) has too many
 // open files. The code of such an error is ResourceExhausted, as of a full disk: code that waits
-// for free space also waits for a descriptor, and goes on by itself. Only the message and the use
-// of ballast files differ.
+// for free space also waits for a descriptor, and continues automatically. Only the message and the
+// use of ballast files differ.
 bool IsOutOfDescriptors(const absl::Status& status);
 
 }  // namespace quorate::consensus

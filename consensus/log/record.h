@@ -12,7 +12,7 @@
 //
 // Little-endian. Both CRCs continue a CRC over the generation of the segment and the record's own
 // offset, so that bytes of another segment, or of another place in this one, are never taken for a
-// record. The check of the header tells whether its length is valid when the rest is not.
+// record. The check of the header shows whether the length in it is valid even if the rest is not.
 //
 // A record contains the index up to which the log was durable when it was written. So a valid
 // record proves that a bad record at or below that index had been durable: it is damaged, not torn.
@@ -80,8 +80,8 @@ RecordView ParseRecord(std::string_view bytes, RecordPlace place);
 // end of the file count as zero.
 bool WasRecord(std::string_view bytes, RecordPlace place);
 
-// A quick check of a header, before the whole record is read: returns whether it may belong to a
-// record with an index in [first, last] that ends within `bytes_max`.
+// Returns whether `header` may belong to a record with an index in [first, last] that ends within
+// `bytes_max`. A quick check, before the whole record is read.
 bool MayBeRecord(std::string_view header, RecordPlace place, Index first, Index last,
                  uint64_t bytes_max);
 

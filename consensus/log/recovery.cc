@@ -150,7 +150,8 @@ class Recovery {
     return segment;
   }
 
-  // If the newest segment has no header, its creation was interrupted: moves it to obsolete_.
+  // Moves the newest segment to obsolete_ if it has no header, because its creation was
+  // interrupted.
   absl::Status DiscardIncompleteSegment() {
     if (names_.empty()) return absl::OkStatus();
     const SegmentName name = names_.back();

@@ -29,7 +29,7 @@ struct RecoveredLog {
   Index last_index;
   Term last_term;
   uint64_t last_generation = 0;  // the highest of all segments that were found
-  uint64_t torn_bytes = 0;       // after the last record: nothing may be appended to them
+  uint64_t torn_bytes = 0;       // after the last record; no record may follow them
 };
 
 // Reads all segments in `path`, and removes those that are replaced or incomplete. Everything in

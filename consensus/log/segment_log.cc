@@ -19,8 +19,9 @@
 //  - The ballast file becomes a segment by a rename, after the segment's header was written to it.
 //  - Records of different segments cannot be mixed up: the CRC of each covers the generation of its
 //    segment and its offset.
-//  - Nothing is appended to torn records: the log goes on in a new segment or, if the disk has no
-//    free space for one, where the torn bytes are durably zero.
+//  - No record is appended to torn records. The log continues in a new segment or, if the disk has
+//    no free space for one, in the same segment after the torn bytes were durably replaced by
+//    zeros.
 #include "consensus/log/segment_log.h"
 
 #include <algorithm>

@@ -85,12 +85,12 @@ class SegmentLog {
   // Returns the term of the entry at `index`, or of the base if `index` is base_index(); nullopt if
   // `index` is neither.
   std::optional<Term> TermAt(Index index) const;
-  // The runs of terms of all entries, for InitialState.
+  // Returns the runs of terms of all entries, for InitialState.
   std::vector<TermRun> term_runs() const;
-  // The last index of each segment, and the bytes of its records.
+  // Returns the last index of each segment, and the bytes of its records.
   std::vector<SizeRun> size_runs() const;
-  // The entries with IsControl(kind) that Open found, ascending, without those that were truncated
-  // or dropped since.
+  // Returns the entries with IsControl(kind) that Open found, ascending, without those that were
+  // truncated or dropped since.
   const std::vector<Entry>& control_entries() const;
 
   // The torn bytes that Open has cut after a crash.
@@ -106,8 +106,9 @@ class SegmentLog {
   // entries up to last_index() were written, and the rest may be appended later. REQUIRES:
   // contiguous, the first at last_index() + 1.
   absl::Status Append(std::span<const Entry> entries);
-  // Drops every entry above `index`; later appends go on from there. A crash before the next Sync
-  // may or may not undo it, but never leaves a mixture. REQUIRES: index >= first_index() - 1.
+  // Drops every entry above `index`; the next entry appended is the one after `index`. After a
+  // crash before the next Sync, the log is either the old or the truncated one, and never a
+  // mixture. REQUIRES: index >= first_index() - 1.
   absl::Status TruncateAfter(Index index);
   // Makes all changes so far durable: data, and the directory if segments were made or removed.
   absl::Status Sync();

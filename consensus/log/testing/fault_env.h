@@ -61,27 +61,28 @@ class FaultEnv : public Env {
   // of the process alone: the part that the operation did is in the cache.
   void Kill();
 
-  // After `operations` more operations, the power goes off in the middle of the next one: that one
-  // fails after its effect on the cache, if it has one; a Sync has made nothing durable for
-  // certain. Everything after that, reads included, fails without any effect, until Crash().
+  // Makes the power fail during the operation that follows the next `operations` ones. That
+  // operation fails after its effect on the cache, if it has one; a Sync does not make its data
+  // durable. Every later call, reads included, fails without any effect, until Crash().
   void PowerOffAfter(uint64_t operations);
   bool powered_off() const;
 
-  // After `operations` more operations the next one fails with `error`, without effect. Once.
+  // Makes the operation that follows the next `operations` ones fail once with `error`, without any
+  // effect.
   void FailAfter(uint64_t operations, absl::Status error);
   // The same, but counts only syncs of files. The data that the failing Sync should have written is
   // lost, as on Linux: reads still see it, but no later Sync writes it, and Crash() forgets it.
   void FailSyncAfter(uint64_t syncs, absl::Status error);
-  // The next `count` reads fail with `error`.
+  // Makes the next `count` reads fail with `error`.
   void FailReads(uint64_t count, absl::Status error);
 
-  // From now on, a sync of a file whose path has `part` in it reports success and makes nothing
-  // durable. Ends with Crash(), which may lose all of it, or with EndLies().
+  // Makes each sync of a file whose path contains `part` report success without making the data
+  // durable. Ends with Crash(), which may lose all such data, or with EndLies().
   void LieAboutSyncs(std::string part);
   // Makes all changes durable that a sync has reported as durable.
   void EndLies();
 
-  // Whether a requested failure of an operation, a sync or a read has not happened yet.
+  // Returns whether a requested failure of an operation, a sync or a read has not happened yet.
   bool will_fail() const;
 
   // Forgets the requested faults that have not happened.
@@ -99,7 +100,7 @@ class FaultEnv : public Env {
   // change.
   std::unique_ptr<FaultEnv> CloneDurable() const;
 
-  // Paths of all files, and the sum of their lengths.
+  // Return the paths of all files that are not empty, and the sum of their lengths.
   std::vector<std::string> Files() const;
   uint64_t used_bytes() const;
 
