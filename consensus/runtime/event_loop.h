@@ -13,13 +13,14 @@ namespace quorate::consensus {
 class EventLoop {
  public:
   virtual ~EventLoop() = default;
-  // On the node thread: handles some of the pending events. If there are none, waits for an event,
-  // for Wake, or until `deadline`.
+  // Handles some of the pending events. If there are none, waits for an event, for Wake, or until
+  // `deadline`. Called on the node thread.
   virtual void HandleEvents(std::chrono::steady_clock::time_point deadline) = 0;
-  // From any thread: makes the HandleEvents that waits now, or else the next one, return at once.
+  // Makes the HandleEvents call that waits now, or else the next one, return at once. May be called
+  // from any thread.
   virtual void Wake() = 0;
-  // From the thread that stops the node, after the last HandleEvents has returned. The node's other
-  // threads may still be finishing their work.
+  // Called by the thread that stops the node, after the last HandleEvents has returned. The node's
+  // other threads may still be finishing their work.
   virtual void End() = 0;
 };
 

@@ -76,15 +76,15 @@ class NodeObserver {
   // Called once each tick, after Raft's tick. If the node thread slept over ticks that had no work,
   // their calls follow one another.
   virtual void OnTick() = 0;
-  // On the log thread: the cluster's id is known and durable (at most once in a process).
+  // Called on the log thread when the cluster's id is known and durable; at most once in a process.
   virtual void OnClusterId(const std::string& cluster_id) = 0;
-  // On the log thread: the disk is full and appends to the log wait (`why` says where), or, if
-  // `why` is OK, appends go on again.
+  // Called on the log thread when the disk is full and appends to the log begin to wait (`why` says
+  // where), and, with `why` OK, when appends continue.
   virtual void OnLogFull(const absl::Status& why) = 0;
   // Called at the leader if `rejection.follower` could not store the checkpoint that this member
   // sent. Later the leader sends the newest checkpoint that it has then.
   virtual void OnSnapshotRejected(const SnapshotRejection& rejection) = 0;
-  // On any of the threads: reports an error that is not retried; the process must end.
+  // Called on any of the threads: reports an error that is not retried; the process must end.
   virtual void OnFatal(const absl::Status& error) = 0;
 };
 
@@ -103,7 +103,8 @@ struct NodeOptions {
 };
 
 // The node thread may sleep over at most this many ticks in a row, if they have no work. This is
-// more than the ticks between two heartbeats; otherwise followers would wake up for nothing.
+// more than the ticks between two heartbeats; otherwise followers would wake up without work
+// between heartbeats.
 inline constexpr int kIdleTicksMax = 7;
 
 // Represents a thread in Clang's thread-safety analysis: data guarded by a role is used on that
@@ -138,24 +139,24 @@ class Node {
   // --- Instead of Start, all on one thread -------------------------------------------------------
   // The queues, by the thread that empties them.
   enum class Work : uint8_t { kNode, kLog, kApply, kRead, kCheckpoint };
-  // Returns whether Step would do anything; always false after OnFatal.
+  // Returns whether Step has something to do; always false after OnFatal.
   bool HasWork(Work work) const;
   // Handles everything in that queue, as its thread does when it wakes up.
   void Step(Work work);
   // Runs a tick of Raft and of the observer, and dispatches the outputs.
   void TickNow();
 
-  // From any thread: queues messages from other members for the node thread.
+  // Queues messages from other members for the node thread. May be called from any thread.
   void Deliver(std::vector<Message> messages);
-  // From any thread: runs `task` on the node thread.
+  // Runs `task` on the node thread. May be called from any thread.
   void Post(std::function<void()> task);
-  // From any thread: reports that the connection to `member` broke.
+  // Reports that the connection to `member` broke. May be called from any thread.
   void PeerUnreachable(MemberId member);
-  // From any thread: takes a checkpoint now, unless the newest one already covers `index`. The next
-  // checkpoint serves all requests that come while one is being written. `done` is called on the
-  // node thread once a checkpoint at or above `index` is durable; never if the node stops before
-  // that. No checkpoint is taken at index 0: a request for index 0 waits for the first checkpoint.
-  // REQUIRES: `checkpoints` is not null.
+  // Takes a checkpoint now, unless the newest one already covers `index`. May be called from any
+  // thread. The next checkpoint serves all requests that come while one is being written. `done` is
+  // called on the node thread once a checkpoint at or above `index` is durable; never if the node
+  // stops before that. No checkpoint is taken at index 0: a request for index 0 waits for the first
+  // checkpoint. REQUIRES: `checkpoints` is not null.
   void RequestCheckpoint(Index index, std::function<void()> done);
 
   // REQUIRES: called on the node thread (in a posted task or a call to the observer).
