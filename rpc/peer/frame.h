@@ -1,6 +1,6 @@
 // The format of the bytes between servers: batches, each a CRC-32C of the rest followed by frames
 // (u8 type, u32 length, payload), little-endian. rpc/peer/send_queue.h decides which frames go into
-// a batch. The payload of a frame is encoded once, by our own codecs.
+// a batch. The payload of a frame is encoded once, by codecs of this project.
 //
 // A frame that is larger than a batch is sent as fragments, in consecutive data frames: each is a
 // frame of its own with the payload (u8 type, u32 length: those of the whole frame; u32 offset of

@@ -33,16 +33,16 @@ class PeerLinks : public consensus::PeerTransport {
   // Returns whether bytes sent to `member` have not left this process yet.
   virtual bool IsSending(consensus::MemberId member) const = 0;
 
-  // Opens broken links again when their next attempt is due. To be called every few milliseconds.
+  // Reopens broken links when their next attempt is due. Called every few milliseconds.
   virtual void Tick() = 0;
-  // Returns how long our link to `member` has been down; 0 if it is up, or for a member that is not
-  // known.
+  // Returns how long the link to `member` has been down, in milliseconds; 0 if it is up, or if
+  // `member` is not known.
   virtual int64_t DownForMs(consensus::MemberId member) const = 0;
-  // Returns why our link to `member` is down, with its address, for log messages; empty if the link
-  // is up, if no attempt has ended yet, or for a member that is not known.
+  // Returns why the link to `member` is down, with the address of `member`, for log messages; empty
+  // if the link is up, if no attempt has ended yet, or if `member` is not known.
   virtual std::string ProblemOf(consensus::MemberId member) const = 0;
-  // Sets our cluster's id (16 bytes). Hellos from now on carry it, and a hello with another id is
-  // refused.
+  // Sets the id (16 bytes) of the cluster of this server. Hellos from now on carry it, and a hello
+  // with another id is refused.
   virtual void SetClusterId(const std::string& cluster_id) = 0;
 };
 
@@ -54,12 +54,13 @@ class PeerHandler {
   // Handles a batch that has arrived from `from`. A returned error, which says what is wrong with
   // the batch, closes the link of `from`; parts of the batch may have been handled before.
   virtual absl::Status OnPeerBatch(consensus::MemberId from, PeerBatch batch) = 0;
-  // Our link to `member` was accepted.
+  // Called when `member` has accepted the link from this server.
   virtual void OnPeerUp(consensus::MemberId member) = 0;
-  // Our link to `member`, or its link to us, broke. For the latter the call comes after its last
-  // batch.
+  // Called when the link from this server to `member` broke, or the link from `member` to this
+  // server. In the latter case the call comes after the last batch of that link.
   virtual void OnPeerDown(consensus::MemberId member) = 0;
-  // `member` refused our hello because it belongs to another cluster, `cluster_id` (16 bytes).
+  // Called when `member` refused the hello of this server because it belongs to another cluster,
+  // `cluster_id` (16 bytes).
   virtual void OnOtherCluster(consensus::MemberId member, const std::string& cluster_id) = 0;
 };
 

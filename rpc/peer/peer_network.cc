@@ -143,7 +143,7 @@ void PeerNetwork::Accept(Listener* listener) {
     return Adopt(std::move(socket), remote);
   }
   if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
-  // Most likely no descriptor is left: the next tick tries again.
+  // Most likely the process has no free descriptor; the next tick tries again.
   OnRefused("another server", absl::StrCat("it cannot be accepted: ", LastError().message()));
   poller_.SetInterest(listener->registration, {});
   listener->is_accepting = false;
@@ -180,7 +180,7 @@ bool PeerNetwork::IsAliveElsewhere(const Hello& hello, const std::string& host) 
   if (!end.has_value()) return false;
   if (hello.process != 0 && end->process != 0) return hello.process != end->process;
   // A server of the previous release sends no process number: it is alive elsewhere if it is
-  // connected to us from another address.
+  // connected to this server from another address.
   if (end->host == host) return false;
   return std::any_of(receivers_.begin(), receivers_.end(), [&](const auto& entry) {
     return entry.second->from() == hello.from && entry.second->host() != host;

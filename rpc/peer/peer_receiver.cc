@@ -101,8 +101,8 @@ void PeerReceiver::Answer(const HelloAnswer& answer) {
   std::string bytes(kBatchLengthBytes, '\0');
   StoreInt<std::endian::little>(bytes.data(), static_cast<uint32_t>(batch.size()));
   bytes += batch;
-  // The answer always fits into the kernel's send buffer, because we send only a few bytes on this
-  // connection.
+  // The answer always fits into the kernel's send buffer, because this server sends only a few
+  // bytes on the connection.
   [[maybe_unused]] const ssize_t sent =
       ::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }

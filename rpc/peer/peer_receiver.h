@@ -1,4 +1,4 @@
-// A connection that another server opened to us: reads its hello, answers it, and then reads
+// A connection that another server opened to this one: reads its hello, answers it, and then reads
 // batches.
 //
 // Thread-safety: all functions are called on the event loop's thread.

@@ -115,7 +115,7 @@ class BatchWriter {
   BatchWriter(const BatchWriter&) = delete;
   BatchWriter& operator=(const BatchWriter&) = delete;
 
-  // The newest version (kPeerProtocol...) that the receiver understands.
+  // Sets the newest version (kPeerProtocol...) that the receiver understands.
   void SetReceiverVersion(uint32_t version) { fragments_ = version >= kPeerProtocolFragments; }
 
   // For each lane whose earlier frames are all in batches, takes over the frames in `queue`.
@@ -137,7 +137,7 @@ class BatchWriter {
  private:
   static constexpr size_t kBatchHeaderBytes = kBatchLengthBytes + 4;
 
-  // Each returns the next part of a lane, and advances in that lane.
+  // Each function returns the next part of a lane, and advances in that lane.
   std::string_view TakeControl();
   std::string_view TakeDataFrames();
   std::string_view TakeFragment();
