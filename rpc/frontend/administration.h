@@ -57,9 +57,9 @@ class Administration {
   virtual void TransferLeadership(consensus::MemberId target,
                                   std::function<void(absl::Status)> done) = 0;
 
-  // A linearizable barrier: calls `done` on the node thread once everything that was committed
-  // anywhere before this call is applied here, as a quorum has confirmed, with the zxid that is
-  // applied then. It is never called if the server stops before that. `done` must be brief.
+  // Starts a linearizable barrier: calls `done` on the node thread once everything that was
+  // committed anywhere before this call is applied here, as a quorum has confirmed, with the zxid
+  // that is applied then. It is never called if the server stops before that. `done` must be brief.
   virtual void Barrier(std::function<void(tree::Zxid)> done) = 0;
 
   // Takes a checkpoint now, unless the newest one already covers `zxid`. `done` is called on the

@@ -91,7 +91,7 @@ class ClientFrontend : public Frontend {
     return tags_.first + number * static_cast<uint32_t>(loops_.size()) +
            static_cast<uint32_t>(loop);
   }
-  // For tests: the next client gets a tag as if `count` tags had been handed out.
+  // For tests: sets the number of tags that count as handed out.
   void SetTagsHandedOut(uint32_t count) { next_tag_.store(count); }
   // Returns a new session id: the server's number in the top byte, the rest random.
   tree::SessionId NewSessionId() { return DrawSessionId(service_->proposer().member, random_); }
@@ -115,7 +115,7 @@ class ClientFrontend : public Frontend {
   void ForgetSession(tree::SessionId session, uint32_t tag) { sessions_.Forget(session, tag); }
 
   const Config& config() const { return config_; }
-  // The content of /zookeeper/config; empty if standalone.
+  // Returns the content of /zookeeper/config; empty if standalone.
   const std::string& members_text() const { return members_text_; }
   const Clock& clock() const { return *clock_; }
   RandomBytes& random() { return *random_; }

@@ -78,7 +78,7 @@ class MemoryBudget {
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
-  // The sum of all uses.
+  // Returns the sum of all uses.
   int64_t counted() const {
     int64_t sum = 0;
     for (const auto& used : used_) sum += used.load(std::memory_order_relaxed);

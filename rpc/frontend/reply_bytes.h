@@ -14,7 +14,7 @@ namespace quorate::rpc {
 inline size_t ResultBytesMax(const tree::Request& request) {
   constexpr size_t kHeadBytesMax = 16;   // an error or a count, and the head of the result
   constexpr size_t kStatBytesMax = 128;  // with the head of the stat
-  constexpr size_t kSequenceBytes = 11;  // behind the path of a sequential znode
+  constexpr size_t kSequenceBytes = 11;  // after the path of a sequential znode
   size_t bytes = 0;
   for (const tree::Op& op : request.ops) {
     bytes += kHeadBytesMax;

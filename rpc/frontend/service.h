@@ -185,7 +185,8 @@ class Service {
   virtual ServerStatus status() const = 0;
   virtual ServerMetrics metrics() const = 0;
 
-  // The server's memory by consumer. Front ends count what they keep for their clients.
+  // Returns the memory budget of the server, in which front ends count what they keep for their
+  // clients.
   MemoryBudget& memory() { return memory_; }
   const MemoryBudget& memory() const { return memory_; }
 

@@ -24,7 +24,7 @@ struct ManualClient {
 template <class Derived, class Transport, class Loop, class Client>
 class ManualClients : public Transport {
  public:
-  // Called before everything else. The loop must outlive the object's use.
+  // Sets the loop. Called before all other functions. The loop must outlive the last call.
   void SetLoop(Loop* loop) { loop_ = loop; }
 
   bool receiving(uint32_t tag) const { return clients_.at(tag).receiving; }
