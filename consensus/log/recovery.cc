@@ -11,8 +11,8 @@
 //    durable: a generation replaces everything from its first index on, or all of the log if its
 //    name says that it begins the log.
 //
-// Everything else is damage. Every segment is made durable to its end before a newer one is begun,
-// so a segment that is not the last one must hold all its records, and the last one must hold all
+// Everything else is damage. Every segment is made durable to its end before a newer one is begun.
+// So a segment that is not the last one must hold all its records, and the last one must hold all
 // records up to the durable mark. The first segment must begin with entry 1, or its name must say
 // that it begins the log: only compaction and reset give that name, durably, before they remove
 // anything. The durable mark is the highest of these indexes: the one that the caller knows; those

@@ -10,10 +10,10 @@
 //    never sees half of a new one. This costs a file for each truncation, which Raft does only
 //    after a leader failed with entries that it could not commit. The replaced segments are removed
 //    afterwards; recovery removes them if a crash brings them back.
-//  - CompactTo only forgets the dropped segments in memory. DoChores first durably renames the
-//    segment that is the first one now, to a name that says that it begins the log, and then
-//    removes the older ones. So the removals leave no gap, in whatever order they reach the disk,
-//    and recovery notices a segment that is missing for another reason.
+//  - CompactTo only forgets the dropped segments in memory. DoChores first durably gives the
+//    segment that is the first one now a name that says that it begins the log. Then it removes the
+//    older segments. So the removals leave no gap, in whatever order they reach the disk, and
+//    recovery notices a segment that is missing for another reason.
 //  - A reset makes a new segment that has such a name from the beginning. The log is the old one
 //    until the new header is valid on the disk, and the new one from then on.
 //  - The ballast file becomes a segment by a rename, after the segment's header was written to it.
