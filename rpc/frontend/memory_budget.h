@@ -3,8 +3,8 @@
 // as a whole is measured periodically, which includes memory that is not counted.
 //
 // There are two limits. If replies that are being made or are not fetched take more than a quarter
-// of the budget, long reads are refused, and connections, streams and calls whose clients do not
-// fetch their replies are closed, those with the most bytes first. If the process takes nearly all
+// of the budget, long reads are refused. Connections, streams and calls whose clients do not fetch
+// their replies are then closed, those with the most bytes first. If the process takes nearly all
 // of the budget, memory is low: writes that add data are refused, as they are when the disk is
 // full. If clients, beside the tree, contribute to that, no new sessions are admitted, and after
 // each measurement each loop closes the connection that takes the most. Sessions that reconnect,

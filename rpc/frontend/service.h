@@ -50,9 +50,9 @@ struct WatchTotals {
 };
 
 // The calls by which a server notifies a front end of applied commands. Except where a function
-// says otherwise, calls come in log order, one at a time, from the thread that applies (the apply
-// thread or the node thread), which holds the write side of the tree's lock. So an event that a
-// front end queues for a client is queued before any read can see the change.
+// says otherwise, calls come in log order, one at a time. They come from the thread that applies
+// (the apply thread or the node thread), which holds the write side of the tree's lock. So an event
+// that a front end queues for a client is queued before any read can see the change.
 class Frontend : public tree::ApplyListener {
  public:
   // Returns whether a few changes may be applied inline, on the node thread, because the calls that
