@@ -139,8 +139,12 @@ bool FailAt(Fault fault, uint64_t operation, Counts* counts) {
     CheckHolds(*store, progress.committed);
     ++counts->went_on;
   }
-  files->Heal();
+  // A server ends at once after an error of its disk, unless the disk is full. If RocksDB closed the
+  // database instead, on a disk that works again, it could remove files that it has taken for
+  // obsolete after the error, even the manifest that CURRENT names.
+  if (!status.ok() && !IsFull(fault)) files->EndProcess();
   store.reset();
+  files->Heal();
   // Unsynced data is lost in one of three runs; in the others only the process ends.
   if (operation % 3 == 1) files->LoseUnsynced();
   CheckLeft(path, progress);

@@ -72,7 +72,18 @@ bool ErrorFileSystem::CanFail(const Call& call) const {
   return false;
 }
 
+void ErrorFileSystem::Heal() {
+  const std::lock_guard<std::recursive_mutex> lock(mutex());
+  healed_ = true;
+}
+
+void ErrorFileSystem::EndProcess() {
+  const std::lock_guard<std::recursive_mutex> lock(mutex());
+  process_ended_ = true;
+}
+
 IOStatus ErrorFileSystem::Before(const Call& call, size_t* bytes_done) {
+  if (process_ended_) return IOStatus::IOError(call.path, "the process has ended");
   if (healed_) return IOStatus::OK();
   if (fault_ == Fault::kDead && operations_ >= fail_at_) {
     return IOStatus::IOError(call.path, "injected");

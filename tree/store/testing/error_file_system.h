@@ -34,7 +34,9 @@ class ErrorFileSystem : public FaultFileSystem {
   // Returns a description of the operation that failed.
   const std::string& failed() const { return failed_; }
   // Ends the fault: later operations succeed.
-  void Heal() { healed_ = true; }
+  void Heal();
+  // Makes all later operations fail without effect, as if the process had ended at once.
+  void EndProcess();
   // Cuts off the data of failed syncs, like a kernel that has dropped the pages. REQUIRES: no file
   // is open.
   void LoseUnsynced();
@@ -51,6 +53,7 @@ class ErrorFileSystem : public FaultFileSystem {
   const uint64_t fail_at_;
   uint64_t operations_ = 0;
   bool healed_ = false;
+  bool process_ended_ = false;
   std::string failed_;
   std::set<std::string> unreadable_;  // the names of the file that cannot be read
 };
