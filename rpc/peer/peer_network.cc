@@ -121,7 +121,8 @@ absl::Status PeerNetwork::Listen() {
     for (const tcp::endpoint& endpoint : endpoints) {
       const error_code error =
           AddListener([&](tcp::acceptor* to) { return ListenOn(endpoint, Families::kOwn, to); });
-      if (error) problem = error;
+      // A taken address is reported, whatever the others have.
+      if (error && problem != boost::system::errc::address_in_use) problem = error;
     }
   }
   // This machine may lack some of the addresses of a name: listening on one of them is enough.
