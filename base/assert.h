@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Assertions that stay on in every build. A failed assertion is a bug of this program; bad input is
 // reported as an absl::Status instead.
 //

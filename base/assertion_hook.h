@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A hook that runs before a failed assertion ends the process.
 //
 // Thread-safety: may be used from any thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "base/build_version.h"
 
 #include "base/build_commit.h"

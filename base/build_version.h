@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The version of this build. It is a separate library that only programs link, because it changes
 // with each commit.
 #pragma once

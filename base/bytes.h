@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Fixed-width integers and length-prefixed strings in byte buffers. Little-endian is used in every
 // format of our own, big-endian in the ZooKeeper protocol.
 //

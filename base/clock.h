@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An injected clock: an object gets the clock at its construction, so that a test can run a whole
 // server in virtual time.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A condition variable for quorate::Mutex that Clang's thread-safety analysis understands: the
 // waiting thread holds the mutex before and after. Callers write conditions as loops,
 //

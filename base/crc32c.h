@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // CRC-32C (Castagnoli), the checksum of log records and of frames between servers.
 #pragma once
 

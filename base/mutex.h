@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Locks with thread-safety annotations. Debian's absl::Mutex is not used: its library is not
 // instrumented, so that ThreadSanitizer sees no ordering through it, and was built with its
 // deadlock detector on, which takes one global lock at each use.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An injected source of random bytes, for values that must be unpredictable (passwords) or unique
 // (ids).
 //

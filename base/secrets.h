@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Comparison of secrets.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Seeded bugs: plausible mistakes in the code, each switched on by its name, to show that the tests
 // find them. They exist only in a build with QUORATE_SEEDED_BUGS (--config=seeded_bugs). In other
 // builds SeededBug is the constant false.

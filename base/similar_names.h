@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Suggestions for mistyped names: commands, configuration keys.
 //
 // Thread-safety: a pure function.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Immutable shared bytes: a view of part of a buffer that lives as long as any slice of it.
 //
 // Thread-safety: a Slice is a value; different threads may hold slices of one buffer.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Conversions between std::string_view and absl::string_view, and a hash map from std::string that
 // can be searched with std::string_view. Debian builds Abseil with its own string_view type, which
 // does not convert to the standard one.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Integers that cannot be mixed up: an Index is not a Term, and neither converts implicitly to the
 // other or to a plain number.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Threads with names, as top, ps, gdb and perf show them.
 #pragma once
 

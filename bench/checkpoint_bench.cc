@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures checkpoints of a tree in RocksDB: the cost of a checkpoint after a number of changes,
 // and the time to load one at a start.
 

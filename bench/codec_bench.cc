@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures the decoding of a client's bytes to a command, and the encoding of a result as a reply.
 
 #include <benchmark/benchmark.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures the work of a member on its clients' bytes, without threads, sockets and log: reads from
 // request bytes to answer bytes, and writes from log entries to answers.
 

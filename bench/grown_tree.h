@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A tree of a given shape and size, built with the same commands as on a server: with 24-byte names
 // and 100-byte data.
 //

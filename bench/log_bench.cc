@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures the segment log on this machine's disk.
 
 #include <benchmark/benchmark.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures the Raft core alone: up to five members in memory, whose disks and network take no time.
 
 #include <benchmark/benchmark.h>

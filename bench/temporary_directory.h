@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A directory below $TEST_TMPDIR or /tmp, which is removed with its contents in the destructor.
 //
 // Thread-safety: none needed.

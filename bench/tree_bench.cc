@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures the tree alone: the cost of one command, one read and one digest, by the tree's size.
 
 #include <benchmark/benchmark.h>

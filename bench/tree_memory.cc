@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // tree_memory [NODES [SHAPE...]]: measures the memory of a znode of the tree, in bytes of the
 // process.
 //

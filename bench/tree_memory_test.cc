@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests how much memory a znode takes besides its name and data. The bytes are counted inside the
 // process, so that each run gives the same result.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures the cost of an event among a million watches.
 
 #include <benchmark/benchmark.h>

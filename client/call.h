@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A pending call of the client. Its outcome is obtained in one of three ways: Wait blocks for it,
 // Then passes it to a callback, or a coroutine awaits it (`co_await client->AsyncGet("/a")`).
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ordered queue of deliveries to the user: outcomes of calls, and events of watches and of the
 // session. User code runs only here, on the queue's own thread or on the executor that the user
 // gave, so that user code cannot delay the engine, which keeps the session alive.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests of callbacks that take long: the session is kept alive meanwhile, and the number of waiting
 // answers and events is bounded.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A client of Quorate: one session with a cluster, through any member that serves.
 //
 // Exactly once: the client sends a write again, to any member, until it is answered; the servers

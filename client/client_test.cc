@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests of the client against a server that breaks its streams and misbehaves in other ways.
 
 #include "client/client.h"

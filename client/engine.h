@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The session of a Client: the ordered requests, the streams to members, the watches, and the
 // thread on which all of these run. No callback of the user runs on that thread: each loop
 // iteration puts its notifications into a CallbackQueue together.

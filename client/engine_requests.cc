@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Engine: sends requests on a stream, and handles their answers.
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Engine: watches, which continue from one stream to the next.
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Statuses for refusals by the servers.
 #pragma once
 

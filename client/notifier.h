@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Passes the notifications of a watch, or the events of the session, to the user's callback.
 //
 // Thread-safety: all functions may be called from any thread, except those marked as called by the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "client/paths.h"
 
 #include <google/protobuf/stubs/common.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses of members, and paths of znodes below a chroot.
 //
 // Thread-safety: functions without state.

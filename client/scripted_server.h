@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A fake cluster in one object, for tests of the client: it has sessions, a few znodes and events,
 // and misbehaves as its script says. A transaction that fails is not rolled back.
 //

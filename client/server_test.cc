@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests of the client with real servers.
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One stream of a session: a gRPC call to one member, driven by a completion queue.
 //
 // Thread-safety: none; everything on the thread that serves the queue.

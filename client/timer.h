@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A timer of a client, for recipes that retry something later.
 #pragma once
 

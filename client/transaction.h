@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A list of operations that the servers make together, as one change of the tree, or not at all.
 // Client::Commit commits it.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Conversions between the client's types and the messages of rpc/proto/quorate/v1.
 //
 // Thread-safety: functions without state.

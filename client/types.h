@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The value types of the client: metadata of znodes, access control, watches and errors. Meanings
 // and numbers are those of rpc/proto/quorate/v1/types.proto.
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Shows what a running cluster (tools/cluster) does, step by step, with an ordinary ZooKeeper
 client. Exits with status 1 at the first step that fails.
 

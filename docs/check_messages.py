@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Compares docs/messages.md with the messages that the servers log at the levels warning, error and critical. Prints
 each message without a row there, each row without a message, and each row whose level differs from the message's. Exits
 with status 1 if there is such a difference. With --list it prints the messages of the sources."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Lists text that may need another reading, as an aid to reviewers. It is not a gate. Prints a line
 for each text, FILE:LINE: REASON: TEXT, and how many there are for each reason.
 

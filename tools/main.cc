@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // quorate: runs the subcommands of Quorate's command line.
 
 #include "base/build_version.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rules of ZooKeeper's access control lists: which lists are valid, and what they permit.
 //
 // Thread-safety: functions without state.

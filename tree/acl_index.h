@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An index of an access control list. A permission check looks up each identity of the caller in
 // the index instead of comparing it with each entry, so that the time of the check hardly depends
 // on the length of the list.

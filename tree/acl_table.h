@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ACL lists of the nodes: each distinct list is stored once, with a reference count.
 //
 // Thread-safety: none inside; const functions may be called together.

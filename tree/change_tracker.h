@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tracks which records changed since the last checkpoint delta, and holds the current delta: the
 // values of those records at exactly one zxid. The delta is read piece by piece while the tree
 // continues to change.

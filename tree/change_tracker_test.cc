@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests how much work one call of EndDelta does under the tree's lock: counted, not timed.
 #include "tree/change_tracker.h"
 

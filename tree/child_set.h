@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The set of the children of one znode, found by name. The object takes 16 bytes.
 //
 // Most nodes have no child or one child, which is stored inline. Up to 16 children are an array

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Commands: the requests that change the tree, as log entries. The server that accepts a request
 // encodes it once. The same bytes are used in the log, between servers, and for Apply.
 //

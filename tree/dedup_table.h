@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The dedup table: the sequence number of the last applied command of each proposer. It rejects
 // commands that were sent twice, and commands that overtook a lost one.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The digest of the tree: the sum of a hash of each znode, session, response cache and proposer,
 // and of the time. A change subtracts the old hash of each element that it changes and adds the new
 // one, so that updating the digest costs as much as the change itself.

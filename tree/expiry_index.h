@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An index of the containers and of the nodes with a TTL that may be removed, and from which time
 // on. With the index the leader finds them without looking at all nodes. The index is derived from
 // the nodes alone and is not part of a checkpoint.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The hashes of the tree. HashBytes and HashNumbers give the same value on every machine and in
 // every run, because members compare digests made from them. HashName is for hash tables.
 //

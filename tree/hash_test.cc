@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests the hash of names that clients choose.
 #include "tree/hash.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // IP addresses and ranges of them, as in "ip" entries of access control lists.
 //
 // Thread-safety: values.

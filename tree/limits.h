@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits for one session and for one operation. All members must decide alike, so these limits are
 // part of the meaning of a command: changing a limit needs a new kind of command.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kinds of nodes, by their lifetime, and how the owner field encodes them. The encoding is
 // ZooKeeper's, so that its snapshots and ours agree:
 //   0                                           a persistent node

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Allocates memory for the objects of which a tree has millions: nodes, their extra fields, and
 // data.
 //

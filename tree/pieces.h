@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Places at which a long read continues. Long reads are done in pieces, so that the tree is not
 // locked for long, and the tree may change between two pieces. Therefore a place holds names, not
 // pointers.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Quotas, stored as in ZooKeeper: the quota of a path /p is in the nodes
 // /zookeeper/quota/p/zookeeper_limits and /zookeeper/quota/p/zookeeper_stats, whose data is text
 // such as "count=7,bytes=120". The client that sets a quota creates both nodes; the tree updates

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tree as records, each with a key and a value. Records are the contents of checkpoints, of
 // snapshots for followers, and of backups. There is one head record, and one record for each
 // session and each znode.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The response cache of a session: the responses to its numbered writes, kept until the client has
 // acknowledged them. A write that is sent again gets the same response, and is not applied again.
 //

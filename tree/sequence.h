@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The sequence number at the end of a sequential node's path.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // All sessions, whichever member they are attached to, with their ephemeral nodes and the responses
 // to their numbered writes.
 //

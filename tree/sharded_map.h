@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A hash map without long pauses. It consists of parts that grow independently, so that no
 // insertion, even among a million entries, moves more than some thousand entries.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds a tree from its records: those that Tree::ForEachRecord returns, or those in a store to
 // which checkpoint deltas were written.
 //

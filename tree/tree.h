@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The replicated state machine: znodes and sessions. It is deterministic: the same commands at the
 // same zxids give the same tree and digest on every machine. Time and randomness are part of the
 // commands.

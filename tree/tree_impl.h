@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The implementation of Tree. tree.cc has construction, time and digest; tree_apply.cc the changes;
 // tree_sequenced.cc the numbered requests; tree_quota.cc quotas; tree_read.cc the reads;
 // snapshot.cc the conversion to and from records.

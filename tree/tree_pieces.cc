@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The functions of Tree that read any number of znodes, in pieces.
 #include <string>
 #include <utility>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The functions of Tree::Impl for quotas.
 #include <optional>
 #include <string>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compares numbered writes with plain writes. The numbered writes are lost, delayed, overtaken and
 // repeated on their way through several servers, between which their sessions move; the plain
 // writes arrive once and in order.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tree/types.h"
 
 #include "base/assert.h"

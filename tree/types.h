@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The basic types of the tree: metadata of znodes, sessions, errors. Their names and numbers are
 // ZooKeeper's, so that the ZooKeeper front end need not translate them.
 //

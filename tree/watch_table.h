@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The watches that the clients of one server have set. Watches are not replicated.
 //
 // Thread-safety: none inside. rpc/zookeeper calls Add and Remove under its own lock, and Fire while

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One node of the tree. It takes 88 bytes, followed in the same block by its name, and by its owner
 // if it has one. Most nodes are plain leaves. Other nodes need 32 bytes more, in a separate block.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A clock that changes only by Advance and SetWallMs. For tests and simulation.
 //
 // Thread-safety: none; the caller of Advance and SetWallMs makes sure that no other thread reads

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Asynchronous use: many calls at a time, callbacks, a coroutine, and a watch.
 //
 //   async 127.0.0.1:2281,127.0.0.1:2282

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Creates, reads, changes, lists, watches and deletes, one call after another.
 //
 //   basic 127.0.0.1:2281,127.0.0.1:2282

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs the examples, and checks that they print what client/README.md shows.
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs three candidates, each with its own session. The leader fails, and the next candidate leads.
 //
 //   leader_election 127.0.0.1:2281,127.0.0.1:2282

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two workers that take turns by a mutex, and write with fencing tokens.
 //
 //   mutex 127.0.0.1:2281,127.0.0.1:2282

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A producer offers jobs to a queue, and two consumers take them, each once.
 //
 //   queue 127.0.0.1:2281,127.0.0.1:2282

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Three readers and three writers of one document. Readers read together, a writer writes alone.
 //
 //   read_write_lock 127.0.0.1:2281,127.0.0.1:2282

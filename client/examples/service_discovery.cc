@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two instances of a service register, a client finds them, and one goes away.
 //
 //   service_discovery 127.0.0.1:2281,127.0.0.1:2282

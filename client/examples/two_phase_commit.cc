@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A coordinator lets two banks make transfers: both banks carry out a transfer, or neither does.
 //
 //   two_phase_commit 127.0.0.1:2281,127.0.0.1:2282

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A gate: while it is closed, callers of Wait block.
 //
 // Layout: the gate is closed while there is a znode at `path`. Interoperates with Curator's

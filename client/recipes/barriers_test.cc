@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests Barrier, DoubleBarrier and CountDownLatch.
 
 #include "client/recipes/barrier.h"

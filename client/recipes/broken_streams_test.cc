@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests recipes whose streams break at any moment, and whose events get lost meanwhile.
 
 #include <algorithm>

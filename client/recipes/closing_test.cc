@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests that every blocking function of a recipe returns an error when the client is closed.
 
 #include <chrono>

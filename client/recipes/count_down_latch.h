@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A latch that opens when its count reaches zero.
 //
 // Layout: the data of the znode at `path` is the remaining count, in decimal digits. Its child

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A shared number that many clients change atomically.
 //
 //   quorate::Counter served(client.get(), "/served");

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue whose items have a due time, from which on they can be taken, in the order of that time.
 //
 // item_queue.h describes how items are taken, what happens in a crash, and the layout. Names are

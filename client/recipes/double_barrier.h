@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lets a number of clients begin a computation together, and end it together.
 //
 //   quorate::DoubleBarrier barrier(client.get(), "/computation", 3);

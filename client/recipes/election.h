@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Elects one of several candidates as the leader, and another one when the leader fails or resigns.
 // LeaderLatch (leader_latch.h) is a simpler form.
 //

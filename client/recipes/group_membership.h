@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The live members of a group: each member has a znode that is deleted with its session.
 //
 //   auto group = quorate::GroupMembership::Start(client.get(), "/group");

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The common part of Queue, PriorityQueue and DelayedQueue: takes each item exactly once.
 //
 // Layout: each item is a persistent, sequential child of the znode at `path`,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Leader election with a yes-or-no answer: a simpler form of Election.
 //
 //   quorate::LeaderLatch latch(client.get(), "/leader", {.id = "host-1"});

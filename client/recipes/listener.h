@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Calls a recipe's listener with its events, until the recipe is destroyed.
 #pragma once
 

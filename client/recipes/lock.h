@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The common interface of the locks in this folder.
 #pragma once
 

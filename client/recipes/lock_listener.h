@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Translates the events of a LockNode into those of its lock.
 //
 // Thread-safety: a function without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The znode of one contender: ephemeral and sequential, in a directory that all contenders for the
 // same thing share. Locks, semaphores and elections are built from it.
 //

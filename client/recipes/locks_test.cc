@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests ReadWriteLock, Semaphore and MultiLock.
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Several locks as one, as Curator's InterProcessMultiLock: all of them are acquired, or none.
 //
 // The locks are acquired in the given order, and released in the opposite order. Two MultiLocks

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A lock that one thread of one process has at a time. Threads get it in the order in which they
 // asked for it.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests offers of a candidate whose znode is deleted before the offer is complete.
 
 #include <atomic>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "client/recipes/persistent_node.h"
 
 #include <algorithm>

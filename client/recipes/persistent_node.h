@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Keeps a znode in existence while this object lives: creates it again if another client deletes
 // it.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "client/recipes/priority_queue.h"
 
 #include "absl/strings/str_format.h"

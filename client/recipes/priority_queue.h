@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue whose items with the lowest priority number are taken first; items with the same priority
 // are taken in the order in which they were added.
 //

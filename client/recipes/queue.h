@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue, first in, first out: each item is taken once, by one consumer.
 //
 //   quorate::Queue queue(client.get(), "/jobs");

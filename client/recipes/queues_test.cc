@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests Queue, PriorityQueue and DelayedQueue.
 
 #include <algorithm>

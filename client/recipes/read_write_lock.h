@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A lock that many readers or one writer can hold at a time.
 //
 //   quorate::ReadWriteLock lock(client.get(), "/locks/catalogue");

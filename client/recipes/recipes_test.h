@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shared by the tests of recipes: a server for all test cases of a program, and clients of it.
 //
 // Thread-safety: one thread at a time, except ConnectTo.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests recipes whose client refuses calls for a moment, because too many are pending.
 
 #include <atomic>

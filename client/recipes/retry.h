@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Repeats calls that the client refuses because too many are pending: such an overload is
 // temporary, and must not end a recipe that lives as long as the session.
 #pragma once

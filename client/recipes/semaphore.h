@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A semaphore: a fixed number of leases, each of which one client can hold at a time.
 //
 //   quorate::Semaphore semaphore(client.get(), "/semaphores/uploads", 5);

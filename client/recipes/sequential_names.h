@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The names of sequential znodes: parses their numbers, and sorts them in the order of creation.
 //
 // A server appends the counter of the parent to a sequential znode's name, as ten digits. The

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Service discovery: services register their addresses, and clients find them.
 //
 //   quorate::ServiceDiscovery services(client.get(), "/services");

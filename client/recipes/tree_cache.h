@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A copy of a part of the tree in memory, which follows all changes.
 //
 //   auto cache = quorate::TreeCache::Start(client.get(), "/config");

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two-phase commit: several participants all carry out a transaction, or none of them does.
 //
 //   // The coordinator:

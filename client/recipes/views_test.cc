@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests TreeCache, PersistentNode, GroupMembership and ServiceDiscovery.
 
 #include <algorithm>

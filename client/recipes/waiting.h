@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shared by recipes that block: a deadline, and waiting for a condition on watched znodes.
 //
 // Thread-safety: WaitDeadline is a plain value; all functions may be called from any thread except

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Collects what callbacks and listeners receive, in order, so that a test can wait for it.
 //
 // Thread-safety: all functions may be called from any thread.

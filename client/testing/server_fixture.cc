@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "client/testing/server_fixture.h"
 
 #include <arpa/inet.h>

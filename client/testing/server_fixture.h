@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Real servers for tests: one server or a small cluster, as child processes with a temporary
 // directory and free ports. They are killed when the fixture is destroyed or the program ends.
 //

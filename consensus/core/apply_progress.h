@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How far the committed entries have been handed to the state machine, in ranges, and applied.
 //
 // Thread-safety: none; a value of Raft.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests the rules that apply while only the configuration determines the members of the cluster:
 // members that were started with different server lines must not lead at the same time.
 #include <catch2/catch.hpp>

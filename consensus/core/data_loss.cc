@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Handles the loss of data: of a whole data directory (a new cluster, a new server, a lost disk),
 // or of the end of a log. Raft relies on the members' promises. But a member with a new directory
 // does not know what it promised, and a member whose log lost its end does not know that entries

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests a member whose disk has lost entries that the member acknowledged.
 #include <catch2/catch.hpp>
 #include <optional>

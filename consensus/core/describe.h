@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parts of the one-line descriptions of consensus types. The text is deterministic, for logs and
 // test scripts.
 //

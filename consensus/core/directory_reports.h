@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two parts of the recovery from lost disks (data_loss.cc) that wait for other members.
 //
 // Thread-safety: none; values of Raft.

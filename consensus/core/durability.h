@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tracks which part of a member's log and hard state is durable, and which part is being written to
 // the disk.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Leader election: paper 5.2 and 5.4.1, thesis 9.6 (pre-vote), 6.2 (check-quorum), 3.10 (transfer).
 #include <algorithm>
 #include <utility>

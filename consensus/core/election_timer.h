@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The time that a member waits for a leader before it starts an election (paper 5.2), and the time
 // since it last heard from one.
 //

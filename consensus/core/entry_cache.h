@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The newest entries of the log in memory: all entries that are not durable yet, and before them as
 // many as the bound allows, for followers and for apply.
 //

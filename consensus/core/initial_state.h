@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The state that a member finds on its disk at its start and passes to its Raft object.
 //
 // Thread-safety: values.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every bound of consensus in one place, with the relations between them.
 #pragma once
 

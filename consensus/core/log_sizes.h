@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The size of the log's entries in bytes, by index. It bounds the bytes of log that are kept,
 // without reading the log. Totals are known at marks, and interpolated between two marks.
 //

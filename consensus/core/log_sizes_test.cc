@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "consensus/core/log_sizes.h"
 
 #include <catch2/catch.hpp>

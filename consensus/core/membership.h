@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memberships and versions in the log: their encoding, the rules for a valid membership, the steps
 // from one membership to the next (joint consensus, thesis 4.3), and the value in effect at each
 // index.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The messages between members, as plain structs in one variant, and their encoding.
 //
 // Thread-safety: values; the functions keep no state.

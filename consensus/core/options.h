@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The configuration of a Raft object, and its source of randomness.
 //
 // Thread-safety: values.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The work that a Raft object hands to its driver. Raft has no other side effects.
 #pragma once
 

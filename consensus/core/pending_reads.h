@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Linearizable reads that wait for an answer. At a leader they wait for a round of heartbeats
 // (thesis 6.4), at another member for the leader.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A leader's knowledge of one follower, and the flow of AppendRequests to it.
 //
 // The states:

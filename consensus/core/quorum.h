@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Majorities: the values on which a set of voters has agreed.
 //
 // Thread-safety: values; no shared state.

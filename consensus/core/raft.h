@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The Raft algorithm (Ongaro and Ousterhout 2014; "thesis" is Ongaro's). It is deterministic: the
 // functions below take inputs, and TakeOutput returns the work for the driver. It has no I/O,
 // threads, clock, locks or callbacks. Equal inputs give equal outputs, to the byte.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests the rules of membership, compaction, snapshots, versions and member state for a single
 // member; the test plays the others. Tests that need several members are in testdata/.
 #include <algorithm>

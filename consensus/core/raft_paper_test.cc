@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Section 5 of the Raft paper (Ongaro and Ousterhout, "In Search of an Understandable Consensus
 // Algorithm", extended version), sentence by sentence.
 #include <algorithm>

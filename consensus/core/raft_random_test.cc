@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random runs of small clusters. Each step is checked against Raft's guarantees (paper, figure 3)
 // and against the disks themselves. The network loses, repeats and reorders messages. Writes take
 // time and are torn by crashes. Limits are tiny. Each run depends only on its seed.

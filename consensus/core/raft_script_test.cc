@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs the scripts in testdata/, which are made to be read. A script has commands and, after
 // "----", the outputs that they cause. A blank line ends the output.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests snapshots in whole clusters under load: members need a snapshot while clients write. The
 // leader gets entries at each tick. A message takes one tick. Disks take no time unless a test says
 // otherwise.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests options, bounds and invalid messages, which neither the tests of the paper nor the scripts
 // cover.
 #include "consensus/core/raft.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Linearizable reads without a log entry (thesis 6.4). A round of heartbeats confirms to a leader
 // that it still led after the reads arrived. Rounds are numbered, so that a duplicate answer, or an
 // answer to an older heartbeat, confirms nothing.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Changes of membership by joint consensus (thesis 4.3), and changes of the cluster version. Both
 // are entries of the log. A membership is in effect from the time that it is in a member's log,
 // committed or not, until the entry is truncated (thesis 4.1).

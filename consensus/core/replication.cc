@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The replicated log: paper 5.3 and 5.4.
 #include <algorithm>
 #include <utility>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compaction of the log up to checkpoints, and the transfer of a checkpoint to a follower that
 // needs entries which the log no longer holds (paper 7, thesis 5).
 //

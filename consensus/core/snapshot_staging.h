@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A snapshot that a member receives: which chunks it accepts, which chunks are being written to the
 // disk, and what it answers to the leader. The chunks of a snapshot are staged until all have
 // arrived. The staging outlives its sender's leadership: the next leader may be able to continue

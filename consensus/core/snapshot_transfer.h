@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The transfer of a checkpoint to one follower: which chunk is read next, which chunks are in
 // flight, and how many bytes of them may be in flight. Chunks follow each other without waiting for
 // answers, within a window of bytes that adapts: it grows while answers arrive within a heartbeat

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "consensus/core/snapshot_transfer.h"
 
 #include <algorithm>

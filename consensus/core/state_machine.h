@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The interfaces through which consensus drives the state machine that it replicates.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The term of every entry of the log, stored as runs. A term is found without reading the log,
 // however long it is. There is a run for each term that has an entry, and these are few.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The basic types of consensus: indexes, terms, members, entries.
 //
 // Thread-safety: values; no shared state.

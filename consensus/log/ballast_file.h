@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ballast: the preallocated, durable file "spare" in a directory. It is released when the disk is
 // full, so that the writes that are needed even then have free space. Readers of the directory
 // ignore it, and it may be removed at any time.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests that crash at each operation of the disk, and then check what must hold.
 #include <algorithm>
 #include <catch2/catch.hpp>

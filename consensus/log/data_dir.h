@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A member's directory: its identity, its hard state, and its log.
 //
 //   <path>/LOCK         held while a server runs on it

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The operations on files and directories that the log needs, behind an interface that tests
 // replace with a disk that loses writes, tears them and fails (fault_env.h).
 //

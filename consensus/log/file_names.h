@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The names of the files in a member's directory.
 //
 // Thread-safety: constants.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The file that keeps term, vote, commit hint, member state and durable mark.
 //
 // The file has two copies of the state, each in a page of its own, checksummed and numbered. A

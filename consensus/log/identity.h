@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The file that says to which member and cluster a directory belongs.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The file that keeps the membership with which a member was started.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Makes the directory of a member whose log does not begin with entry 1, but after a checkpoint
 // that the state machine gets in another way: a member of a cluster that is restored or imported.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Distinguishes errors of Env that are due to a lack of file descriptors from those of a full disk.
 //
 // Thread-safety: a function without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests of the real file system, in the test's own directory.
 #include <sys/resource.h>
 #include <sys/stat.h>

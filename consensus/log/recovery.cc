@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A crash may leave the log in these states, which are repaired here:
 //
 //  - The newest segment has no header: its creation was interrupted. No record is written before

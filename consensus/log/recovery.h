@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the files of a log at start, and repairs what a crash left incomplete; or only examines
 // them.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One segment file of the log: its name, its header and the scan of its records.
 //
 // A segment is named <first index>.<generation>.log. Generations grow by one with each segment that

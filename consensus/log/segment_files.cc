@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "consensus/log/segment_files.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The open files of a log's segments. Limits how many of them are open at a time.
 //
 // Thread-safety: all of it may be used from any thread. A file that Get returned stays usable after

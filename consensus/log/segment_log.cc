@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How the log survives crashes:
 //
 //  - A new segment is made only when everything before it is durable, and takes records only when

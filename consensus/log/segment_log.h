@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The log on disk: a sequence of preallocated segment files, each record framed by its length and a
 // CRC-32C over header and payload.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests of the ballast file of a log: entries that are written to it on a full disk are as durable
 // as all others, whenever the power fails.
 #include <catch2/catch.hpp>

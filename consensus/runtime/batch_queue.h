@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue whose reader takes all items at once: one hand-off for everything that was queued while
 // the reader was busy.
 //

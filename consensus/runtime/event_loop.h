@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The interface of an event loop in which the node thread waits, so that it handles other events
 // besides those in its own queue.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A running member: the threads that drive the Raft object, the log and the state machine.
 //
 //   node thread   owns Raft; takes all events that were queued while it was busy, steps Raft with

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests of nodes without threads, stepped by hand, on a disk in memory.
 #include <algorithm>
 #include <catch2/catch.hpp>

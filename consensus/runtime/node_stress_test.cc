@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs three nodes with all their threads, on slow disks, while messages are lost and repeated,
 // members crash and come back, and all kinds of requests are made. It is meant for ThreadSanitizer
 // (--config=tsan, tests/stress/run); without that, it still checks that all members apply the same

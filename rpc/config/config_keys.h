@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The table of configuration keys, in which each key is declared once. It drives the parser of the
 // configuration file, the suggestions for misspelt keys, the lines of the four-letter word `conf`,
 // the tables of docs/reference/configuration.md, and deploy/zoo.cfg.sample.

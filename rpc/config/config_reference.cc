@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/config/config_reference.h"
 
 #include "absl/status/status.h"

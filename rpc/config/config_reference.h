@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Generates the documents that describe the configuration keys from the table of keys: the tables
 // of docs/reference/configuration.md, and deploy/zoo.cfg.sample. Both files are committed.
 // write_config_reference.cc writes them, and a test compares them with the table.

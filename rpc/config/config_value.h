@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The types of configuration values. They determine how the text of a value is checked, stored in a
 // Config, and written again.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes the files that are generated from the table of configuration keys (config_reference.h) to
 // the source tree from which Bazel runs this program.
 #include <cstdio>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Counts the connections of each address.
 //
 // Thread-safety: all functions may be called from any thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The interface of a server for administrators, beside the one for clients (service.h).
 #pragma once
 

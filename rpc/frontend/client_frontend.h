@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The common part of the front ends: their loops, the tags that identify each client and its loop,
 // the session of each client, the limits of clients, and the delivery of results to the loops. It
 // has no threads.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/frontend/client_identities.h"
 
 #include <openssl/evp.h>

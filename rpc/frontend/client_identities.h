@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The identities of a client besides world:anyone: its address, and those that it has proved. All
 // front ends use this class.
 //

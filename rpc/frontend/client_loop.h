@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The common part of the loops of the front ends. A loop serves the clients of one thread. It has
 // an inbox for results and events from the apply thread; iterations, each of which ends after all
 // inputs that were ready together; one batch for the writes of all its clients; the tree's read

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The znode /zookeeper/config, which shows the members. Its data is not in the tree: it comes from
 // the configuration, and the front ends insert it into their replies.
 //

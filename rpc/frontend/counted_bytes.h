@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The bytes that one object takes of a memory budget.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Presents several front ends of one server as one. Each front end is notified of everything that
 // is applied, and gets the results of its own commands. A server with one front end does not need
 // this class.

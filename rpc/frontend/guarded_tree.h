@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tree of a member together with the lock that guards it. The tree can only be reached through
 // a guard, which holds the lock as long as it exists. A reference taken before the lock is held
 // could refer to a tree that a snapshot has replaced and freed meanwhile.

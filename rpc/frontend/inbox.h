@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A queue of items from other threads for its consumer, the thread that serves a group of clients.
 // It also tracks whether the consumer has to be woken, so that there is one wake-up for all items
 // that are queued meanwhile.

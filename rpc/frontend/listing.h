@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the list of a znode's children in pieces. The result is nevertheless the set of children at
 // one moment, at which the last piece is read. Between two pieces the tree is unlocked, so that
 // apply never waits for a list of millions.

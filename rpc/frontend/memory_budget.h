@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The limit of the memory that the server may take, and the memory that its parts take. There is
 // one budget for the process. Memory that grows with what clients do is counted here; the process
 // as a whole is measured periodically, which includes memory that is not counted.

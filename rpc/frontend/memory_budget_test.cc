@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/frontend/memory_budget.h"
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Bounds the size of the reply to a write, which has to be known before the write is submitted.
 //
 // Thread-safety: functions without state.

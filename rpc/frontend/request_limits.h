@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Limits of what a write may cost the members that apply it. Each member expands the access control
 // lists of a write and checks its permissions while all other requests wait. A write beyond the
 // limits must be refused before it is in the log, because a member applies the log again at each

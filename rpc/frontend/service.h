@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The interface between a server and its front ends, which speak a protocol to clients: what the
 // server offers them (Service), and what it notifies them of (Frontend).
 #pragma once

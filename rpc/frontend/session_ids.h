@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ids of new sessions.
 //
 // Thread-safety: functions without state.

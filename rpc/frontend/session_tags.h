@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Maps each session to the tag of the connection or stream that serves it at a front end.
 //
 // Thread-safety: all functions may be called from any thread.

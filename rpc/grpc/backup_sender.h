@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sends backups to clients: checkpoints of the tree, record by record, as fast as each client
 // reads, up to a maximum rate.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The gRPC service quorate.v1.Cluster of one member; rpc/proto/quorate/v1/cluster.proto describes
 // its methods.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests the services of a gRPC port in front of a fake member.
 #include "rpc/grpc/cluster_service.h"
 

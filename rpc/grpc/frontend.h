@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The gRPC front end of a member: all services on grpcPort.
 //
 // Thread-safety: one thread calls all functions.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/grpc/grpc_log.h"
 
 #include <grpc/support/log.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Redirects gRPC's own log. gRPC would print it on standard error in its own format.
 //
 // Thread-safety: may be called from any thread.

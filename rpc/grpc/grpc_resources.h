@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks that the system gives this process the resources that gRPC takes at its start. If gRPC
 // does not get them, it aborts the process.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The gRPC server of one member: its port, its limits, and the standard services (health and
 // reflection) in addition to the given ones.
 //

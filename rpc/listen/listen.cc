@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/listen/listen.h"
 
 #include <boost/asio/ip/v6_only.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens the sockets that a server listens on. Thread-safety: as Boost.Asio's sockets.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/listen/lookup.h"
 
 #include <spdlog/spdlog.h>

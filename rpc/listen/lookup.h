@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Looks up the addresses of this machine on which a server listens.
 //
 // Thread-safety: a function without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Estimates, from the times in the log, how far this server's wall clock is ahead of the leader's.
 // The leader writes its time into each command. This server's time when it applies the command,
 // minus the time in the command, is the difference of the clocks plus the time that the command

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/member/fatal_error.h"
 
 #include <signal.h>

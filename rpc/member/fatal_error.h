@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reports why a server cannot start or go on.
 //
 // Thread-safety: WithAdvice is a function of its argument; DoNotReportAbort may be called from any

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a task periodically on a thread of its own, so that a task that hangs holds up nothing else.
 //
 // Thread-safety: Start and Stop from one thread.

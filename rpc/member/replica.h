@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One member of the cluster: consensus, the tree, the sessions and the routing of writes, wired
 // together. It has no threads, files or sockets of its own: in a server the node's threads run it,
 // and a simulation steps it by hand (consensus/runtime/node.h), with a simulated clock, disk and

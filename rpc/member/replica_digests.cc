@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The part of a replica that compares the members' trees.
 #include <spdlog/spdlog.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The part of a replica that handles lack of free space on its disks.
 #include <spdlog/spdlog.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The part of a replica that logs changes of its own state and of the other servers, and that ends
 // the server when it cannot go on.
 #include <spdlog/spdlog.h>

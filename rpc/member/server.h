@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One Quorate server: a replica (replica.h) with its data directory, its links to the other servers
 // and its front ends.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decides when and how a member logs what it waits for while it cannot serve, so that an
 // administrator does not have to guess why a running server does not serve.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cuts the bytes received on a connection between servers into batches. On the wire each batch
 // (rpc/peer/frame.h) is preceded by its length: u32, little-endian, without those four bytes.
 //

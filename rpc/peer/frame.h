@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The format of the bytes between servers: batches, each a CRC-32C of the rest followed by frames
 // (u8 type, u32 length, payload), little-endian. rpc/peer/send_queue.h decides which frames go into
 // a batch. The payload of a frame is encoded once, by codecs of this project.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The connection that this server opened to one other server, and the frames that wait to be sent
 // on it. The other server sends only its answer to the hello on this connection, and everything
 // else on the connection that it opened itself (rpc/peer/peer_receiver.h).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The interface of the links to the other servers, for sending (PeerLinks) and receiving
 // (PeerHandler). PeerNetwork implements the links over TCP.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The connections between servers, over TCP. Each server opens a connection to each other server,
 // on which it sends; it receives on the connections that the others opened. The connections carry
 // Raft messages, forwarded writes, session touches, digests and disk reports, in batches

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A connection that another server opened to this one: reads its hello, answers it, and then reads
 // batches.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Functions that both ends of a connection between servers use.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/peer/send_queue.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The frames that wait to be sent on one connection to another server, and the batches in which
 // they leave. Pure: no socket, lock or clock. PeerLink sends the batches on a socket, the simulator
 // on its own network.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An open file descriptor that is closed by its destructor.
 //
 // Thread-safety: a value.

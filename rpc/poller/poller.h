@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The wait of one thread for many sockets, by epoll. A socket is registered once; epoll reports it
 // as long as it is ready (level-triggered). So a request costs one wait for all sockets that are
 // ready, and one receive: no registration is renewed, and no receive finds nothing. Boost.Asio needs

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Prints each message, field, value, method and service of rpc/proto/quorate that has no comment right
 above it. Exits with status 1 if there is one."""
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Conversions of the errors of quorate.v1, for clients and servers.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The files to which standard output and standard error are redirected, and with them the log.
 //
 // Thread-safety: construct the object before other threads start; one thread at a time may call

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The output of the program's log: a sink for spdlog whose callers never wait for the file or pipe
 // behind it. Messages are queued up to a number of bytes, and one thread writes them. When the
 // queue is full, because the pipe is not read or the disk stalls, new messages are dropped. As soon

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // quorated CONFIG: runs a Quorate server in the foreground.
 
 #include <malloc.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests whole members, from the bytes of their clients to the sectors of their disks, without
 // threads. The test runs their steps in an order that a seed determines.
 #include "rpc/member/replica.h"

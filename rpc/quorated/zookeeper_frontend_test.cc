@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests the front end in front of a real standalone server, packet by packet.
 #include <atomic>
 #include <boost/asio/connect.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One client connection: its handshake, its session and its pipeline of requests. Works on bytes
 // and has no access to sockets.
 //

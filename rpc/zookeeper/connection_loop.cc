@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/zookeeper/connection_loop.h"
 
 #include <spdlog/spdlog.h>

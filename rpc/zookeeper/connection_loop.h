@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The connections of one I/O thread of the ZooKeeper front end, without the thread and without
 // sockets: their inbox, their loop iterations, the batch of their writes and their periodic work.
 // The loop handles bytes and tags. IoThread drives it from sockets; a simulation drives it by hand.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The connections of one loop, driven by hand in front of a tree that applies on request.
 #include "rpc/zookeeper/connection_loop.h"
 

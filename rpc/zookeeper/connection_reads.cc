@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The requests that a connection answers at once, from the tree and the watches.
 #include <span>
 #include <string>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The four-letter words: a client that sends one of them instead of a connect request gets a text
 // for people and for monitoring, in ZooKeeper's format, and is disconnected.
 //

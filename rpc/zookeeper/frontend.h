@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ZooKeeper front end: the state that all connections share, and the delivery of events to
 // them; for the rest see rpc/frontend/client_frontend.h. It has no threads and no sockets: those
 // are in listener.h and io_thread.h, or in a simulation.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/zookeeper/io_thread.h"
 
 #include <netinet/tcp.h>

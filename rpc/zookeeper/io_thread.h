@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One I/O thread of the ZooKeeper front end: it drives a ConnectionLoop from sockets.
 //
 // Thread-safety: Start and Stop from one thread; Adopt and Wake may be called from any thread;

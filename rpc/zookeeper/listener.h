@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Listens on the client port and runs the I/O threads of the ZooKeeper front end.
 //
 // Thread-safety: all functions from one thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ZooKeeper front end's sockets and threads.
 #include "rpc/zookeeper/listener.h"
 

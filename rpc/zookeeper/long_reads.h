@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads that may take longer than the tree may be locked at a time.
 //
 // Thread-safety: none; on the thread of the connection's loop.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requests that read much of the tree: they are answered in pieces, between which the tree is
 // unlocked. The work in one hold of the lock is counted, not timed.
 #include <algorithm>

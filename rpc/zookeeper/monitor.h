@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The table of metrics: the lines of the four-letter word `mntr`, each declared once, with its type
 // and help text.
 //

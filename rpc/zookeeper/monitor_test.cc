@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The table of metrics, and the lines made from it.
 #include "rpc/zookeeper/monitor.h"
 

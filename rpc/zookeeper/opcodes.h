@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The operation codes of the ZooKeeper protocol and their properties: the only list of them. The
 // server, its statistics, and the clients of tests and tools look up here what an opcode means.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ZooKeeper wire protocol: the contents of packets, without the length prefix. Jute encoding:
 // big-endian integers; strings and buffers with an int32 length, where -1 is null.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A server without a quorum, in read-only mode.
 #include <catch2/catch.hpp>
 #include <string>

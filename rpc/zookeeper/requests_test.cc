@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The reply to each request, and the order in which errors are checked.
 #include <catch2/catch.hpp>
 #include <string>

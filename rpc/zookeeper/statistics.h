@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The statistics of the front end that srvr, stat, cons and mntr report.
 //
 // Each number has one writer, the thread of a loop (or the apply thread), and any number of

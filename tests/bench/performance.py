@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of tools/performance/run: it measures rows in comparison with ZooKeeper, keeps them, and its document
 shows their results, the bad as well as the good."""
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A client of the cluster: one session after another, over one of the front ends. Records in the
 // history all that it sends and receives.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Workloads register, set, sequence and append.
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A library to preload into a server: makes its disk slow, or lets it stall for a while.
 //
 //   DISK_DIRECTORY  the directory whose files are on that disk

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The history of a chaos run: what each client sent and received, one JSON object a line, one file
 // a process. Workers write the history, the history checker reads it.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the histories of a run and reports violations of what servers promise to clients.
 //
 //   history_checker [--json] [--workload NAME,...] [--steady FROM-TO]... HISTORY...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The members of a cluster, each on a node of the network, and the faults that can be injected into them."""
 
 import contextlib

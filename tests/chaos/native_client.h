@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A client over the native front end, using the client library. Calls continue when a member fails:
 // their outcome is unknown only after a deadline or the end of the session.
 //

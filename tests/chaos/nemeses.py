@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nemeses: faults of members, of their network, disks and clocks, and of the workers.
 
 A nemesis is a generator: it injects its fault, yields the number of seconds to wait, as often as

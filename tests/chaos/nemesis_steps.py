@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests one step of each nemesis: it has the effect that it reports, on the members that it reports, until it is
 ended."""
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Network namespaces with a switch between them that behaves like a real, faulty network.
 //
 //   network --node NAME=ADDRESS ... [--seed S]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The network between members and workers: network namespaces, and the switch (network.cc) between them."""
 
 import itertools

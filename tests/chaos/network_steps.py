@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests each rule of the switch with datagrams between two nodes."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the page of a run: the clients' operations and their latencies, above the faults at the same times."""
 
 import collections

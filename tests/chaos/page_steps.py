@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the page and the terminal lines of a run, with a small invented run."""
 
 import argparse

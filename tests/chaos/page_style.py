@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The style of a run's page, for light and dark mode."""
 
 _STYLE = """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans the faults of a run and their times. The plan follows from the seed; only choices that depend on the
 run, such as the leader, are made later."""
 

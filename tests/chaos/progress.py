@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that clients made progress. A cluster that answers no client makes no mistake that a history could show."""
 
 import bisect

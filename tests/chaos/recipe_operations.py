@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converts the output of recipes' workers (tests/native/recipes/history.h) into operations like those of the other
 clients, for the figures of a run and its page."""
 

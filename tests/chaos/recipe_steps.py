@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that the checks of recipes (tests/native) accept good histories, and find a single mistake in them."""
 
 import itertools

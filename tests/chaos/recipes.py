@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs locks, queues and transactions of the C++ client under the nemeses, with the workers and the checks of
 tests/native in the network of the run."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the lines that a run prints on the terminal: while it goes on, and at its end."""
 
 import page

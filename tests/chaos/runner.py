@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a cluster and workers with the faults of a plan, and checks the outcome."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the program so that no process or mount outlives it, however it ends.
 
 The program continues in namespaces of its own for processes and mounts. When its first process ends,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the steady periods of a run: no fault affects the servers or the network between them, the leader
 stays the same, and the machine does not stall."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The suite: tests that the network, disks and clocks have the faults that nemeses request, that no process or
 file is left behind, and short runs with all nemeses. Takes three minutes."""
 

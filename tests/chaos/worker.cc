@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // worker: the clients of a chaos run that share a process. Records in a history
 // (tests/chaos/history.h) what they send and receive.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The worker against a real server, which is killed once: the history is complete and keeps the
 // guarantees of history.h.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The processes of the clients (worker.cc). There is one process for each place, which is a node of the network and
 a front end. When a process is killed, another one with client numbers of its own takes its place."""
 

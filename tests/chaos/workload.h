@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The workloads of clients: operations whose answers can be checked, on the same znodes by all
 // clients of all processes.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A client over the ZooKeeper front end, with its own implementation of the protocol: it does what
 // client libraries do (pings, moves to another server when one is silent for two thirds of the
 // timeout, keeps its session and its one-shot watches), so that the history shows what servers do,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Translates between lines of the history and requests of the ZooKeeper front end.
 //
 // Thread-safety: functions without state.

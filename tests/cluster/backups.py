@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests backups of running clusters, backups while connections and members fail, clusters that are restored
 from backups, and the output of `quorate members` and `quorate status`."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that garbage on a client port at most closes its sender's connection. Another client of the same
 member, and the member itself, go on."""
 

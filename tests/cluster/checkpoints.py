@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests checkpoints and their uses: the log is cut, a start needs only the end of the log, and members catch
 up by a snapshot or with an empty directory."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the help texts of `quorate` and its errors about unknown commands."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that no acknowledged write is lost, and that the clients of the other members go on, when members are
 killed at any time while writes are under way."""
 

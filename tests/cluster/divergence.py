@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that a member whose tree differs from the others' notices it, stops, and serves again only after it was
 rebuilt."""
 

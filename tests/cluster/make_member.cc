@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // make_member DIRECTORY MEMBER VOTERS ZXID: makes the directory of a member of a cluster with that
 // many voters that begins with a tree of that zxid. It holds a node /made with a child "a" and the
 // data "from records", and a session with an ephemeral child "b".

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the tools for directories of stopped members: they make directories from records, read them, and
 put them aside, so that the other members fill them again."""
 

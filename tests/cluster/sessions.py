@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests sessions, ephemeral nodes and watches on a cluster whose members are killed."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that mistakes in configurations and data directories are refused with a message that names them. Also tests
 tools/cluster."""
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The answers of a server, decoded into named fields, so that two servers' answers can be compared
 // field by field.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One client of one server: a TCP connection and the session it holds.
 //
 // Thread-safety: belongs to one thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compares the answers of two servers.
 //
 // Thread-safety: belongs to one thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Generates sequences of operations of several clients on few paths, so that they collide.
 //
 // Thread-safety: belongs to one thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The intended differences from ZooKeeper. COMPATIBILITY.md gives the reasons, under the same
 // names; nothing else may differ.
 //

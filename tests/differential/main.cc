@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The command line program that compares Quorate with ZooKeeper.
 #include <unistd.h>
 

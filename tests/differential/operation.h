@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The operations that the comparison performs at both servers: steps of clients with sessions, as
 // the bytes that both servers get.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The same clients at both servers: performs each operation at both, and compares the results.
 //
 // Thread-safety: belongs to one thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks the properties that must agree in the answers of two servers although the values differ:
 // the order of changes, the identity of sessions, and that all nodes that one change touched have
 // its time.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Encodes requests, each with a description for reports. Their xids are not set yet.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs episodes: sequences of operations at both servers, each from empty trees. Collects the
 // differences, one of each kind, and finds out which operations lead to it.
 //

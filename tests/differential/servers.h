@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs the two servers, or clusters, that are compared.
 //
 // Thread-safety: belongs to one thread.

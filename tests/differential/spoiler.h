@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Puts errors into the operations or answers of one server, to test that the comparison finds them.
 //
 // Thread-safety: belongs to one thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Feeds access control lists and identities with any values, as clients may send them.
 #include "tree/acl.h"
 

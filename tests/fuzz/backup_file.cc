@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A backup. libFuzzer cannot get past checksums, so the checksums of the input are corrected first,
 // part by part, unless its first byte says otherwise.
 #include "tree/store/backup_file.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Commands as other servers forward them: commands that decode can be applied.
 #include "tree/command.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The text of a configuration file.
 #include "rpc/config/config.h"
 

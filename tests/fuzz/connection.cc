@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Any bytes sent to the client port: connect requests, four-letter words, nonsense.
 #include <string>
 

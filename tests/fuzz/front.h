@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ZooKeeper front end without threads and sockets, in front of a tree that applies at once.
 //
 // Thread-safety: none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The common part of all fuzz targets: the entry point, and a reader of the input.
 //
 // A target feeds bytes to a decoder of data from the network or a disk, and checks properties of

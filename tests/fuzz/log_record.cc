@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Records of the log, as found on a disk.
 #include <bit>
 #include <string>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes seed inputs for libFuzzer, for the targets whose inputs our own encoders can make:
 //   make_seeds CORPUS_DIRECTORY
 #include <filesystem>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages between servers: a decoded message stays the same when it is encoded again.
 #include "consensus/core/message.h"
 

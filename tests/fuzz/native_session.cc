@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Any messages from clients of the native front end: of sessions, of calls and of watches; and a
 // session with well-formed requests, whose answers must come in order.
 #include <google/protobuf/stubs/logging.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Frames between servers, with and without the right checksum.
 #include <memory>
 #include <string>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The recent events that are stored with a checkpoint.
 #include <string>
 #include <vector>

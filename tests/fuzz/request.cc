@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The bodies of clients' requests: requests that decode can go through the log.
 #include <string>
 #include <vector>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two sessions with arbitrary requests: any bodies, and watches and writes of one session while the
 // other has requests in flight. Replies must come in the order of the requests.
 #include <deque>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The records of a checkpoint or of a snapshot from another server.
 #include <string>
 

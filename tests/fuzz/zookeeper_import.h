@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks that must hold of every tree read from ZooKeeper's files.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A ZooKeeper log, which is applied to a tree that is then imported.
 #include <memory>
 #include <string>

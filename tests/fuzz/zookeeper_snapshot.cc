@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A ZooKeeper snapshot, which is imported.
 #include <string>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests clients that send too much, too little, too slowly or nonsense, or read nothing. The operations of another
 client (the bystander) go on, and the server's memory stays bounded."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A well-behaved client, and measurements of a server's memory while other clients misbehave."""
 
 import threading

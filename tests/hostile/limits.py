@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the configured limits, and those of the machine."""
 
 import contextlib

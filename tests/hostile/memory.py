@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests a server with a small memory limit under each kind of load that takes much memory. The server stays within
 its limit, serves other clients, and says what it refuses."""
 

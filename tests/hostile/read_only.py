@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that a member without a quorum serves reads to clients that accept a read-only server."""
 
 import struct

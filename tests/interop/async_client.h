@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* The asynchronous calls of the C library, which its versions with and without threads share. The
  * versions differ in the thread that delivers completions, and so in how a caller waits. */
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles and runs Java programs of the interoperability tests, with Debian's packages."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared by the Kazoo programs: clients, worker processes, and a history to which all processes write.
 
 Each program is called with HOSTS SECONDS, runs its recipe in several processes for that time, and

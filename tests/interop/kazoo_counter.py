@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Tests Kazoo's Counter with several processes. It is exact if no connection was lost. Kazoo repeats an
 increment whose answer was lost, so the counter may be too high by one for each lost connection, and never too
 low."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Tests Kazoo's Election: there are never two leaders, and when the process of a leader dies, its ephemeral node
 is deleted with its session, and another process leads."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Tests Kazoo's Lock with several processes: there are never two holders at once, and a holder sees all writes of
 earlier holders, whichever member it is connected to."""
 

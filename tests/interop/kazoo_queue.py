@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Tests Kazoo's Queue and LockingQueue with several producers and consumers.
 
 Queue: an item is given out at most once. An item is lost only if a consumer lost its connection while it took

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Tests a Kazoo client of one member that lives while the leader is killed again and again. Every call is answered,
 pipelined calls in their order, each watch fires once, and the connection never changes its state. No call is
 repeated.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Tests Kazoo's DataWatch in several processes while another process writes: the values that a watcher receives
 never go back, whichever member it moves to, and the last one is the last written value."""
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Tests the multithreaded C client with asynchronous calls: the library's thread delivers
  * completions and watch events, and the main thread waits for them. */
 #include <pthread.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Tests a session of the multithreaded C client that moves from member to member: it keeps its
  * login, its rights, its ephemeral node and its transactions. */
 #include <netinet/in.h>

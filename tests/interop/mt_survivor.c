@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Tests two handles of the multithreaded C client, connected to one member that lives while the
  * leader is killed again and again. One handle makes synchronous calls, the other one has
  * asynchronous calls under way all the time. Every call is answered with ZOK, in its order, each

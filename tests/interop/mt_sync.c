@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Tests the multithreaded C client with synchronous calls, as most programs in C use ZooKeeper. */
 #include <pthread.h>
 #include <stdio.h>

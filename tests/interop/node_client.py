@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fetches node-zookeeper-client as tests/interop/node/package-lock.json pins it, and runs it."""
 
 import base64

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* The scenario of every C interoperability program, however it calls the library: repeats the steps
  * of a tutorial on /data and checks each result, through any number of lost connections. */
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Tests the single-threaded C client in a program's own select() loop. The library has no thread:
  * it returns the events that it waits for (zookeeper_interest), and works when the program calls
  * zookeeper_process. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kills the leader again and again. Clients of another member see only pauses: no lost connection, no error, and
 no call without an answer (mt_survivor.c, kazoo_survivor.py)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs Debian's zkCli.sh against a server and against Debian's ZooKeeper: its outputs must be equal."""
 
 import difflib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests import from ZooKeeper and export to it: a tree that Debian's ZooKeeper wrote is imported, served and
 compared node by node. A tree that was written to Quorate is exported, and ZooKeeper starts from it."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Administration of a cluster through the native front end."""
 
 import importlib

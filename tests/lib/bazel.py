@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds and tests with Bazel, with the disk cache that QUORATE_DISK_CACHE names, if it does."""
 
 import os

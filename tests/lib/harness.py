@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared by the tests with real processes: clusters on free ports that are always cleaned up, a
 killer that kills members one at a time, and a runner that prints a line for each test."""
 

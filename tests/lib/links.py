@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The connections between members that have no network of their own: a TCP proxy for each pair of members.
 A proxy can hold data and delay it, but cannot lose, duplicate or reorder packets. Connections of clients do not
 go through proxies."""

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Functions shared by the libraries that are preloaded into programs under test.
 //
 // REQUIRES: _GNU_SOURCE is defined before the first header.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles the libraries that are preloaded into the programs under test."""
 
 import os

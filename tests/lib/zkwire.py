@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ZooKeeper wire protocol, encoded by hand, so that tests control every byte.
 
 A Connection is one TCP connection with one session on it. It sends and waits in one thread, does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the test client with known encodings of the ZooKeeper protocol. If it encoded requests wrongly, the other
 tests would not test what they claim."""
 

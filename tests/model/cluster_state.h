@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A small cluster of real Raft objects in which the caller chooses every step, and which checks the
 // invariants after each step. A copy continues independently, so that a search can try all
 // continuations.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // model: searches through all schedules of small scenarios with the real Raft core.
 #include <charconv>
 #include <cstdio>

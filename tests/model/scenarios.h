@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The scenarios of the model checker.
 //
 // Thread-safety: functions without state.

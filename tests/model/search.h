@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Searches all schedules of a scenario, up to a number of steps.
 //
 // Thread-safety: none.

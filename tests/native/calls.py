@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests calls, sessions and watches through the native front end of a real cluster, and the same tree through
 the ZooKeeper front end."""
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // counting_clients: many clients increment counters and append znodes alternately, while the leader
 // is killed again and again. Each acknowledged change must have been made once, and there must be
 // no others; no call may fail; a watch must report each appended znode once.

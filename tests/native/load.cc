@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // native_load: measures how fast the native front end is, and the processor time of the servers,
 // with sessions over gRPC that each keep a constant number of requests pending (--depth).
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client of the native front end for tests, over grpcio: unary calls, watches, and sessions. A session sends
 nothing again, acknowledges nothing and does not reconnect by itself: the test does all that."""
 

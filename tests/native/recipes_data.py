@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the client's recipes for data. Worker processes use them, and workers and members of the cluster are
 killed and stopped at random. Then the workers' histories (recipes/history.h) are checked. A failure prints the
 seed; QUORATE_SEED repeats its choices."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the history files of recipes' workers (recipes/history.h)."""
 
 import os

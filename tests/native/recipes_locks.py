@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests locks, semaphores and elections of the C++ client while members and workers are killed, and workers
 are stopped for longer than their sessions last. Checks the output of locks_worker.cc."""
 

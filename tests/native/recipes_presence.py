@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the znodes and service instances that the C++ client's recipes keep, while their workers and members
 are killed, and another worker deletes the znodes again and again (recipes_data.py has the scene)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that writes are applied exactly once when they are sent again through any member while leaders die."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests servers whose clocks are wrong, or were wrong before."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the command line `quorate`: JSON, defaults from files, completion, data from files, and the check of a
 backup."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests configuration files with mistakes, and the start of a server."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests how much disk space a server takes, and what it does when it cannot open files."""
 
 import os

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A library to preload into a server: lets one of the system calls of its start fail.
 //
 //   FAIL_AT_DIRECTORY  only calls on files below this directory count, and calls without a file

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the log lines about ordinary events: sessions, connections and leader changes."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests a server whose own address is a name that the resolver does not answer at once."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests mistakes with the numbers and addresses of servers, and with the membership."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests `quorate rolling-restart`."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs one server with a configuration of its own, and the command line `quorate`."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the signals that people and scripts send to a server."""
 
 import os

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A library to preload into a server: resolves names below "test." to 127.0.0.1, and lets the
 // lookup of a name hang while a file of that name exists.
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Lets a system call of a server's start fail, and with it all later calls of that kind on the same file. Either the
 server starts nevertheless, or it ends within a bounded time with status 1, and its last line names the file or the
 port, the reason, and what to do about it.

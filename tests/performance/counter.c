@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A library to preload into servers: counts their allocations and their input and output system
 // calls in two numbers of a file that other processes read meanwhile ($QUORATE_COUNTS/PID:
 // allocations, calls). It does not count futexes: waiting threads show in the context switches,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests `quorate lock` and `quorate elect`: one holder at a time, exit status, signals, lost sessions, kills."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests `quorate shell` from scripts: one command, commands on standard input, exit status, JSON."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests `quorate shell` at a pseudo-terminal: editing, history, completion, events above the line."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests `quorate watch`: lines, JSON, --exec, members that die, lost sessions."""
 
 import json

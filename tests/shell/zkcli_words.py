@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types the commands that the interoperability tests type into zkCli.sh into `quorate shell`: its answers have the
 same words, except for the differences listed here."""
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A connection between a simulated client and a port of a simulated server.
 //
 // Thread-safety: none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The connections between simulated clients and servers: bytes in order, both ways, over the
 // simulated network. A server has a port for each protocol: the connections of the ZooKeeper port
 // are the sockets of its connection loop; those of the native port carry streams (native_server.h).

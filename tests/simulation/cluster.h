@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A whole simulated cluster with its clients and its faults: one run of one seed.
 //
 // A run has three parts. In the first, clients work while the faults occur that the seed has

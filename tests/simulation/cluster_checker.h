@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The invariants of consensus that hold in every run, whatever faults occur. They are checked from
 // outside, over all members and all their restarts.
 //

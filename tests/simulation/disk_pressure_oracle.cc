@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tests/simulation/disk_pressure_oracle.h"
 
 #include <algorithm>

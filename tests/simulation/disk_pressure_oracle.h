@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a member may report about disks, and when it may refuse writes that add data. The oracle
 // derives both, tick by tick, from what the simulator knows of the member's disk and links and from
 // the reports that have reached the member. It uses no state of the server. The rule is in

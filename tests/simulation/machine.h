@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A simulated computer: its disk, its clocks, its power, and the server process that runs on it.
 //
 // Thread-safety: none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The simulator's command line; README.md says how to use it.
 #include <unistd.h>
 

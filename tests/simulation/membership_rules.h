@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a membership decides, for the checker. Written without consensus/core/quorum.h, so that a
 // mistake there is found.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The native front end of a simulated server: the real NativeFrontend and StreamLoop, whose clients
 // reach them over the simulated network. gRPC and its threads are left out: each connection carries
 // one session's stream.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Injects faults, as often as the seed has chosen, and repairs everything at the end.
 //
 // What it may do to disks is limited, because no cluster survives everything: at any time more than

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The simulated network: hosts, the paths between them with their delays and cuts, and pipes, which
 // carry packets in order as TCP does.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a seed chooses: the shape of the cluster, its limits, and its faults. Every kind of fault
 // occurs only in some seeds (swarm testing: Groce and others 2012), so that one kind cannot hide
 // what another would show.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A server process on a simulated machine: the real replica, front end and log, executed step by
 // step. Each step is an event of its own, so that all other events can occur in between.
 //

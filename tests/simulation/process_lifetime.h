@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs the tasks of a simulated process while it is alive, and defers them while it is paused.
 //
 // Thread-safety: none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The randomness of a simulation: one named stream for each concern, so that an additional draw in
 // one place does not change what all others draw.
 //

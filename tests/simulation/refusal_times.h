@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // When a member may refuse writes that add data: spans of virtual time.
 //
 // Thread-safety: none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs each seed in a process of its own, so that a failed assertion of a server ends only its own
 // run, and no run can affect the next.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Virtual time: runs events in the order of their times, and events of the same time in the order
 // in which they were scheduled.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The mistakes that can be seeded into the servers (base/seeded_bug.h), and within how many seeds
 // each has to be found.
 #pragma once

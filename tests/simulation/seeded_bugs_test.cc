@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks that each seeded bug is found within its number of seeds.
 #include "tests/simulation/seeded_bugs.h"
 

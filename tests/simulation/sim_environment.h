@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What simulated clients and checkers see of a simulation: its time, its randomness, the network up
 // to the servers, and what the servers apply.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tests/simulation/sim_peer_network.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The links between simulated servers: the counterpart of rpc/peer/peer_network.h over the
 // simulated network instead of TCP, with the real queues, batches and frames. Bytes arrive in
 // pieces of any size, as the network accepts them.

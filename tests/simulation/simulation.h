@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What all parts of a simulated run share: time, randomness, trace, and the report of a failure.
 //
 // Thread-safety: none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where a simulated machine keeps its RocksDB store: real files in a temporary directory of their
 // own. A power failure loses what was not synced.
 //

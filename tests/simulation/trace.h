@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a run records: a hash of all events, by which two runs of a seed are compared; its last
 // lines, readable; and how often events worth knowing occurred.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Flips one bit of a member's files, in every file and at many places, and starts the member: it
 // either refuses to start with an error that names the file, or starts with exactly the same state
 // as before.

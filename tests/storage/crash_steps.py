@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Kills real servers right before one of their operations on files: while they serve, take
 checkpoints and cut the log, and while they start with an empty disk and install a snapshot. Acknowledged
 writes must be there afterwards.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Tests disks that return I/O errors. A server that cannot write or sync a file, or cannot read a file that it
 needs for its start, ends and names the file: the content of its disk is then unknown, and another attempt could
 seem to succeed. No write that needs the disk is acknowledged any more, and clients of the other members go on.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests full disks: writes are refused with an error, reads and sessions go on, no acknowledged write is lost,
 and writes are accepted again as soon as there is free space. Clients do not notice one member of three with a
 full disk."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests disks without any free space, not even for a moment. Servers start on them, serve reads, elect a leader
 and delete nodes, and go on by themselves when there is free space."""
 

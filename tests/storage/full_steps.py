@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Lets one step of a server's work on files find the disk full, again and again, while other steps succeed. The
 server process goes on, and answers reads and all requests that do not need the step. It answers the others, too,
 as soon as there is free space.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A library to preload into a server or a tool: kills the process with SIGKILL right before one of
 // its operations on the files below a directory, and reports the operation.
 //

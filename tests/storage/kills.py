@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Kills servers with SIGKILL again and again, alone, in pairs and all at once, while clients
 write and checkpoints, compactions and snapshots happen all the time. Afterwards, every acknowledged write
 has been applied once, and the members' trees are equal, including the Stats.

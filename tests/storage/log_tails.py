@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests the last record of the log of a server that was killed. A torn record, as a power failure leaves it, is
 cut off with a warning, and comes again from the other members. A damaged record is refused with an error that
 names its place and says what to do."""

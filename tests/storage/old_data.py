@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Tests data directories that older versions have written, of three members each: a server of this version opens
 them and has all their data.
 

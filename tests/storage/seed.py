@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The source of all random choices of a run: one number, a new one in each run, which is printed and can be given
 again."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3 -B
+# SPDX-License-Identifier: Apache-2.0
 """Kills `quorate restore`, `import` and `rebuild` right before one of their operations on files.
 Each time the directory is as before, or complete, or a server refuses it and says what to do. The same
 command, run again, completes the work, and a server then has the right data.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Clients of the cluster, each on its own thread. They use all kinds of requests, reconnect when a
 // member stops or closes their connection, and check the answers:
 //

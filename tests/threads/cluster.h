@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Three real members in one process: each with the node's threads, its log and checkpoints on the
 // disk, and both front ends on sockets. Only the messages between members stay in memory, so that a
 // test can cut a member off and let it fall behind.

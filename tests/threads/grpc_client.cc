@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Clients of the gRPC front end: with sessions, and with calls without a session.
 #include <grpcpp/grpcpp.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Real members under many clients, while snapshots are installed, leaders change and members stop
 // and start: run under ThreadSanitizer and AddressSanitizer, with checks of the clients' answers.
 // See README.md in this directory.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A client of the ZooKeeper front end.
 #include <chrono>
 #include <map>

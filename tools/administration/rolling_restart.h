@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `quorate rolling-restart`: restarts all servers of a cluster, one after the other, while it
 // serves.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The stream of a backup that one member sends.
 //
 // Thread-safety: none; one thread uses the object.

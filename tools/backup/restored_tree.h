@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How `quorate restore` changes the tree of a backup before it writes a member's directory.
 //
 // Thread-safety: functions without state.

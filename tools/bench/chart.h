@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Draws charts as inline SVG. The style sheet sets the colours: line number i has the class "c0",
 // "c1", ...
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compares two clusters: decides which of them works in which slice of time, and computes the
 // ratios of their results.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Creates and removes the znodes of a workload, over a separate session.
 //
 // Thread-safety: that of the engine.

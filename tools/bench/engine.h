@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections to servers that speak the ZooKeeper protocol. One thread handles thousands of them,
 // with little processor time: requests are encoded directly into the send buffer, everything that
 // one receive returns is handled before one send, and the clock is read once for each of those

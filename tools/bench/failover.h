@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures how long writes pause when the leader dies.
 //
 // Thread-safety: that of the engine.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A histogram of latencies, in fixed memory and with an error of less than 0.8 %: each power of two
 // is divided into 128 buckets of equal width.
 //

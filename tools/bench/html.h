@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes results as one self-contained page with charts, without scripts, style sheets or fonts
 // from elsewhere. The page follows the reader's choice of light or dark.
 //

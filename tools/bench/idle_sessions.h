@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Idle sessions beside those of a workload, to measure how the number of sessions and watches
 // affects the workload.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One workload at one cluster, over the ZooKeeper or the gRPC front end. run.h runs it in a
 // measurement.
 //

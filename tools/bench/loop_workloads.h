@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Workloads that keep a number of requests outstanding on each connection, or send requests at a
 // fixed rate.
 //

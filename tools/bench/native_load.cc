@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The workloads write, read and mix over the gRPC front end. Each connection is a C++ client with
 // its own thread.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The options of a measurement.
 //
 // Thread-safety: values without state of their own.

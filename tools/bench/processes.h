@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Examines processes of this machine: which of them listen on a port, and how much processor time
 // they have used.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Formats results for people and for programs.
 //
 // Thread-safety: functions without state.

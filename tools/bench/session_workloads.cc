@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tools/bench/session_workloads.h"
 
 #include <algorithm>

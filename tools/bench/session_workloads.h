@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Workloads in which sessions wait for each other, or are opened and closed.
 //
 // Thread-safety: that of the engine.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The values measured in one slice of time, and their sums over all slices of a run.
 //
 // Thread-safety: values without state of their own.

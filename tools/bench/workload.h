@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The work of the connections to a cluster during a measurement.
 //
 // The order of events is: the znodes of SetUp are created; the connections come up; Start and Stop

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Asks the members of a cluster on their gRPC ports.
 //
 // Thread-safety: objects may be used by one thread at a time, different ones by different threads.

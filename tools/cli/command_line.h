@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The subcommands of `quorate`: how they get their options and how they report results and errors.
 //
 // Exit status: 0 for success, 1 if the operation failed, 2 for an invalid command line. Results go

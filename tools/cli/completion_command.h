@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `quorate completion bash`: lets bash complete command lines of `quorate`.
 #pragma once
 

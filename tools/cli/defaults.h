@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Defaults of options, from configuration files of the user and of the machine.
 //
 // A file has lines "key = value", and comments that begin with #. A key is the name of an option

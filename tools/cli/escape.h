@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Makes bytes that came from a client or a server safe for a terminal, so that it shows them and
 // does not execute them as control sequences. Everything that the tools print to people goes
 // through one of these functions.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds out whether a port that was given as a gRPC port is one for ZooKeeper clients.
 //
 // Thread-safety: a pure function of the network.

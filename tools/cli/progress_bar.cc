@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tools/cli/progress_bar.h"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shows the progress of a long operation on standard error: a bar if that is a terminal, otherwise
 // a line from time to time.
 //

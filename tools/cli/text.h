@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Formats values for people.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds the candidates that bash offers for the last word of a `quorate` command line.
 //
 // Thread-safety: functions without state.

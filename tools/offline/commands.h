@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The subcommands of `quorate` that work on the directories of stopped members.
 #pragma once
 

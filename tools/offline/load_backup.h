@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Loads and verifies a backup file.
 //
 // Thread-safety: functions without state.

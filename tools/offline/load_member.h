@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Loads the tree of a stopped member from its disk: its newest checkpoint with all of its log
 // applied. Changes nothing.
 //

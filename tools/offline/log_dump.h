@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // quorate log dump: shows the entries of a stopped member's log.
 //
 // Thread-safety: a function of its arguments.

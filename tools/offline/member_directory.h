@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Creates the directories of a member that starts with a tree, for a cluster that is restored from
 // a backup or that imports the data of another cluster. All members of such a cluster are created
 // this way, each with its own number and all with the same records.

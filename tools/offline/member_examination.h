@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Examines all files of a stopped member, and reports what is wrong with them. Changes nothing.
 //
 // Thread-safety: functions of their arguments.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests the tools for the directories of stopped members, on directories written by the server's
 // own code.
 #include <catch2/catch.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Prints bytes from clients so that a terminal shows them and does not execute control sequences.
 //
 // Thread-safety: functions of their arguments.

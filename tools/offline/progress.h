@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reports the progress of a long operation on standard error, at most once a second, and not at all
 // for operations that take less than two seconds.
 //

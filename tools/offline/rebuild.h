@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // quorate rebuild: moves a stopped member's data aside, so that the member starts as a new one and
 // receives the data from the others again.
 //

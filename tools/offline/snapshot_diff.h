@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // quorate snapshot diff: reports the differences of two trees.
 //
 // Thread-safety: a function of its arguments.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // quorate snapshot dump: shows the tree in a stopped member's newest checkpoint.
 //
 // Thread-safety: a function of its arguments.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the records of a tree in order, and determines the paths of its znodes.
 //
 // Thread-safety: none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // quorate verify: checks whether the data on a stopped member's disk is undamaged.
 //
 // Thread-safety: a function of its arguments.

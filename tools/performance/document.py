@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the document from the results: blocks for headings, text, tables and charts, and their form in
 Markdown.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The means of a measurement: clusters of Quorate and ZooKeeper on one disk, runs of `quorate bench`
 with one or two clusters, and facts about the machine and the programs."""
 

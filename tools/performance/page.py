@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Renders the document as one self-contained HTML page with charts, without scripts, style sheets or
 fonts from elsewhere. The page follows the reader's choice of light or dark."""
 

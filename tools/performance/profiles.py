@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles of a cluster before and after it has grown: samples of the servers' functions, as
 microseconds for each operation."""
 

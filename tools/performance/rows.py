@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of the document: the measurement of each row, and the budget that it has to meet.
 
 A row's `measure(bench, scale, results)` returns the row's result; `results` has the results of the rows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures where the processor time of an operation goes: which threads take it, how much of it the
 kernel takes, how often threads wake up, and which system calls are made."""
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The commands on access control and identities: getAcl, setAcl, addauth, whoami.
 
 #include <cstdint>

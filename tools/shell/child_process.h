@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a command as a child process, which ends with this process.
 //
 // Thread-safety: one thread at a time. All objects together watch the process's signals, so a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tools/shell/command.h"
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The commands of the shell: their arguments, their help, and the functions that run them.
 //
 // Thread-safety: none; the shell's thread runs one command at a time.

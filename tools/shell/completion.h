@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Completion by Tab of commands, their options, and paths of znodes.
 //
 // Thread-safety: that of the shell.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The shell's output: answers, errors, and events, which may be printed at any time.
 //
 // Thread-safety: all functions may be called from any thread, except TakeWaiting.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a command while this process holds a lock (`quorate lock`) or leads (`quorate elect`). The
 // code calls both the turn.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `quorate lock` and `quorate elect`: run a command under a lock, or on the leader only.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads lines that are typed at a terminal, with editing, history and completion. Prints events
 // above the line that is being typed.
 //

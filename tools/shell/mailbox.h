@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Passes items from other threads to a thread that waits for files.
 //
 // Thread-safety: Put may be called from any thread; one thread calls the other functions.

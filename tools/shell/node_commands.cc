@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The commands on single znodes: ls, get, set, create, delete, stat, sync.
 
 #include <cerrno>

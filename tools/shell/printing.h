@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Formats znodes, access control lists and errors, for people as zkCli.sh does, and as JSON.
 //
 // Thread-safety: functions without state.

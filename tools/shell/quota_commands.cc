@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The commands on quotas: listquota, setquota, delquota. A quota is two znodes below
 // /zookeeper/quota, as in ZooKeeper (tree/quota.h).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The commands on the session and the shell itself: connect, close, quit, config, reconfig,
 // history, redo, version, help.
 

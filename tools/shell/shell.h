@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The shell: a session with a cluster, and commands on its znodes, typed or from a script.
 //
 // Thread-safety: one thread at a time.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `quorate shell`: commands on znodes, typed, from a script, or one on the command line.
 #pragma once
 

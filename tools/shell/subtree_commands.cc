@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The commands on everything below a znode, or of a session: deleteall, getAllChildrenNumber,
 // getEphemerals.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Walks over subtrees, with many requests outstanding at a time.
 //
 // Thread-safety: functions without state; they block.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `quorate watch`: prints changes of znodes as they happen, or runs a command for each.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The commands on watches: addWatch, removewatches, printwatches.
 
 #include <array>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The watches of a shell's session. They print their events in the words of zkCli.sh.
 //
 // Thread-safety: one thread at a time; events are printed from the client's thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tools/shell/word_candidates.h"
 
 #include "absl/strings/match.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Completes a word of a shell command in a command line of `quorate`.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A source that returns the bytes of a file in order, decompressed if necessary.
 //
 // Thread-safety: none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Computes the two checksums of ZooKeeper's files.
 //
 // zlib returns its initial value for a null pointer, so an empty input is not passed to it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `quorate import` and `quorate export`: conversion from ZooKeeper and back.
 //
 // Thread-safety: the functions are called on main's thread.

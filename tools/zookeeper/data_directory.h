@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Loads the data directory of a ZooKeeper server: the newest intact snapshot, and the logs after
 // it.
 //

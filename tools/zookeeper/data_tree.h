@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tree that a ZooKeeper server builds from its snapshot and its logs, by ZooKeeper's rules.
 //
 // A snapshot is fuzzy: it was written while the server continued to apply transactions, so a znode

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // ZooKeeper's digest of a tree, version 2: the sum of a CRC-32 of each znode.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Creates the data directory of a ZooKeeper server from a tree of ours.
 //
 // ZooKeeper's zxids have a leader's epoch in their upper half. The exported epoch is that of the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>

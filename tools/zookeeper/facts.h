@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Prints the results of `quorate import` and `quorate export`.
 //
 // Thread-safety: functions of their arguments.

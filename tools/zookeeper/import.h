@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Creates the directories of a Quorate member from those of a ZooKeeper server.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decodes the types of ZooKeeper's serialization, jute, besides plain numbers: byte strings that
 // may be null, and access control lists. `Reader` is a BigEndianReader or a class with the same
 // interface.

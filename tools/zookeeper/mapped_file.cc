@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tools/zookeeper/mapped_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A file mapped into memory.
 //
 // Thread-safety: objects are immutable.

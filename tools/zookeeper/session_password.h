@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Derives the passwords of ZooKeeper's sessions from their ids.
 //
 // Thread-safety: functions without state.

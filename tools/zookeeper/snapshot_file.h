@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads and writes ZooKeeper's snapshot files.
 //
 // A snapshot consists of a header, the sessions, the access control lists with a number each, the

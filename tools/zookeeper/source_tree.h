@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Loads the whole tree of a stopped member, or of a backup.
 //
 // The tree of a member is the one after the last entry of its log, as if the member became leader

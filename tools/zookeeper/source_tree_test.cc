@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests the export from members, on directories written by the server's own code.
 #include "tools/zookeeper/source_tree.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Creates files as ZooKeeper servers write them, record by record, for tests.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One transaction of a ZooKeeper log: the changes that a server applied with one zxid.
 //
 // Thread-safety: values; functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads a file of ZooKeeper's transaction log, and writes one.
 //
 // A record consists of its Adler-32, its size, its bytes and the letter B. Zeros after the last

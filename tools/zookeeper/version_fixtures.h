@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Files as the servers of four versions of ZooKeeper write them, byte by byte. They were made from
 // the description of the formats, independently of the code that reads them here.
 //

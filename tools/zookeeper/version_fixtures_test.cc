@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests that files of four versions of ZooKeeper are read completely, and that no wrong content is
 // read if any byte is damaged.
 #include "tools/zookeeper/version_fixtures.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A backup file: the records of a tree (tree/record.h) at one zxid. It is written and read from
 // beginning to end, without ever holding more than a block in memory. Readers detect a file that
 // was cut off or damaged anywhere, and the error says where.

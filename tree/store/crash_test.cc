@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Crashes a process that commits checkpoints and replaces them by staged ones, once at each of many
 // file operations. Each time, another process must find exactly one whole checkpoint: the last
 // committed one, or the one that was being committed.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A RocksDB database in one of the directories of a store.
 //
 // Thread-safety: all functions may be called from any thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Makes each file operation fail once while checkpoints are committed and replaced by staged ones.
 // Either the caller gets an error with the path, or the failure has no effect. Afterwards the store
 // holds one whole checkpoint: the last committed one, or the one that was being committed. Data of

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Loads a tree from the records of a store, at the start of a server.
 //
 // Thread-safety: functions without state.

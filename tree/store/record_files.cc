@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tree/store/record_files.h"
 
 #include <algorithm>

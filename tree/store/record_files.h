@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes records to table files that a database ingests unchanged, all in one atomic step.
 //
 // Thread-safety: none inside.

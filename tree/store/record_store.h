@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Keeps the records of a tree (tree/record.h) durably. A store has one checkpoint, which the next
 // checkpoint updates with its changes. It may also have a second set of records: a snapshot that is
 // being received, which may replace the checkpoint as a whole. A checkpoint also has the recent

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Conversions between RocksDB's types and ours, and functions for files on a rocksdb::Env.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tree/store/rocks_record_store.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Implements RecordStore with RocksDB.
 //
 // A checkpoint appears as a whole or not at all. It is not written through RocksDB's log and

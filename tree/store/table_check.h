@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Detects damage in a table of RocksDB (an .sst file) before RocksDB reads it. When RocksDB opens a
 // table, it parses some of the blocks before it compares their checksums: a flipped bit in them can
 // crash the process.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds out why files cannot be read. RocksDB's errors are sometimes wrong: it reports that a
 // directory without read permission is missing, and that a file without read permission is damaged.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random commands for tests, applied to trees and to a simple model. The model is a map from whole
 // paths to nodes; before a multi, the model copies the map.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A test server around a tree: numbers commands and records the calls to its listener.
 #pragma once
 

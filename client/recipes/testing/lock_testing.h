@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shared by the tests of locks and elections: one real server, clients of it, and waiting for
 // events.
 #pragma once

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "consensus/core/testing/test_member.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A member for tests. Its disk and state machine are plain values, and the test decides every step:
 // output, write, apply, log read and crash.
 //

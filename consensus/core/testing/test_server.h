@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A server for tests. The test decides its messages, ticks and disk, and plays the other members.
 //
 // Thread-safety: none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "consensus/log/testing/fault_env.h"
 
 #include <algorithm>

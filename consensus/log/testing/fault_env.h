@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An Env in memory, whose disk loses writes, tears them and fails as a real one may: for tests and
 // for the simulator. Deterministic: the same calls with the same seeds give the same disk, to the
 // byte.

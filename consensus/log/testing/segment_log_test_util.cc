@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "consensus/log/testing/segment_log_test_util.h"
 
 #include <catch2/catch.hpp>

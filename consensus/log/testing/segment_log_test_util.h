@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Helpers of the tests of SegmentLog.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A Service for the tests of front ends, with a tree that applies commands when the test calls
 // Apply; and a configuration for such tests.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The clients of a loop, driven by hand in a test: what either side sends waits until the other
 // side takes it.
 //

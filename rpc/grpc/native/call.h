@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A unary call of the Tree service: one request and one response.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.

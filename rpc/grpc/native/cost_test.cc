@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures the cost of the most expensive request of each kind on a large tree. Prints a table, and
 // checks it against bounds. QUORATE_COST_NODES sets the number of znodes: a cost that grows with it
 // exceeds its bound.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A change of a znode, for the watches of the native front end.
 //
 // Thread-safety: immutable values.

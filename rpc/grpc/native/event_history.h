@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The recent events, so that a watch can continue where its broken stream ended. The history is
 // bounded in bytes: the events of the oldest transactions are dropped for new ones. Events are
 // stored encoded, not as objects: an event takes a few bytes, the part of its path that differs

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The native front end: the state that all its streams share, and the delivery of events to them.
 // rpc/frontend/client_frontend.h describes the rest. The front end has no threads and does not
 // depend on gRPC: those are in stream_thread.h and services.h, or in a test. A client of it is a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Estimates the memory that a client's message takes when it is decoded. A message within a
 // message, such as an operation or an entry of an access control list, takes two bytes on the wire,
 // but some fifty or more in memory. Therefore a message with very many of them is refused before it

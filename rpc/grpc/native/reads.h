@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads of the tree that return results of the published interface.
 //
 // Thread-safety: functions without state. REQUIRES, for all functions: the tree is locked for

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The znodes whose events a watch of the native front end covers.
 //
 // Thread-safety: values and functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A table of watchers by path and scope. A watcher is a number: the tag of a stream, or the id of a
 // watch within a stream.
 //

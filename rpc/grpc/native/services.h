@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The gRPC services of the native front end, Sessions and Tree, to be registered with a server.
 // They only transfer bytes between gRPC and the streams (stream_thread.h).
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests the services over real gRPC in one process, in front of a tree that applies on its own
 // thread.
 #include "rpc/grpc/native/services.h"

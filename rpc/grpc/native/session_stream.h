@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The stream of a session: its opening and its pipeline of requests.
 //
 // Pipeline: requests are begun and answered in the order in which they arrive. Writes are submitted

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The watches of a session's stream.
 #include <algorithm>
 #include <utility>

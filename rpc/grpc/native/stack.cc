@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/grpc/native/stack.h"
 
 #include <google/protobuf/stubs/logging.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The native front end of a server, with its threads and services.
 //
 // Thread-safety: one thread calls all functions.

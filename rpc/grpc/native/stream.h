@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One stream of a client of the native front end: a session, a unary call or a watch. It works on
 // encoded messages and does not depend on gRPC.
 //

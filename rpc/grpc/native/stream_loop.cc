@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/grpc/native/stream_loop.h"
 
 #include <spdlog/spdlog.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The streams of one thread of the native front end, without the thread and without gRPC: their
 // inbox, their loop iterations, the batch of their writes and their periodic work. The loop handles
 // messages and tags. StreamThread drives it from gRPC; a test or a simulation drives it step by

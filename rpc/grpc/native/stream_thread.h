@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Threads that drive stream loops (stream_loop.h) from gRPC. gRPC's threads hand over their events.
 // While a loop's thread is busy, all of them share one wake-up. The loop's thread computes the
 // response and starts to send it itself, without another change of threads.

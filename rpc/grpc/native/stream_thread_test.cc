@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests threads that drive stream loops, with fake channels instead of gRPC's.
 #include "rpc/grpc/native/stream_thread.h"
 

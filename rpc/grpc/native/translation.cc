@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/grpc/native/translation.h"
 
 #include <google/protobuf/io/coded_stream.h>

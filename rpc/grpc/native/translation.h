@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Translates between the messages of the published interface (rpc/proto/quorate/v1) and the types
 // of the tree.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A watch of the Tree service: one request, then events until the client cancels it.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.

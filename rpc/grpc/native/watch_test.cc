@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests watches of sessions and of the unary service.
 #include <algorithm>
 #include <catch2/catch.hpp>

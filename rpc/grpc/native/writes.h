@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Functions that sessions and calls share: their time limits, and the translation of operations
 // into writes.
 //

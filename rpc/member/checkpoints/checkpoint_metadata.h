@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The directory in which a member keeps its checkpoint, and the checkpoint's metadata: what
 // consensus must know about the entries that the checkpoint replaces.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compares the trees of the members by their digests at the same zxid, while the cluster serves.
 //
 // The leader periodically asks the voters for their digests at a zxid that it has applied. Each

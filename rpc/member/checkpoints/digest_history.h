@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The digest of a member's tree at each of its last zxids.
 //
 // Thread-safety: Restart and Add from one thread, At from any.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The marker file that a member writes into its data directory when its tree differs from those of
 // a majority: no server starts on a directory with this file. `quorate rebuild` moves it away with
 // everything else in the directory.

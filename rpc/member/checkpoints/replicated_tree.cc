@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/member/checkpoints/replicated_tree.h"
 
 #include <spdlog/spdlog.h>

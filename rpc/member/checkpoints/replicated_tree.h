@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connects consensus to the tree: applies committed entries, notifies the front ends, and collects
 // what the node thread has to know of the applied entries (News).
 //

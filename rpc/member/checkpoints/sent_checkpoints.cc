@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/member/checkpoints/sent_checkpoints.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The checkpoints that are being sent to other members as snapshots. Each is kept open as it was
 // when its first receiver began, and is read by any number of receivers, each at its own offset.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Logs the progress of a start that takes long, once a second.
 //
 // Thread-safety: none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The checkpoints of a replica's tree: implements consensus::CheckpointStore by the checkpoint
 // deltas of the tree and the store that keeps their records.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decides what a member does when disks become full. A disk with less free space than a reserve is
 // *low*. A cluster with low disks keeps serving, with these restrictions:
 //  - A leader whose disk is low transfers leadership to a voter that has free space.

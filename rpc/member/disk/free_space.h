@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures the free space on disks.
 //
 // Thread-safety: functions without state.

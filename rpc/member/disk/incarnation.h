@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The incarnation: a number of each start of a server, greater than at all earlier starts. It
 // distinguishes the writes of this process from those of an earlier one. The file `incarnation` in
 // the data directory holds the incarnation of the last start.

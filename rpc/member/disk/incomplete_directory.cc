@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/member/disk/incomplete_directory.h"
 
 #include "absl/strings/str_cat.h"

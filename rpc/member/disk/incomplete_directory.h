@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks that the two directories of a member, whose log has a directory of its own, are complete
 // and belong together.
 //

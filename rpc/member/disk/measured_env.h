@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An Env that forwards to another one and measures how long syncs of files take.
 //
 // Thread-safety: as Env.

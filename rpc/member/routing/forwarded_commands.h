@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Commands that another member forwarded to the leader, checked by decoding each completely: a
 // command that the tree cannot apply must not enter the log, because every member would stop when
 // it applies it. Commands of this member's own front ends need no such check, because this process

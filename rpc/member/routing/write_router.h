@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Brings the writes of this server's clients into the log, so that each is applied exactly once.
 // Proposes them if this member leads, and forwards them to the leader if another member does. After
 // a change of leader, submits again the writes that were not seen applied. That is always safe,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/member/sessions/container_manager.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decides when the leader removes empty containers and expired TTL nodes, and how many at a time. A
 // round begins at each check interval and goes on as long as there is something to remove. The rate
 // is limited to max_per_minute, so that the removal of very many nodes leaves capacity of the log

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Logs which sessions are opened, moved and expired. The number of lines is limited: further events
 // are counted, and summed up in one line.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/member/sessions/session_tracker.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tracks which sessions are alive. Every member keeps a tracker; the leader uses its own to expire
 // sessions that were silent for their timeout. A new leader gives each session its full timeout,
 // because it does not know which touches the old one received.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Captures the messages of the program's log while the object exists. For tests.
 //
 // Thread-safety: none; no other thread may log while the object exists.

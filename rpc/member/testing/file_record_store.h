@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A record store for tests and the simulator. It writes each checkpoint as one whole file through
 // an Env, so that disk failures can be simulated. The cost of a checkpoint grows with the tree.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/member/testing/file_record_store.h"
 
 #include <catch2/catch.hpp>

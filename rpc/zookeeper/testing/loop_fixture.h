@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One loop of the front end with its clients, driven by hand, in front of a tree that applies
 // commands when the test says so.
 //

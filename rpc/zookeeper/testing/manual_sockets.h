@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The clients of a ConnectionLoop, which a test drives by hand: the bytes that either side sends
 // wait in a string until the other side takes them.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "rpc/zookeeper/testing/test_packets.h"
 
 #include "base/bytes.h"

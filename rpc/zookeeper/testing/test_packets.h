@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Encodes and decodes the packets of a ZooKeeper client, for tests that choose every byte.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A client's TCP connection: sends bytes and receives packets, and never waits longer than the
 // given time.
 //

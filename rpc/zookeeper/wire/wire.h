@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The client's side of the ZooKeeper protocol: handshakes, headers, packets. Written from the
 // protocol's description and not from the server's codec, so that tests find mistakes of either.
 // They share only the numbers of the opcodes.

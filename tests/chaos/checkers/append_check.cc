@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tests/chaos/checkers/append_check.h"
 
 #include <algorithm>

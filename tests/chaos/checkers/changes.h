@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The changes of nodes that a run shows, by path.
 //
 // Thread-safety: none; one thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sets: unique names under a parent, and what lists of them show. Checked for the parents of all
 // workloads.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Invariants of all operations of all workloads, checked by zxids:
 //
 // - A session never sees time go back, on whichever server: neither in the zxids of its answers nor

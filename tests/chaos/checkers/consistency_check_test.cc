@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tests/chaos/checkers/consistency_check.h"
 
 #include <catch2/catch.hpp>

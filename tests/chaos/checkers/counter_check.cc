@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tests/chaos/checkers/counter_check.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Counters: additions, by a compare-and-set or an add that is executed exactly once. Each addition
 // counts once: no read shows less than what was acknowledged before it, or more than what may have
 // been added by then; no two additions lead to the same value, and each value has an addition that

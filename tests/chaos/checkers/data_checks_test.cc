@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests the checks of sets, sequences, accounts, counters and logs.
 #include <catch2/catch.hpp>
 

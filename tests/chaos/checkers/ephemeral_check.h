@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sessions and their ephemeral nodes: a node exists exactly until its session has ended or the node
 // was deleted.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs all checks of a run.
 //
 // Thread-safety: none; one thread.

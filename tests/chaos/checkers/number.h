@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Data that begin with a number: "17" or "17 4.231".
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Registers: nodes that are created once and then only read and set.
 //
 // - Writes and linearizable reads of a register have an order that explains all answers, in which

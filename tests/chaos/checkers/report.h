@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The result of a check: a verdict with counts, and for each violation the lines of the history
 // that show it.
 //

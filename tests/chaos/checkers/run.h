@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A run as the history checker sees it: the histories of all processes, with each operation as one
 // object, and for each client its lines in order.
 //

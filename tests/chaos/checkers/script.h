@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes histories for tests: one line per call, a millisecond apart, so that earlier calls
 // happened earlier.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which zxids had been seen at a time: later writes have greater ones.
 //
 // Thread-safety: none; one thread.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sequential nodes: under one parent each number is given once, numbers grow in the order of real
 // time and of zxids, and no more nodes appear than may have been created.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Watches. The changes are known from what all clients wrote and read.
 //
 // - One-shot watches ("data", "exist", "children"): fire once, for the first change after they were

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;

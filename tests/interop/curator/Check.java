@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /** Checks that throw an AssertionError when an invariant does not hold. */
 final class Check {
   private Check() {}

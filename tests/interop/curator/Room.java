@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /**
  * Checks mutual exclusion without the lock under test: all workers are threads of this process, so
  * a plain counter shows how many of them hold the lock.

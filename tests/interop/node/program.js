@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tests node-zookeeper-client, called with HOSTS SECONDS: counters that several sessions change at
 // once, a watch that is set again and again, transactions, rights and ephemeral nodes, through any
 // number of lost connections. Exits with status 0 if every check held.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // curator_peer: uses recipes together with curator/Peer.java, which does the other half with
 // Curator's classes. At the first result that is not as expected, prints the source line and exits
 // with status 1.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // data_worker: uses one of the recipes for data repeatedly, until it gets SIGTERM or is killed, and
 // prints a history (history.h). When its session is lost, it prints `lost` and continues with a new
 // session; when the servers' disks are full, it prints `no-space` and does the same.

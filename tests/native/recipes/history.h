@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The history of what the workers of a test did: one line for each event on standard output,
 //
 //   NANOSECONDS PROCESS THREAD EVENT ARGUMENTS...

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // locks_worker RECIPE --servers S --path P: uses a lock or stands for election until SIGTERM, and
 // prints a history (history.h) of the locks that it held and when. After a session is lost, it
 // begins another one. recipes_locks.py starts many workers, kills some, and checks their histories.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Accounts between which multis move money: at every zxid their sum is the same. A reply that reads
 // an account shows its balance from the zxid of its last change to the zxid of the reply; whenever
 // replies, of any clients, overlap for all accounts, the sum can be checked.

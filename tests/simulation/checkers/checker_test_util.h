@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Histories written by hand, for the tests of the checkers.
 //
 // Thread-safety: none.

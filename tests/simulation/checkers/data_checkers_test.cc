@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The checkers that look at replies only: accounts, sequence numbers, registers.
 #include "tests/simulation/checkers/bank_checker.h"
 #include "tests/simulation/checkers/checker_test_util.h"

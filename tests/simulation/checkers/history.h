@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the clients of a simulation sent and received, in one order: clients report here, and
 // checkers listen. Keeps everything until the end of the run, so that a failure can be explained.
 //

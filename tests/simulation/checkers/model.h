@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The reference model: the tree at every zxid, according to the committed log. A map from whole
 // paths to the versions of a node, written from the rules of ZooKeeper and not from the tree's
 // code, and kept as simple as they allow. Access control is left out: simulated clients use open

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The reference model by itself. The other tests, in which it accepts what correct servers do, show
 // that it agrees with the servers' tree.
 #include "tests/simulation/checkers/model.h"

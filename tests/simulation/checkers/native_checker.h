@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks what clients of the native protocol receive against the committed log, replayed by the
 // reference model:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What each client may rely on by itself: replies come in the order of its requests, and zxids
 // never go back, whatever server it talks to. Uses only replies.
 //

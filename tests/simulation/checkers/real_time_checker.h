@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Linearizability by zxids: each write, and each sync and hence a read behind it, comes after
 // everything that any client had seen before the operation began. ReplayChecker checks the zxids
 // themselves against the log.

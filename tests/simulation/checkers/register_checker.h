@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Linearizability of the registers of a simulation (register_search.h).
 //
 // Thread-safety: none; one thread.

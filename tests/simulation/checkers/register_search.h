@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Linearizability of a register, by search: is there an order of its operations, each between its
 // call and its return, in which a plain register gives these answers? (Wing and Gong 1993, with the
 // memory of Lowe 2017; one register at a time, since linearizability is local.) Uses no zxids.

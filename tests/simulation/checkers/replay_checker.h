@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks every reply against the committed log, replayed by the reference model: a write is in the
 // log exactly once, in its session's order, and its answer is the model's result; a read was
 // answered with what the model has at the zxid of its reply; sessions are accepted and refused as

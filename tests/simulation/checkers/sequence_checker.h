@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The numbers of sequential nodes are unique, and grow with zxids and from an answered create to
 // any create that began later. Uses only replies.
 //

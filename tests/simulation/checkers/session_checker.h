@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A session ends neither too early nor too late: never before its client was silent for the
 // timeout, and within bounded time after a client has gone. Ephemeral nodes exist if and only if
 // their session lives; that is checked against the replies of clients, not against the log.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tests/simulation/checkers/session_checker.h"
 
 #include "tests/simulation/checkers/checker_test_util.h"

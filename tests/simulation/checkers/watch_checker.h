@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One-shot watches: each fires at most once each time it is set, for the first change after that,
 // before any reply that shows the change; none is lost, also not while the client moves from one
 // server to another. The model supplies the changes and their zxids.

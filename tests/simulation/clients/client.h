@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A simulated ZooKeeper client: one session after another, each on one connection after another.
 // Does what client libraries do: pings when idle, moves to another server when nothing is received
 // for two thirds of the timeout or the connection breaks, keeps its session there with the last

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Servers for the tests of clients and checkers: each has a tree and answers the protocol, behind a
 // log without consensus. They are correct, except for one mistake (a "lie") that a test requests.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A SimEnvironment for tests: virtual time and randomness, no servers. A failure is an exception.
 //
 // Thread-safety: none; one thread.

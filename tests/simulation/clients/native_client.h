@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A simulated client of the native protocol: one session after another, each on one stream after
 // another. Does what client libraries do: numbers its writes, sends unanswered ones again on the
 // next stream, sets its watches again with the zxid up to which their events have come, and sends a

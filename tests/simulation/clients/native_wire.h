@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How the simulator carries a stream of the native protocol on one of its connections: as frames,
 // each of which has a kind, a length and a payload. HTTP/2 itself is not simulated.
 //

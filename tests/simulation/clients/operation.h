@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What a client of a test requests from a server, and the answer: requests and replies as values,
 // without their encoding.
 //

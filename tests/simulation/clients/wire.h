@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Encodes the requests and decodes the replies of test clients in the ZooKeeper protocol.
 //
 // Thread-safety: functions without state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The work of one simulated client: a mix of operations that a seed chooses.
 //
 // Thread-safety: none; one thread.

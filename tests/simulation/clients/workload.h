@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The simulated clients of a run, and what they check.
 //
 // Thread-safety: none; one thread.

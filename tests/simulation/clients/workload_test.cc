@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The clients and all checkers against correct servers, and then against servers that lie: each lie
 // has to be found by the checker responsible for it.
 #include "tests/simulation/clients/workload.h"

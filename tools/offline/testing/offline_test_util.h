@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Shared by the tests of the offline tools: a directory on the disk, and members created in it.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures the least cost of replicated durable writes, and of reads, on this machine:
 // single-threaded processes do only the input and output which no system can avoid, with one
 // request at a time from each client. There is no Raft, no tree and no session. The cost of Quorate

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A file system that simulates a power failure after a number of operations: the process exits, and
 // before that, all or some of the changes that were not synced are undone. A file loses bytes
 // behind its synced part. A directory loses the creations, renames, links and removals since its

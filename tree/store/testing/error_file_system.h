@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A file system in which one operation fails, or all operations from one on fail.
 //
 // Thread-safety: may be used from any thread.

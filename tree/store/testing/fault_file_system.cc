@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "tree/store/testing/fault_file_system.h"
 
 #include <utility>

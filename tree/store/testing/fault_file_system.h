@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A file system on top of the real one, in which every operation can be made to fail. It is the
 // base of CrashFileSystem and ErrorFileSystem. It never really syncs.
 //

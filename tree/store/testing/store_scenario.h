@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A series of checkpoints with their contents, some of which are staged as a whole. It is for tests
 // that inject faults while the checkpoints are made.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One loop of the native front end with its clients, controlled by the test, in front of a tree
 // that applies commands when the test says so.
 //

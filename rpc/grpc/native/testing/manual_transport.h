@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The clients of a StreamLoop, controlled by a test: the messages that either side sends wait until
 // the other side takes them.
 //
