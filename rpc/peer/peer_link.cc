@@ -143,7 +143,9 @@ void PeerLink::ConnectTo(const tcp::endpoint& endpoint) {
       (::connect(descriptor, endpoint.data(), bytes) != 0 && errno != EINPROGRESS)) {
     return Close(attempt_, LastError().message());
   }
-  attempt_->registration = poller_.Add(descriptor, kWritable, attempt_.get());
+  const auto registration = poller_.Add(descriptor, kWritable, attempt_.get());
+  if (!registration.has_value()) return Close(attempt_, LastError().message());
+  attempt_->registration = *registration;
   attempt_->is_registered = true;
 }
 

@@ -107,7 +107,8 @@ error_code PeerNetwork::AddListener(const std::function<error_code(tcp::acceptor
   if (error) return error;
   auto listener = std::make_unique<Listener>(this, Descriptor(acceptor.release(error)));
   if (error) return error;
-  listener->registration = poller_.Add(listener->socket.number(), kAwaitsServers, listener.get());
+  listener->registration =
+      poller_.Add(listener->socket.number(), kAwaitsServers, listener.get()).value();
   listeners_.push_back(std::move(listener));
   return {};
 }

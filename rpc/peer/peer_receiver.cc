@@ -34,11 +34,12 @@ PeerReceiver::PeerReceiver(Poller* poller, Descriptor socket, std::string host, 
 
 void PeerReceiver::Start() {
   registration_ = poller_->Add(socket_.number(), {.readable = true, .writable = false}, this);
+  if (!registration_.has_value()) Close();
 }
 
 void PeerReceiver::Close() {
   if (std::exchange(is_closed_, true)) return;
-  poller_->Remove(registration_);
+  if (registration_.has_value()) poller_->Remove(*registration_);
   socket_.Close();
   if (from_.has_value()) handler_->OnPeerDown(*from_);
   owner_->OnEnd(this);

@@ -65,7 +65,7 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver>, private 
 
   Poller* const poller_;
   Descriptor socket_;
-  Poller::Id registration_{};
+  std::optional<Poller::Id> registration_;
   const std::string host_;
   const std::string where_;
   Owner* const owner_;

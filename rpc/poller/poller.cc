@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "base/assert.h"
@@ -27,7 +28,9 @@ Poller::Poller(size_t events_max)
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       events_(events_max),
       registrations_(1) {
-  ASSERT(epoll_.is_open() && wake_.is_open(), "the process has descriptors for its threads");
+  if (!epoll_.is_open() || !wake_.is_open()) {
+    throw std::system_error(errno, std::generic_category(), "cannot wait for sockets");
+  }
   // Edge-triggered: each write to the eventfd is reported once, and it need never be read.
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
@@ -43,7 +46,7 @@ Poller::Registration* Poller::Find(Id id) {
   return found.generation == generation && found.descriptor >= 0 ? &found : nullptr;
 }
 
-Poller::Id Poller::Add(int descriptor, Readiness interest, Handler* handler) {
+std::optional<Poller::Id> Poller::Add(int descriptor, Readiness interest, Handler* handler) {
   size_t slot = registrations_.size();
   if (free_slots_.empty()) {
     registrations_.emplace_back();
@@ -57,29 +60,35 @@ Poller::Id Poller::Add(int descriptor, Readiness interest, Handler* handler) {
   added.handler = handler;
   added.interest = {};
   const Id id{MakeId(slot, added.generation)};
-  Control(id, added, interest);
-  return id;
+  if (Control(id, added, interest)) return id;
+  Free(id, &added);
+  return std::nullopt;
 }
 
 void Poller::SetInterest(Id id, Readiness interest) {
   Registration* found = Find(id);
   ASSERT(found != nullptr, "the registration was not removed");
-  Control(id, *found, interest);
+  const bool done = Control(id, *found, interest);
+  ASSERT(done, "the system takes back a descriptor that it had");
 }
 
 void Poller::Remove(Id id) {
   Registration* found = Find(id);
   ASSERT(found != nullptr, "a registration is removed once");
   Control(id, *found, {});
-  found->descriptor = -1;
-  found->handler = nullptr;
+  Free(id, found);
+}
+
+void Poller::Free(Id id, Registration* registration) {
+  registration->descriptor = -1;
+  registration->handler = nullptr;
   free_slots_.push_back(static_cast<uint32_t>(static_cast<uint64_t>(id)));
 }
 
 // epoll reports errors and hang-ups of each descriptor that it knows, so that it must not know one
 // without interest.
-void Poller::Control(Id id, Registration& registration, Readiness interest) {
-  if (registration.interest == interest) return;
+bool Poller::Control(Id id, Registration& registration, Readiness interest) {
+  if (registration.interest == interest) return true;
   int operation = EPOLL_CTL_MOD;
   if (!registration.interest.any()) operation = EPOLL_CTL_ADD;
   if (!interest.any()) operation = EPOLL_CTL_DEL;
@@ -87,9 +96,12 @@ void Poller::Control(Id id, Registration& registration, Readiness interest) {
   if (interest.readable) event.events |= EPOLLIN;
   if (interest.writable) event.events |= EPOLLOUT;
   event.data.u64 = static_cast<uint64_t>(id);
-  const int done = epoll_ctl(epoll_.number(), operation, registration.descriptor, &event);
-  ASSERT(done == 0, "the descriptor is open, and memory is enough");
+  if (epoll_ctl(epoll_.number(), operation, registration.descriptor, &event) != 0) {
+    ASSERT(operation == EPOLL_CTL_ADD, "the descriptor is open and registered");
+    return false;
+  }
   registration.interest = interest;
+  return true;
 }
 
 void Poller::RunAt(Clock::time_point when, std::function<void()> task) {

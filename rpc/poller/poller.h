@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -48,14 +49,17 @@ class Poller {
   // A registration; never reused.
   enum class Id : uint64_t {};
 
-  // Handles at most `events_max` ready descriptors in one Poll.
+  // Handles at most `events_max` ready descriptors in one Poll. Throws std::system_error if no file
+  // descriptor is left, as threads do that cannot be started: the server ends and says what to do
+  // (rpc/member/fatal_error.h).
   explicit Poller(size_t events_max = 256);
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // Registers `descriptor`. `handler` must outlive the registration. REQUIRES: the descriptor is
-  // open, does not block, is not registered yet, and is not closed before Remove.
-  Id Add(int descriptor, Readiness interest, Handler* handler);
+  // Registers `descriptor`. `handler` must outlive the registration. Returns no value if the system
+  // refuses it, because it limits the number of descriptors for which processes wait. REQUIRES: the
+  // descriptor is open, does not block, is not registered yet, and is not closed before Remove.
+  std::optional<Id> Add(int descriptor, Readiness interest, Handler* handler);
   // Changes what the descriptor is waited for. Without any interest, nothing is reported of it, not
   // even that it was closed.
   void SetInterest(Id id, Readiness interest);
@@ -83,7 +87,9 @@ class Poller {
 
   // Returns null if the registration was removed.
   Registration* Find(Id id);
-  void Control(Id id, Registration& registration, Readiness interest);
+  // Returns false if the system refuses a new descriptor.
+  bool Control(Id id, Registration& registration, Readiness interest);
+  void Free(Id id, Registration* registration);
   void Dispatch(const epoll_event& event);
   void RunTasks();
   // Returns the time to wait, in milliseconds, rounded up.

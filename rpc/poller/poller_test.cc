@@ -26,7 +26,7 @@ struct Pair : Poller::Handler {
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
     own = Descriptor(ends[0]);
     other = Descriptor(ends[1]);
-    id = the_poller->Add(own.number(), interest, this);
+    id = the_poller->Add(own.number(), interest, this).value();
   }
   ~Pair() override {
     if (is_registered) Remove();
@@ -72,6 +72,15 @@ TEST_CASE("a descriptor is reported as long as it is ready") {
   pair.Receive();
   PollOnce(&poller);
   CHECK(pair.calls == 2);
+}
+
+TEST_CASE("a descriptor that the system refuses is not registered") {
+  Poller poller;
+  Pair pair(&poller, kReadable);
+  CHECK_FALSE(poller.Add(pair.own.number(), kReadable, &pair).has_value());  // it is there already
+  pair.Send();
+  PollOnce(&poller);
+  CHECK(pair.calls == 1);
 }
 
 TEST_CASE("only what a descriptor is waited for is reported") {

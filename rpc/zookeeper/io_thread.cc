@@ -47,8 +47,8 @@ std::string AddressOf(const tcp::endpoint& remote) {
 }  // namespace
 
 struct IoThread::Socket : Poller::Handler, std::enable_shared_from_this<Socket> {
-  Socket(IoThread* the_thread, Descriptor the_descriptor, uint32_t the_tag)
-      : thread(the_thread), descriptor(std::move(the_descriptor)), tag(the_tag) {}
+  Socket(IoThread* the_thread, Descriptor the_descriptor)
+      : thread(the_thread), descriptor(std::move(the_descriptor)) {}
 
   void OnReady(Poller::Readiness ready) override {
     const std::shared_ptr<Socket> self = shared_from_this();  // the loop may close the socket
@@ -61,7 +61,7 @@ struct IoThread::Socket : Poller::Handler, std::enable_shared_from_this<Socket> 
 
   IoThread* const thread;
   const Descriptor descriptor;
-  const uint32_t tag;
+  uint32_t tag = 0;
   Poller::Id id{};
   Poller::Readiness interest = {.readable = true, .writable = false};
   // Whether the loop waits for bytes. While it does not, `interest` may still contain `readable`,
@@ -110,10 +110,18 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote) {
   if (::setsockopt(descriptor.number(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) return;
   const std::string address = AddressOf(remote);
   if (!HasRoomFor(address)) return;
+  auto opened = std::make_shared<Socket>(this, std::move(descriptor));
+  const auto id = poller_.Add(opened->descriptor.number(), opened->interest, opened.get());
+  if (!id.has_value()) {
+    frontend_->Refuse(address,
+                      "the system allows no process to wait for more sockets "
+                      "(fs.epoll.max_user_watches)");
+    return;
+  }
   const std::optional<uint32_t> tag = loop_.Open(address, remote.port());
-  if (!tag.has_value()) return;
-  auto opened = std::make_shared<Socket>(this, std::move(descriptor), *tag);
-  opened->id = poller_.Add(opened->descriptor.number(), opened->interest, opened.get());
+  if (!tag.has_value()) return poller_.Remove(*id);
+  opened->id = *id;
+  opened->tag = *tag;
   sockets_[*tag] = std::move(opened);
 }
 

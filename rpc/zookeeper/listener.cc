@@ -70,7 +70,7 @@ absl::Status ZkListener::Listen() {
 
 absl::Status ZkListener::Start() {
   if (absl::Status s = Listen(); !s.ok()) return s;
-  registration_ = threads_[0]->poller().Add(socket_.number(), kAwaitsClients, this);
+  registration_ = threads_[0]->poller().Add(socket_.number(), kAwaitsClients, this).value();
   for (auto& thread : threads_) thread->Start();
   return absl::OkStatus();
 }
