@@ -107,8 +107,9 @@ error_code PeerNetwork::AddListener(const std::function<error_code(tcp::acceptor
   if (error) return error;
   auto listener = std::make_unique<Listener>(this, Descriptor(acceptor.release(error)));
   if (error) return error;
-  listener->registration =
-      poller_.Add(listener->socket.number(), kAwaitsServers, listener.get()).value();
+  const auto id = poller_.Add(listener->socket.number(), kAwaitsServers, listener.get());
+  if (!id.has_value()) return LastError();
+  listener->registration = *id;
   listeners_.push_back(std::move(listener));
   return {};
 }

@@ -36,7 +36,8 @@ Poller::Poller(size_t events_max)
   event.events = EPOLLIN | EPOLLET;
   event.data.u64 = kWakeId;
   const int added = epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, wake_.number(), &event);
-  ASSERT(added == 0);
+  if (added != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot wait for sockets");
 }
 
 Poller::Registration* Poller::Find(Id id) {

@@ -46,7 +46,7 @@ class Poller {
     virtual void OnReady(Readiness ready) = 0;
   };
 
-  // A registration; never reused.
+  // Names a registration. An id is never used again.
   enum class Id : uint64_t {};
 
   // Handles at most `events_max` ready descriptors in one Poll. Throws std::system_error if no file
@@ -63,16 +63,18 @@ class Poller {
   // Changes what the descriptor is waited for. Without any interest, nothing is reported of it, not
   // even that it was closed.
   void SetInterest(Id id, Readiness interest);
-  // Its handler is not called any more.
+  // Ends a registration. Its handler is not called any more, not even in a Poll that is running.
   void Remove(Id id);
 
-  // Runs `task` in the first Poll at or after `when`. It is dropped if there is none.
+  // Runs `task` in the first Poll at or after `when`. The task is dropped if no Poll
+  // follows.
   void RunAt(Clock::time_point when, std::function<void()> task);
   // Waits until a descriptor is ready, Wake or Post was called since the last Poll, a task of RunAt
   // is due, or `deadline` has passed; calls the handlers and runs the tasks.
   void Poll(Clock::time_point deadline);
 
-  // Runs `task` in the Poll that waits now, or else the next one. It is dropped if there is none.
+  // Runs `task` in the Poll that waits now, or else the next one. The task is
+  // dropped if no Poll follows.
   void Post(std::function<void()> task);
   // Makes the Poll that waits now, or else the next one, return at once.
   void Wake();

@@ -70,7 +70,11 @@ absl::Status ZkListener::Listen() {
 
 absl::Status ZkListener::Start() {
   if (absl::Status s = Listen(); !s.ok()) return s;
-  registration_ = threads_[0]->poller().Add(socket_.number(), kAwaitsClients, this).value();
+  const auto id = threads_[0]->poller().Add(socket_.number(), kAwaitsClients, this);
+  if (!id.has_value()) {
+    return CannotListen(frontend_->config(), {errno, boost::system::system_category()});
+  }
+  registration_ = *id;
   for (auto& thread : threads_) thread->Start();
   return absl::OkStatus();
 }

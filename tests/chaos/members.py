@@ -21,7 +21,7 @@ PEER_OFFSET = 200  # the offset of peer ports in tools/cluster
 ANSWER_SECONDS = 0.7
 LEADING = ("leader", "standalone")
 SERVING = (*LEADING, "follower")
-# The allowed ends of a server: it was told to stop (a Java machine then has an exit status of its own), or
+# The allowed ends of a server: it received SIGTERM (a Java machine then has an exit status of its own), or
 # it was killed.
 ENDS = {"quorate": (0, -signal.SIGKILL), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
 KILLED_SECONDS = 15
@@ -66,7 +66,7 @@ class Members(harness.Cluster):
         self.environment["QUORATED"] = self._write_script(program, faults, environment or {})
         self.pool = ThreadPoolExecutor(size)
         self.launched = {}  # the member of each process that was started, by pid
-        self.ended_early = set()  # pids of processes that were told to end before they could listen
+        self.ended_early = set()  # pids of processes that received SIGTERM before they could listen
 
     def _mount_disks(self):
         for member in self.numbers():

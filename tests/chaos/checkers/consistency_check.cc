@@ -325,7 +325,7 @@ void CheckRealTime(const Run& run, const SeenZxids& seen, Verdicts* verdicts) {
     verdicts->Fail(
         is_write ? kRealTime : "a linearizable read sees everything that had been seen before",
         absl::StrCat("it has zxid ", zxid, ", and zxid ", before.zxid,
-                     " had been seen by somebody before it began"),
+                     " had been seen by a client before it began"),
         {&operation}, {before.line});
   }
 }
@@ -374,7 +374,7 @@ class UnknownChecker {
     if (before.zxid >= zxid) {
       verdicts_->Fail(kRealTime,
                       absl::StrCat("an unknown write took effect at zxid ", zxid, ", and zxid ",
-                                   before.zxid, " had been seen by somebody before it began"),
+                                   before.zxid, " had been seen by a client before it began"),
                       {&operation, effect->operation}, {before.line});
     }
     const bool behind_write = later_write != nullptr && later_write->WriteZxid() <= zxid;
