@@ -71,6 +71,8 @@ struct Config {
   int memory_limit_mb = 0;                   // MiB; 0: chosen from the machine's memory
   int disk_reserve_mb = -1;                  // MiB; -1: chosen from the size of the log's files
   bool enforce_quota = false;                // hard limits of quotas are enforced
+  bool linearizable_reads = false;           // of ZooKeeper clients
+  bool linearizable_chroot = true;           // the chroot /@linearizable
   int container_check_interval_ms = 60'000;  // interval of the search for empty containers
   int container_max_per_minute = 10'000;     // maximum number removed in a minute
   bool quorum_listen_on_all_ips = false;

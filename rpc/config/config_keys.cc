@@ -215,6 +215,18 @@ constexpr ConfigKey kConfigKeys[] = {
      .section = Section::kAccess,
      .is_property = true,
      .meaning = "a server without a quorum serves reads to clients that accept it"},
+    {.name = "linearizableReads",
+     .value = Boolean{&Config::linearizable_reads},
+     .section = Section::kAccess,
+     .meaning =
+         "reads of ZooKeeper clients show everything that was committed anywhere before them. "
+         "Each waits for the answer of a majority"},
+    {.name = "linearizableChroot",
+     .value = Boolean{&Config::linearizable_chroot},
+     .section = Section::kAccess,
+     .meaning =
+         "the same for clients whose connect string ends with the chroot `/@linearizable`, or "
+         "with one below it, such as `/@linearizable/app` for `/app`"},
     {.name = "DigestAuthenticationProvider.superDigest",
      .value = Text{&Config::super_digest},
      .section = Section::kAccess,

@@ -72,11 +72,16 @@ class ClientFrontend : public Frontend {
   void OnBatchApplied() override {
     for (Loop* loop : loops_) loop->Wake();
   }
+  void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override {
+    Loop& loop = LoopOf(proposer_tag);
+    loop.Push(typename Loop::BarrierDone{sync_id, zxid});
+    loop.Wake();
+  }
 
   // --- For the loops -----------------------------------------------------------------------------
   // Adds a loop, and returns its number. The loop must outlive all other calls.
   size_t AddLoop(Loop* loop) {
-    ASSERT(next_tag_.load() == reserved_, "tags tell the loops apart by their number");
+    ASSERT(next_tag_.load() == 0, "tags tell the loops apart by their number");
     loops_.push_back(loop);
     return loops_.size() - 1;
   }
@@ -84,11 +89,11 @@ class ClientFrontend : public Frontend {
   // many clients. If a client with that tag is still open, the loop asks for another tag.
   uint32_t NewTag(size_t loop) {
     // Each loop has equally many tags, so that the numbering can wrap around.
-    const uint32_t of_loop_max = tags_.count / static_cast<uint32_t>(loops_.size()) - reserved_;
-    return TagOf(loop, reserved_ + next_tag_.fetch_add(1) % of_loop_max);
+    const uint32_t of_loop_max = tags_.count / static_cast<uint32_t>(loops_.size()) - 1;
+    return TagOf(loop, 1 + next_tag_.fetch_add(1) % of_loop_max);
   }
-  // Returns the tag of `loop` with this number. Tags with a number below `reserved` belong to the
-  // loop itself.
+  // Returns the tag of `loop` with this number. Number 0 is the loop itself, which begins barriers
+  // for all its clients.
   uint32_t TagOf(size_t loop, uint32_t number) const {
     return tags_.first + number * static_cast<uint32_t>(loops_.size()) +
            static_cast<uint32_t>(loop);
@@ -126,17 +131,15 @@ class ClientFrontend : public Frontend {
 
  protected:
   // All references and pointers must outlive the front end. `random` makes session ids. `tags` are
-  // those of its clients; the first `reserved` of each loop are not handed out.
+  // those of its loops and clients.
   ClientFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random,
-                 TagRange tags, uint32_t reserved)
+                 TagRange tags)
       : config_(config),
         clock_(clock),
         members_text_(config.MembersText()),
         service_(service),
         random_(random),
-        tags_(tags),
-        reserved_(reserved),
-        next_tag_(reserved) {}
+        tags_(tags) {}
 
   Loop& LoopOf(uint32_t tag) { return *loops_[(tag - tags_.first) % loops_.size()]; }
 
@@ -149,9 +152,8 @@ class ClientFrontend : public Frontend {
   Service* const service_;
   RandomBytes* const random_;
   const TagRange tags_;
-  const uint32_t reserved_;
   std::vector<Loop*> loops_;
-  std::atomic<uint32_t> next_tag_;
+  std::atomic<uint32_t> next_tag_{0};
   // The client of each session. The apply thread sets it, so it is always up to date with the tree.
   SessionTags sessions_;
   AddressCounts addresses_;

@@ -21,16 +21,14 @@ constexpr TagRange kTags{1000, 100};
 
 class TestLoop;
 
-// A front end that reserves one tag of each loop.
 class TestFrontend final : public ClientFrontend<TestLoop> {
  public:
   TestFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random)
-      : ClientFrontend(config, service, clock, random, kTags, /*reserved=*/1) {}
+      : ClientFrontend(config, service, clock, random, kTags) {}
 
   bool AllowsInlineApply() const override { return true; }
   void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
   }
-  void OnSyncDone(uint32_t, uint64_t, tree::Zxid) override {}
 };
 
 class CountingTransport {
@@ -129,9 +127,14 @@ class TestLoop final
       DeliverTo(closed->tag, [](TestClient&) { return absl::AbortedError("session closed"); });
     } else if (auto* attached = std::get_if<SessionAttached>(&item)) {
       DeliverTo(attached->tag, [](TestClient&) { return absl::AbortedError("moved"); });
+    } else if (auto* barrier = std::get_if<BarrierDone>(&item)) {
+      DeliverBarrier(*barrier);
     } else if (std::holds_alternative<TreeReplaced>(item)) {
       for (const auto& client : in_order_) Finish(*client, absl::AbortedError("replaced"));
     }
+  }
+  static void OnBarrierDone(TestClient& client, uint64_t barrier) {
+    client.received.push_back("barrier " + std::to_string(barrier));
   }
   void Continue(TestClient& client) {
     client.has_work = false;
@@ -172,7 +175,8 @@ class Server {
   TestLoop other_loop{&frontend, &transport};
 };
 
-TEST_CASE("tags tell the loops apart, leave out reserved ones, and repeat when all were used") {
+TEST_CASE(
+    "tags tell the loops apart, leave out those of the loops, and repeat when all were used") {
   Server s;
   std::set<uint32_t> tags;
   const uint32_t of_loop_max = kTags.count / 2 - 1;
@@ -190,9 +194,9 @@ TEST_CASE("tags tell the loops apart, leave out reserved ones, and repeat when a
 TEST_CASE("a loop gives no tag to two open clients") {
   Server s;
   const uint32_t first = s.loop.Open().tag();
-  s.frontend.SetTagsHandedOut(1);
+  s.frontend.SetTagsHandedOut(0);
   CHECK(s.frontend.NewTag(0) == first);
-  s.frontend.SetTagsHandedOut(1);
+  s.frontend.SetTagsHandedOut(0);
   CHECK(s.loop.Open().tag() != first);
 }
 
@@ -304,6 +308,42 @@ TEST_CASE("the commands of an iteration are one batch, without those too large f
   CHECK(s.service.batches[0].commands[1].size == 5);
   s.loop.EndIteration();
   CHECK(s.service.batches.size() == 1);
+}
+
+TEST_CASE("the clients of an iteration share a barrier, which begins behind the writes") {
+  Server s;
+  TestClient& first = s.loop.Open();
+  TestClient& second = s.loop.Open();
+  CHECK(s.loop.JoinBarrier(first.tag()) == 1);
+  CHECK(s.loop.JoinBarrier(second.tag()) == 1);
+  CHECK(s.transport.iteration_ends == 1);
+  CHECK(s.service.syncs.empty());
+  s.loop.EndIteration();
+  REQUIRE(s.service.syncs.size() == 1);
+  CHECK_FALSE(s.loop.IsBarrierDone(1));
+  const auto [tag, barrier] = s.service.syncs[0];
+  s.frontend.OnSyncDone(tag, barrier, tree::Zxid(9));
+  CHECK(s.transport.wakes == 1);
+  s.loop.OnWake();
+  CHECK(s.loop.IsBarrierDone(1));
+  CHECK(s.loop.seen_zxid() == tree::Zxid(9));
+  CHECK(first.received == std::vector<std::string>{"barrier 1"});
+  CHECK(second.received == std::vector<std::string>{"barrier 1"});
+}
+
+TEST_CASE("a barrier that had to wait for earlier ones begins when one of them ends") {
+  Server s;
+  TestClient& client = s.loop.Open();
+  for (uint64_t i = 1; i <= kBarriersInFlightMax + 1; ++i) {
+    CHECK(s.loop.JoinBarrier(client.tag()) == i);
+    s.loop.EndIteration();
+  }
+  CHECK(s.service.syncs.size() == kBarriersInFlightMax);
+  s.frontend.OnSyncDone(s.service.syncs[0].first, 1, tree::Zxid(9));
+  s.loop.OnWake();
+  s.loop.EndIteration();
+  REQUIRE(s.service.syncs.size() == kBarriersInFlightMax + 1);
+  CHECK(s.service.syncs.back().second == kBarriersInFlightMax + 1);
 }
 
 TEST_CASE("a client that is about to be closed gets no more items") {

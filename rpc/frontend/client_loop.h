@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "rpc/frontend/barriers.h"
 #include "rpc/frontend/counted_bytes.h"
 #include "rpc/frontend/inbox.h"
 #include "rpc/frontend/listing.h"
@@ -58,6 +59,7 @@ struct LoopClient {
 //   void Continue(Client& client);     // continues the client's work on the locked tree
 //   void Finish(Client& client, const absl::Status& why);  // closes it once everything is sent
 //   void AddTouched(std::vector<int64_t>* sessions);  // appends the sessions heard from
+//   void OnBarrierDone(Client& client, uint64_t barrier);  // a barrier that it joined has ended
 // `FrontendOfLoop` is a ClientFrontend<Loop>. `Transport` has Wake(), which schedules a call of
 // Loop::OnWake and may be called from any thread, and EndIterationSoon(), which schedules one call
 // of Loop::EndIteration. `OwnItems` are the items that only this protocol has.
@@ -82,8 +84,14 @@ class ClientLoop {
     tree::Zxid attach_zxid;
   };
   struct TreeReplaced {};
-  using Item =
-      std::variant<tree::ApplyResult, SessionClosed, SessionAttached, TreeReplaced, OwnItems...>;
+  // Everything up to `zxid` is applied, and so is everything that was committed when the loop began
+  // the barrier.
+  struct BarrierDone {
+    uint64_t barrier;
+    tree::Zxid zxid;
+  };
+  using Item = std::variant<tree::ApplyResult, SessionClosed, SessionAttached, TreeReplaced,
+                            BarrierDone, OwnItems...>;
   // Queues `item` without waking the loop.
   void Push(Item item) { inbox_.Push(std::move(item)); }
   // Wakes the loop if items are queued and the loop was not woken for them.
@@ -148,6 +156,15 @@ class ClientLoop {
     ScheduleIterationEnd();
     return true;
   }
+  // Returns the number of a barrier that begins at the end of this iteration or later.
+  // Loop::OnBarrierDone is called for the client when everything that was committed on any member
+  // before this call is applied here.
+  uint64_t JoinBarrier(uint32_t tag) {
+    ScheduleIterationEnd();
+    return barriers_.Join(tag);
+  }
+  // Returns whether that barrier has ended.
+  bool IsBarrierDone(uint64_t barrier) const { return barrier <= barriers_.done(); }
   // Returns the time at which this iteration began.
   std::chrono::steady_clock::time_point now() const { return now_; }
 
@@ -267,11 +284,16 @@ class ClientLoop {
       if (client->open) finish(*client);
     }
   }
+  // Submits the writes of the iteration, and begins the barrier that its clients have joined.
   void SubmitBatch() {
-    if (batch_.empty()) return;
-    const size_t bytes = batch_.bytes->size();
-    frontend_->service().Submit(std::exchange(batch_, CommandBatch{}));
-    batch_.bytes->reserve(bytes);
+    if (!batch_.empty()) {
+      const size_t bytes = batch_.bytes->size();
+      frontend_->service().Submit(std::exchange(batch_, CommandBatch{}));
+      batch_.bytes->reserve(bytes);
+    }
+    if (const std::optional<uint64_t> barrier = barriers_.TakeNext()) {
+      frontend_->service().Sync(frontend_->TagOf(number_, 0), *barrier);
+    }
   }
 
   // --- Inbox -------------------------------------------------------------------------------------
@@ -283,6 +305,16 @@ class ClientLoop {
   }
   // Called when the tree was locked, before anything is read from it.
   void DeliverApplied() { DrainInbox(); }
+  void DeliverBarrier(const BarrierDone& done) {
+    seen_zxid_ = std::max(seen_zxid_, done.zxid);
+    for (const uint32_t tag : barriers_.End(done.barrier)) {
+      DeliverTo(tag, [&](Client& client) {
+        loop().OnBarrierDone(client, done.barrier);
+        return absl::OkStatus();
+      });
+    }
+    if (barriers_.has_next()) ScheduleIterationEnd();  // one more may begin
+  }
   // Calls `deliver(client)` for the client with the tag, if there is one, and finishes the client
   // if that returns an error. A client that is about to be closed gets no more items, because it
   // may have missed earlier ones.
@@ -337,6 +369,7 @@ class ClientLoop {
   Loop& loop() { return static_cast<Loop&>(*this); }
 
   CommandBatch batch_;
+  Barriers barriers_;
   std::optional<GuardedTree::ReadGuard> tree_;  // has a value while the tree is locked
   size_t spent_ = 0;                            // since the tree was locked; see Spend
   size_t longest_hold_ = 0;

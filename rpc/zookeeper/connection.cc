@@ -50,7 +50,8 @@ Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
       address_(std::move(address)),
       opened_(loop->now()),
       statistics_(std::move(statistics)),
-      identities_(loop->frontend().config(), address_) {}
+      identities_(loop->frontend().config(), address_),
+      paths_(loop->frontend().config().linearizable_chroot) {}
 
 Connection::~Connection() {
   in_.clear();
@@ -74,7 +75,10 @@ bool Connection::CanContinue() const {
   if (state_ != State::kUp || HasMuchToSend()) return false;
   if (long_read_ != nullptr) return true;
   // While requests before a held one are in flight, it waits for their results.
-  if (held_count_ > 0 && (held_paused_ || pipeline_.size() == held_count_)) return true;
+  if (held_count_ > 0 && (held_paused_ || (pipeline_.size() == held_count_ &&
+                                           loop_->IsBarrierDone(pipeline_.front().barrier)))) {
+    return true;
+  }
   return unread_ && !IsFull();
 }
 
@@ -268,8 +272,7 @@ void Connection::TakeSessionOver(bool confirmed) {
   const bool known = tree.FindSession(session_, &info);
   if (!known && !confirmed && connect_.password.size() == tree::kPasswordBytes) {
     state_ = State::kConfirming;
-    confirm_sync_id_ = next_sync_id_++;
-    loop_->frontend().service().Sync(tag_, confirm_sync_id_);
+    confirm_barrier_ = loop_->JoinBarrier(tag_);
     return;
   }
   if (!known || !tree.CheckPassword(session_, connect_.password)) {
@@ -436,6 +439,8 @@ absl::Status Connection::OnRequest(std::string_view packet) {
     CountReply(pending, out_.size() - out_before);
     return absl::OkStatus();
   }
+  paths_.Observe(pending.op, reader.rest());
+  if (!read_only_ && IsLinearizable(pending.op)) pending.barrier = loop_->JoinBarrier(tag_);
   if (held_count_ > 0 ||
       long_read_ != nullptr) {  // a new identity counts only for requests after it
     Hold(std::move(pending), reader.rest());
@@ -453,6 +458,11 @@ absl::Status Connection::OnRequest(std::string_view packet) {
     CountReply(pending, out_.size() - out_before);
   }
   return absl::OkStatus();
+}
+
+bool Connection::IsLinearizable(OpCode op) const {
+  return (paths_.uses_chroot() || loop_->frontend().config().linearizable_reads) &&
+         InfoOf(op).kind == OpCodeKind::kRead && op != OpCode::kWhoAmI;
 }
 
 void Connection::Hold(Pending pending, std::string_view body) {
@@ -535,19 +545,18 @@ absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bo
   if (pending->op == OpCode::kSync) {
     ReadRequest request;
     if (DecodeReadRequest(body, /*has_watch_flag=*/false, &request)) {
-      pending->sync_id = next_sync_id_++;
+      pending->barrier = loop_->JoinBarrier(tag_);
       pending->has_path = request.has_path;
       pending->bytes.assign(request.path);
-      loop_->frontend().service().Sync(tag_, pending->sync_id);
       return Progress::kInFlight;
     }
   }
-  if (!alone) return Progress::kMustWait;
+  if (!alone || !loop_->IsBarrierDone(pending->barrier)) return Progress::kMustWait;
   return AnswerNow(pending->xid, pending->op, body);
 }
 
 bool Connection::RefuseReadOnly(const Pending& pending) {
-  if (InfoOf(pending.op).quorum == Quorum::kNo) return false;
+  if (InfoOf(pending.op).quorum == Quorum::kNo && !IsLinearizable(pending.op)) return false;
   // Only a majority can end a session that other servers know.
   const bool ends = pending.op == OpCode::kCloseSession && local_;
   ReplyError(pending.xid, ends ? ErrorCode::kOk : ErrorCode::kNotReadOnly);
@@ -560,6 +569,9 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   tree::Request request;
   pending->shapes.clear();  // set by an earlier try, if its error had to wait
   ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
+  for (tree::Op& op : request.ops) {
+    if (error == ErrorCode::kOk && !paths_.ToTree(&op.path)) error = ErrorCode::kBadArguments;
+  }
   const uint32_t version = loop_->frontend().service().cluster_version();
   if (error == ErrorCode::kOk && tree::VersionNeeded(request) > version) {
     error = ErrorCode::kUnimplemented;
@@ -630,11 +642,16 @@ void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree:
                               const Readers& readers) {
   if (!identities_.MayRead(readers)) return;
   const size_t out_before = out_.size();
-  AppendNotification(type, path, zxid, &out_);
+  AppendEvent(type, path, zxid);
   unsent_event_bytes_ += out_.size() - out_before;
   event_zxid_ = zxid;
   ++packets_sent_;
   if (long_read_ != nullptr) long_read_->OnEvent(type, path);
+}
+
+void Connection::AppendEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) {
+  std::string storage;
+  AppendNotification(type, paths_.ToClient(path, &storage), zxid, &out_);
 }
 
 tree::Zxid Connection::SeenZxid() const { return std::max(loop_->seen_zxid(), event_zxid_); }
@@ -648,7 +665,7 @@ absl::Status Connection::OnResult(tree::ApplyResult result) {
   return OnRequestResult(result);
 }
 
-absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
+absl::Status Connection::OnRequestResult(tree::ApplyResult& result) {
   auto pending = std::find_if(pipeline_.begin(), pipeline_.end(), [](const Pending& p) {
     return p.stage == Stage::kInFlight && p.op != OpCode::kSync;
   });
@@ -662,6 +679,12 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
   // sent before the write's reply, so that the client would see zxids go back.
   for (auto before = pipeline_.begin(); before != pending; ++before) {
     if (before->stage == Stage::kInFlight) FinishSync(*before);
+  }
+  if (paths_.uses_chroot()) {
+    std::string storage;
+    for (tree::OpResult& op : result.ops) {
+      if (!op.path.empty()) op.path = std::string(paths_.ToClient(op.path, &storage));
+    }
   }
   std::string* to = pending == pipeline_.begin() ? &out_ : &pending->bytes;
   const bool multi = pending->op == OpCode::kMulti;
@@ -681,18 +704,19 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
   return absl::OkStatus();
 }
 
-void Connection::OnSyncDone(uint64_t sync_id) {
-  if (state_ == State::kConfirming && sync_id == confirm_sync_id_) {
-    confirmed_ = true;  // Continue proceeds when the tree is locked
+void Connection::OnBarrierDone(uint64_t barrier) {
+  if (state_ == State::kConfirming) {
+    confirmed_ |= confirm_barrier_ <= barrier;  // Continue proceeds when the tree is locked
     return;
   }
   if (state_ != State::kUp) return;
-  auto pending = std::find_if(pipeline_.begin(), pipeline_.end(), [&](const Pending& p) {
-    return p.stage == Stage::kInFlight && p.op == OpCode::kSync && p.sync_id == sync_id;
-  });
-  if (pending == pipeline_.end()) return;  // a later write has answered it
   const size_t out_before = out_.size();
-  FinishSync(*pending);
+  for (Pending& pending : pipeline_) {
+    if (pending.stage == Stage::kInFlight && pending.op == OpCode::kSync &&
+        pending.barrier <= barrier) {
+      FinishSync(pending);
+    }
+  }
   SendDone(out_.size() - out_before);
 }
 

@@ -6,7 +6,8 @@
 // Pipeline: the requests of a connection are answered in the order in which they came. Writes are
 // submitted to the log as they come, any number at once. A read that follows a write in flight
 // waits until that write is applied here. A write that follows a waiting read waits for the read.
-// So each read sees exactly the requests before it.
+// So each read sees exactly the requests before it. A linearizable read waits for a barrier besides,
+// which all reads of the loop's iteration share.
 //
 // Requests that were received before a disconnect are executed after it if they go to the log
 // (writes and closeSession); their replies are dropped, as in ZooKeeper. So a client may send reads
@@ -28,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/service.h"
+#include "rpc/zookeeper/client_paths.h"
 #include "rpc/zookeeper/four_letter_words.h"
 #include "rpc/zookeeper/protocol.h"
 #include "rpc/zookeeper/statistics.h"
@@ -60,7 +62,8 @@ class Connection {
 
   // --- From the inbox ----------------------------------------------------------------------------
   absl::Status OnResult(tree::ApplyResult result);
-  void OnSyncDone(uint64_t sync_id);
+  // Called when a barrier that the connection joined has ended, and with it all earlier ones.
+  void OnBarrierDone(uint64_t barrier);
   // Sends the event, unless `readers` does not allow this client to read the znode.
   void OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                     const Readers& readers);
@@ -145,7 +148,7 @@ class Connection {
     Stage stage = Stage::kHeld;
     int32_t xid = 0;
     OpCode op = OpCode::kPing;
-    uint64_t sync_id = 0;
+    uint64_t barrier = 0;   // that a sync in flight or a linearizable read waits for; 0: none
     bool has_path = false;  // of a sync in flight: its path, in `bytes`, is not null
     std::chrono::steady_clock::time_point received;
     std::vector<OpCode> shapes;  // of a multi in flight
@@ -189,6 +192,9 @@ class Connection {
   // Counts the reply to a request in the statistics. The reply has `bytes` bytes.
   void CountReply(const Pending& pending, size_t bytes);
 
+  // Returns whether the request is a read that has to show everything that was committed before it
+  // came.
+  bool IsLinearizable(OpCode op) const;
   // Begins to serve a request. `alone`: all requests before it are answered, so that it may be
   // answered at once; otherwise only a sync or a command for the log may begin. Sets the fields of
   // `*pending` that a request in flight needs.
@@ -226,7 +232,9 @@ class Connection {
   void CheckOrRemoveWatches(int32_t xid, OpCode op, std::string_view body);
   void Watch(std::string_view path, tree::WatchKind kind);
   void ReplyError(int32_t xid, tree::ErrorCode error);
-  absl::Status OnRequestResult(const tree::ApplyResult& result);
+  // Appends an event to out(), with the path as the client knows it.
+  void AppendEvent(tree::EventType type, std::string_view path, tree::Zxid zxid);
+  absl::Status OnRequestResult(tree::ApplyResult& result);
   // Begins held requests that need not wait any longer.
   absl::Status StartHeld();
   // Returns the zxid of a reply without a zxid of its own: not older than what the client has seen.
@@ -262,6 +270,7 @@ class Connection {
   bool unread_ = false;    // in_ may hold whole packets
   bool has_rest_ = false;  // SubmitRest has to submit received requests
   ClientIdentities identities_;
+  ClientPaths paths_;
   FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: makes the rest of the answer
   size_t unsent_event_bytes_ = 0;
   int64_t counted_requests_ = 0;  // in the memory budget
@@ -270,10 +279,9 @@ class Connection {
   std::unique_ptr<LongRead> long_read_;  // of the first request of the pipeline
   size_t held_count_ = 0;
   size_t held_bytes_ = 0;
-  bool held_paused_ = false;  // requests are held only because much was unsent
-  uint64_t next_sync_id_ = 1;
-  uint64_t confirm_sync_id_ = 0;  // the sync of kConfirming
-  bool confirmed_ = false;        // the sync of kConfirming is done
+  bool held_paused_ = false;      // requests are held only because much was unsent
+  uint64_t confirm_barrier_ = 0;  // the barrier of kConfirming
+  bool confirmed_ = false;        // the barrier of kConfirming has ended
   int64_t packets_received_ = 0;
   int64_t packets_sent_ = 0;
 };

@@ -357,12 +357,8 @@ void ConnectionLoop::HandleItem(Item& item) {
       client.connection.OnWatchEvent(event->type, event->path, event->zxid, event->readers);
       return absl::OkStatus();
     });
-  } else if (auto* sync = std::get_if<SyncDoneItem>(&item)) {
-    seen_zxid_ = std::max(seen_zxid_, sync->zxid);
-    DeliverTo(sync->tag, [sync](Client& client) {
-      client.connection.OnSyncDone(sync->sync_id);
-      return absl::OkStatus();
-    });
+  } else if (auto* barrier = std::get_if<BarrierDone>(&item)) {
+    DeliverBarrier(*barrier);
   } else if (auto* attached = std::get_if<SessionAttached>(&item)) {
     DeliverTo(attached->tag, [attached](Client& client) {
       return client.connection.IsOvertaken(attached->attach_zxid)
@@ -376,6 +372,10 @@ void ConnectionLoop::HandleItem(Item& item) {
                  : absl::OkStatus();
     });
   }
+}
+
+void ConnectionLoop::OnBarrierDone(Client& client, uint64_t barrier) {
+  client.connection.OnBarrierDone(barrier);
 }
 
 // --- Periodic work -------------------------------------------------------------------------------

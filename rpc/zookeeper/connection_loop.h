@@ -54,7 +54,7 @@ class Sockets {
   virtual void Close(uint32_t tag) = 0;
 };
 
-// Items for one connection: an event of its watches, and the end of its sync.
+// An item for one connection: an event of its watches.
 struct WatchEventItem {
   uint32_t tag;
   tree::EventType type;
@@ -62,16 +62,11 @@ struct WatchEventItem {
   tree::Zxid zxid;
   Readers readers;
 };
-struct SyncDoneItem {
-  uint32_t tag;
-  uint64_t sync_id;
-  tree::Zxid zxid;
-};
 
 struct LoopConnection;  // a connection and what its loop keeps about it
 
-class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, LoopConnection,
-                                         WatchEventItem, SyncDoneItem> {
+class ConnectionLoop
+    : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, LoopConnection, WatchEventItem> {
  public:
   // The time until the first call of OnTimer.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(100);
@@ -136,6 +131,7 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   void Continue(Client& client);
   void DeliverApplied();
   void HandleItem(Item& item);
+  void OnBarrierDone(Client& client, uint64_t barrier);
   void AddTouched(std::vector<int64_t>* sessions);
   // These close connections when memory is short (rpc/frontend/memory_budget.h).
   void CloseStalled();

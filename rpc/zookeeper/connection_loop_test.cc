@@ -98,11 +98,11 @@ TEST_CASE("the id of a new session that is in use is drawn again") {
 
 TEST_CASE("the tag of an open connection is not given to another one, when tags begin again") {
   Fixture f;
-  f.frontend.SetTagsHandedOut(kZooKeeperTags.count - 1);
+  f.frontend.SetTagsHandedOut(kZooKeeperTags.count - 2);
   const uint32_t last = f.Connect();
   const uint32_t first = f.Connect();
-  CHECK(first == kZooKeeperTags.first);
-  f.frontend.SetTagsHandedOut(kZooKeeperTags.count - 1);
+  CHECK(first == kZooKeeperTags.first + 1);
+  f.frontend.SetTagsHandedOut(kZooKeeperTags.count - 2);
   const uint32_t third = f.Connect();
   CHECK(third != last);
   CHECK(third != first);
@@ -138,8 +138,7 @@ TEST_CASE("a session is taken over with its password alone, or it is refused bef
     CHECK(f.service.batches.empty());
     REQUIRE(f.service.syncs.size() == 1);
     CHECK(f.sockets.open(tag));
-    f.frontend.OnSyncDone(tag, f.service.syncs[0].second, f.service.ReadTree()->last_zxid());
-    f.sockets.RunIterations();
+    f.EndBarrier(1);
     CHECK(f.service.batches.empty());
     ConnectResponse response;
     REQUIRE(DecodeConnectResponse(f.Frame(tag), true, &response));
@@ -198,16 +197,10 @@ TEST_CASE("a sync is done at the latest with a write behind it, which has its ow
   Fixture f;
   const uint32_t tag = f.ConnectSession();
   const uint32_t other = f.ConnectSession();
-  const auto sync_done = [&f](size_t number) {
-    REQUIRE(f.service.syncs.size() > number);
-    f.frontend.OnSyncDone(f.service.syncs[number].first, f.service.syncs[number].second,
-                          f.service.ReadTree()->last_zxid());
-    f.Settle();
-  };
   f.Write(tag, 1, OpCode::kSync, Path("/"));
   f.Settle();
   CHECK(f.sockets.received(tag).empty());
-  sync_done(0);
+  f.EndBarrier(1);
   CHECK(f.Next(tag).xid == 1);
 
   f.Write(tag, 2, OpCode::kSync, Path("/"));
@@ -224,10 +217,8 @@ TEST_CASE("a sync is done at the latest with a write behind it, which has its ow
     CHECK(packet.xid == xid);
     CHECK(packet.zxid == written);
   }
-  sync_done(1);
-  sync_done(2);
   CHECK(f.sockets.received(tag).empty());
-  sync_done(3);
+  f.EndBarrier(2);
   const Packet last = f.Next(tag);
   CHECK(last.xid == 5);
   CHECK(last.zxid == written + 1);

@@ -115,6 +115,10 @@ Connection::Progress Connection::Read(int32_t xid, OpCode op, std::string_view b
     ReplyError(xid, ErrorCode::kMarshallingError);
     return Progress::kAnswered;
   }
+  if (!paths_.ToTree(&request.path)) {
+    ReplyError(xid, ErrorCode::kBadArguments);
+    return Progress::kAnswered;
+  }
   if (op == OpCode::kGetChildren || op == OpCode::kGetChildren2) {
     return ReadChildren(xid, op, request);
   }
@@ -176,6 +180,7 @@ void Connection::AddWatch(int32_t xid, std::string_view body) {
     ReplyError(xid, ErrorCode::kMarshallingError);
     return;
   }
+  if (!paths_.ToTree(&request.path)) return ReplyError(xid, ErrorCode::kBadArguments);
   Watch(request.path, request.mode_or_type == 0 ? tree::WatchKind::kPersistent
                                                 : tree::WatchKind::kPersistentRecursive);
   ReplyWriter reply(&out_, xid, SeenZxid(), ErrorCode::kOk);
@@ -196,7 +201,7 @@ void Connection::CheckOrRemoveWatches(int32_t xid, OpCode op, std::string_view b
   }
   Watches& watches = loop_->frontend().watches();
   bool found = false;
-  if (request.has_path) {
+  if (request.has_path && paths_.ToTree(&request.path)) {
     MutexLock lock(&watches.mutex);
     found = op == OpCode::kRemoveWatches ? watches.table.Remove(tag_, request.path, type)
                                          : watches.table.Contains(tag_, request.path, type);

@@ -22,8 +22,7 @@ constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 
 ZkFrontend::ZkFrontend(const Config& config, Service* service, const Clock* clock,
                        RandomBytes* random)
-    : ClientFrontend(config, service, clock, random, kZooKeeperTags, /*reserved=*/0),
-      words_(this) {}
+    : ClientFrontend(config, service, clock, random, kZooKeeperTags), words_(this) {}
 
 // --- Applied entries -----------------------------------------------------------------------------
 
@@ -57,12 +56,6 @@ void ZkFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::
 WatchTotals ZkFrontend::watch_totals() const {
   MutexLock lock(&watches_.mutex);
   return {watches_.table.watch_count(), watches_.table.bytes()};
-}
-
-void ZkFrontend::OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) {
-  ConnectionLoop& loop = LoopOf(proposer_tag);
-  loop.Push(SyncDoneItem{proposer_tag, sync_id, zxid});
-  loop.Wake();
 }
 
 // --- Connections ---------------------------------------------------------------------------------

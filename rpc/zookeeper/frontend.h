@@ -47,7 +47,6 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
   WatchTotals watch_totals() const override;
-  void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
   // --- For the loops -----------------------------------------------------------------------------
   Watches& watches() { return watches_; }

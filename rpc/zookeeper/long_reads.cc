@@ -372,6 +372,11 @@ Connection::Progress Connection::ReadMany(int32_t xid, std::string_view body) {
     ReplyError(xid, ErrorCode::kMarshallingError);
     return Progress::kAnswered;
   }
+  for (MultiReadItem& item : items) {
+    if (paths_.ToTree(&item.path)) continue;
+    ReplyError(xid, ErrorCode::kBadArguments);
+    return Progress::kAnswered;
+  }
   return Begin(std::make_unique<MultiRead>(xid, std::move(kept), std::move(items)));
 }
 
@@ -386,9 +391,10 @@ class Connection::EphemeralsRead final : public LongRead {
     const size_t bytes_max = connection->ReplyBytesMax();
     BigEndianWriter writer(&paths_);
     size_t spent = 0;
+    std::string client_path;
     const auto add = [&](std::string_view path) {
       if (path.starts_with(prefix_)) {
-        writer.String(path);
+        writer.String(connection->paths_.ToClient(path, &client_path));
         ++count_;
       }
       last_ = path;
@@ -411,7 +417,7 @@ class Connection::EphemeralsRead final : public LongRead {
     const tree::Zxid zxid = connection->SeenZxid();
     if (!deleted_.empty()) {
       connection->loop_->UnlockTree();  // the rest needs no tree
-      RemoveDeleted();
+      RemoveDeleted(connection->paths_);
     }
     ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
     ++connection->packets_sent_;
@@ -428,13 +434,15 @@ class Connection::EphemeralsRead final : public LongRead {
   size_t bytes() const override { return paths_.size(); }
 
  private:
-  void RemoveDeleted() {
+  void RemoveDeleted(const ClientPaths& client_paths) {
     const std::string all = std::exchange(paths_, {});
     BigEndianReader reader(all);
     BigEndianWriter writer(&paths_);
     for (int32_t left = std::exchange(count_, 0); left > 0; --left) {
       const std::string_view path = reader.String();
-      if (deleted_.contains(path)) continue;
+      std::string_view tree_path = path;
+      client_paths.ToTree(&tree_path);
+      if (deleted_.contains(tree_path)) continue;
       writer.String(path);
       ++count_;
     }
@@ -444,7 +452,7 @@ class Connection::EphemeralsRead final : public LongRead {
   std::set<std::string, std::less<>> deleted_;  // the client was notified of their deletion
   std::string last_;                            // the last path that was read
   int32_t count_ = 0;
-  std::string paths_;
+  std::string paths_;  // encoded, as the client knows them
   int restarts_ = 0;
 };
 
@@ -453,6 +461,10 @@ Connection::Progress Connection::GetEphemerals(int32_t xid, std::string_view bod
   ReadRequest request;
   if (!DecodeReadRequest(body, /*has_watch_flag=*/false, &request)) {
     ReplyError(xid, ErrorCode::kMarshallingError);
+    return Progress::kAnswered;
+  }
+  if (!paths_.ToTree(&request.path)) {
+    ReplyError(xid, ErrorCode::kBadArguments);
     return Progress::kAnswered;
   }
   return Begin(std::make_unique<EphemeralsRead>(
@@ -490,6 +502,10 @@ Connection::Progress Connection::GetAllChildrenNumber(int32_t xid, std::string_v
   ReadRequest request;
   if (!DecodeReadRequest(body, /*has_watch_flag=*/false, &request) || !request.has_path) {
     ReplyError(xid, ErrorCode::kMarshallingError);
+    return Progress::kAnswered;
+  }
+  if (!paths_.ToTree(&request.path)) {
+    ReplyError(xid, ErrorCode::kBadArguments);
     return Progress::kAnswered;
   }
   return Begin(std::make_unique<DescendantsRead>(xid, std::string(request.path)));
@@ -534,9 +550,7 @@ class Connection::WatchesSetting final : public LongRead {
   void Set(Connection* connection, const tree::Tree& tree, std::string_view path) {
     constexpr tree::Zxid kNone{-1};
     const tree::Zxid since(request_.relative_zxid);
-    const auto tell = [&](tree::EventType type) {
-      AppendNotification(type, path, kNone, &connection->out_);
-    };
+    const auto tell = [&](tree::EventType type) { connection->AppendEvent(type, path, kNone); };
     tree::Stat stat;
     const std::vector<std::string_view>* list = lists_[list_];
     // Persistent watches get no event for missed changes, because there may be any number of them.
@@ -573,6 +587,13 @@ Connection::Progress Connection::SetWatches(int32_t xid, OpCode op, std::string_
   SetWatchesRequest request;
   if (!DecodeSetWatches(op, *kept, &request)) {
     ReplyError(xid, ErrorCode::kMarshallingError);
+    return Progress::kAnswered;
+  }
+  for (std::vector<std::string_view>* paths :
+       {&request.data_watches, &request.exist_watches, &request.child_watches,
+        &request.persistent_watches, &request.persistent_recursive_watches}) {
+    if (paths_.ToTree(paths)) continue;
+    ReplyError(xid, ErrorCode::kBadArguments);
     return Progress::kAnswered;
   }
   return Begin(std::make_unique<WatchesSetting>(xid, std::move(kept), std::move(request)));

@@ -58,6 +58,9 @@ struct ClientSettings {
   // linearizable only if this is true. ZooKeeper's own leader answers a sync before it has applied
   // what its followers may have shown already.
   bool is_sync_linearizable = true;
+  // A client of the ZooKeeper front end uses the chroot /@linearizable: it sends no sync, and all
+  // its reads count as linearizable.
+  bool has_linearizable_chroot = false;
 };
 
 class Client {

@@ -67,11 +67,14 @@ class Runner {
         random_(simulation::Spread(options.seed) + static_cast<uint64_t>(Number(options, place)),
                 "runner") {
     const bool is_native = options.frontend == "native";
-    const ClientSettings settings = {.number = Number(options, place),
-                                     .servers = absl::StrSplit(options.servers, ','),
-                                     .session_timeout_ms = options.session_timeout_ms,
-                                     .seed = random_.Next(),
-                                     .is_sync_linearizable = !options.has_weak_sync};
+    const ClientSettings settings = {
+        .number = Number(options, place),
+        .servers = absl::StrSplit(options.servers, ','),
+        .session_timeout_ms = options.session_timeout_ms,
+        .seed = random_.Next(),
+        .is_sync_linearizable = !options.has_weak_sync,
+        // Every second client, but not with ZooKeeper's servers.
+        .has_linearizable_chroot = !options.has_weak_sync && place % 2 == 1};
     if (is_native) {
       client_ = std::make_unique<NativeClient>(settings, recorder);
     } else {

@@ -27,6 +27,29 @@ constexpr int kWaitMsMax = 1000;
 constexpr int32_t kXidMax = 1'000'000'000;
 // The probability that a client disconnects without waiting for its answers.
 constexpr double kLeaves = 0.01;
+// The chroot of clients whose reads are linearizable.
+constexpr std::string_view kLinearizableChroot = "/@linearizable";
+
+// Returns whether an operation is a read that waits for a barrier, on a connection with the chroot.
+bool IsLinearizableWithChroot(const std::string& function) {
+  return function == "get" || function == "exists" || function == "list" || function == "multi-get";
+}
+
+// Returns `request` with the chroot before each of its paths.
+simulation::Request WithChroot(simulation::Request request) {
+  const auto add = [](std::string& path) {
+    if (path == "/") path.clear();
+    path.insert(0, kLinearizableChroot);
+  };
+  if (!request.path.empty()) add(request.path);
+  for (simulation::Step& step : request.steps) add(step.path);
+  for (std::vector<std::string>* paths :
+       {&request.paths, &request.data_watches, &request.exist_watches, &request.child_watches,
+        &request.persistent_watches, &request.recursive_watches}) {
+    for (std::string& path : *paths) add(path);
+  }
+  return request;
+}
 
 void SleepUntil(int64_t until_ns) {
   const int64_t left_ns = until_ns - NowNs();
@@ -198,8 +221,10 @@ std::vector<Line> ZookeeperClient::Perform(std::vector<Line> operations) {
     Line& operation = operations_[i];
     operation.client = settings_.number;
     if (operation.function == "watch") operation.watch = ++last_watch_;
-    const bool syncs = operation.linearizable;
-    operation.linearizable &= settings_.is_sync_linearizable;
+    const bool syncs = operation.linearizable && !settings_.has_linearizable_chroot;
+    operation.linearizable = settings_.has_linearizable_chroot
+                                 ? IsLinearizableWithChroot(operation.function)
+                                 : syncs && settings_.is_sync_linearizable;
     recorder_->WriteInvoke(&operation);
     if (syncs) {
       const std::string& path = operation.paths.empty() ? operation.path : operation.paths.front();
@@ -218,10 +243,19 @@ std::vector<Line> ZookeeperClient::Perform(std::vector<Line> operations) {
 void ZookeeperClient::Queue(Part part, simulation::Request request, size_t place) {
   if (last_xid_ == kXidMax) last_xid_ = 0;
   const int32_t xid = part == Part::kSetWatches ? wire::kSetWatchesXid : ++last_xid_;
-  to_send_ += simulation::EncodeRequest(xid, request);
+  to_send_ += simulation::EncodeRequest(
+      xid, settings_.has_linearizable_chroot ? WithChroot(request) : request);
   const int64_t now_ns = NowNs();
   if (pending_.empty() && ping_sent_ns_ == 0) silent_since_ns_ = now_ns;
   pending_.push_back({part, xid, std::move(request), now_ns, place});
+}
+
+bool ZookeeperClient::RemoveChroot(std::string* path) const {
+  if (!settings_.has_linearizable_chroot) return true;
+  if (!path->starts_with(kLinearizableChroot)) return false;
+  path->erase(0, kLinearizableChroot.size());
+  if (path->empty()) *path = "/";
+  return true;
 }
 
 void ZookeeperClient::Flush() {
@@ -316,7 +350,11 @@ void ZookeeperClient::OnReply(const Pending& pending, const wire::ReplyHeader& h
   last_zxid_ = std::max(last_zxid_, header.zxid);
   simulation::Reply reply;
   Line outcome;
-  const bool decodes = simulation::DecodeReply(header, body, pending.request, &reply);
+  bool decodes = simulation::DecodeReply(header, body, pending.request, &reply);
+  for (simulation::StepResult& step : reply.steps) {
+    if (!step.path.empty()) decodes &= RemoveChroot(&step.path);
+  }
+  if (!reply.path.empty()) decodes &= RemoveChroot(&reply.path);
   if (!decodes) {
     recorder_->ReportProtocolError(absl::StrCat(server_, ": the reply does not decode to ",
                                                 simulation::ToString(pending.request)));
@@ -404,6 +442,10 @@ void ZookeeperClient::OnEvent(const wire::ReplyHeader& header, std::string_view 
   if (!simulation::DecodeWatchEvent(header, body, &event)) {
     recorder_->ReportProtocolError("a notification does not decode");
     return Disconnect("what it sent does not decode");
+  }
+  if (!RemoveChroot(&event.path)) {
+    recorder_->ReportProtocolError("an event has a path outside the chroot");
+    return Disconnect("what it sent has the wrong path");
   }
   Line line;
   line.what = What::kEvent;

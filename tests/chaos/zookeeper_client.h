@@ -62,6 +62,9 @@ class ZookeeperClient : public Client {
   // Returns false if the answer contains no session.
   bool TakeHandshake(std::string_view packet, int64_t sent_ns);
   void Queue(Part part, simulation::Request request, size_t place);
+  // Removes the chroot from a path that a server sent, if the client has it. Returns false if the
+  // path does not begin with the chroot.
+  bool RemoveChroot(std::string* path) const;
   void Flush();
   // Waits for packets and handles them, until `until_ns` at most.
   void Turn(int64_t until_ns);

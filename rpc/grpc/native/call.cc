@@ -129,7 +129,7 @@ absl::Status Call::BeginRead(std::string_view bytes) {
   if (!options_.linearizable()) return options_.any_state() ? absl::OkStatus() : CheckFresh();
   if (!loop_->frontend().service().status().in_touch) return OutOfTouch();
   state_ = State::kWaiting;
-  loop_->AddBarrier(tag());
+  loop_->JoinBarrier(tag());
   return absl::OkStatus();
 }
 

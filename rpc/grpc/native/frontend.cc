@@ -23,7 +23,7 @@ constexpr size_t kWatchBytes = 250;
 
 NativeFrontend::NativeFrontend(const Config& config, Service* service, const Clock* clock,
                                RandomBytes* random)
-    : ClientFrontend(config, service, clock, random, kNativeTags, /*reserved=*/1),
+    : ClientFrontend(config, service, clock, random, kNativeTags),
       history_(static_cast<size_t>(config.event_history_bytes)) {}
 
 // --- What was applied ----------------------------------------------------------------------------
@@ -77,12 +77,6 @@ void NativeFrontend::OnRecentEvents(std::span<const std::string> parts, tree::Zx
 WatchTotals NativeFrontend::watch_totals() const {
   MutexLock lock(&watches_mutex_);
   return watch_totals_;
-}
-
-void NativeFrontend::OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid) {
-  StreamLoop& loop = LoopOf(proposer_tag);
-  loop.Push(BarrierDoneItem{sync_id});
-  loop.Wake();
 }
 
 // --- Streams -------------------------------------------------------------------------------------

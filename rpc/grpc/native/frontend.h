@@ -41,7 +41,6 @@ class NativeFrontend : public ClientFrontend<StreamLoop> {
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   WatchTotals watch_totals() const override;
-  void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
   // --- For the loops -----------------------------------------------------------------------------
   // Counts a new stream from `address`. Returns TOO_MANY_STREAMS if it would exceed maxCnxns or

@@ -151,7 +151,7 @@ absl::Status SessionStream::BeginSession() {
     const bool known = loop_->tree().FindSession(id, &info);
     if (!known && confirm_barrier_ == 0) {
       state_ = State::kConfirming;
-      confirm_barrier_ = loop_->AddBarrier(tag());
+      confirm_barrier_ = loop_->JoinBarrier(tag());
       return absl::OkStatus();
     }
     if (!known || !loop_->tree().CheckPassword(id, open_.password())) {
@@ -260,7 +260,7 @@ void SessionStream::BeginOne(Pending* pending) {
       return;
     }
     case Kind::kSync:
-      pending->barrier = loop_->AddBarrier(tag());
+      pending->barrier = loop_->JoinBarrier(tag());
       return;
     case Kind::kAddCredential:
       AddCredential(pending);
@@ -268,7 +268,7 @@ void SessionStream::BeginOne(Pending* pending) {
     default:
       ++reads_begun_;
       if (IsLinearizable(*pending->request)) {
-        pending->barrier = loop_->AddBarrier(tag());
+        pending->barrier = loop_->JoinBarrier(tag());
       } else {
         pending->stage = Stage::kReady;
       }
@@ -376,9 +376,9 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
 }
 
 void SessionStream::OnBarrierDone(uint64_t barrier) {
-  if (state_ == State::kConfirming && barrier == confirm_barrier_) state_ = State::kCatchingUp;
+  if (state_ == State::kConfirming && confirm_barrier_ <= barrier) state_ = State::kCatchingUp;
   for (Pending& pending : pipeline_) {
-    if (pending.stage == Stage::kInFlight && pending.barrier == barrier) {
+    if (pending.stage == Stage::kInFlight && pending.barrier != 0 && pending.barrier <= barrier) {
       pending.stage = Stage::kReady;
     }
   }

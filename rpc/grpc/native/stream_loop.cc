@@ -201,13 +201,6 @@ const ServerStatus& StreamLoop::status() {
   return status_;
 }
 
-void StreamLoop::SubmitBatch() {
-  ClientLoop::SubmitBatch();
-  if (std::exchange(barrier_wanted_, false)) {
-    frontend_->service().Sync(frontend_->TagOf(number_, 0), next_barrier_++);
-  }
-}
-
 void StreamLoop::EndIteration() {
   iteration_end_scheduled_ = false;
   SubmitBatch();
@@ -222,12 +215,8 @@ void StreamLoop::EndIteration() {
 
 void StreamLoop::Continue(Client& client) { FinishIfBad(client, client.stream->Continue()); }
 
-uint64_t StreamLoop::AddBarrier(uint32_t tag) {
-  std::vector<uint32_t>& waiting = barriers_[next_barrier_];
-  if (waiting.empty() || waiting.back() != tag) waiting.push_back(tag);
-  barrier_wanted_ = true;
-  ScheduleIterationEnd();
-  return next_barrier_;
+void StreamLoop::OnBarrierDone(Client& client, uint64_t barrier) {
+  client.stream->OnBarrierDone(barrier);
 }
 
 // --- Inbox ---------------------------------------------------------------------------------------
@@ -247,18 +236,8 @@ void StreamLoop::HandleItem(Item& item) {
     });
   } else if (auto* closed = std::get_if<SessionClosed>(&item)) {
     DeliverTo(closed->tag, [](Client& client) { return client.stream->OnSessionClosed(); });
-  } else if (auto* done = std::get_if<BarrierDoneItem>(&item)) {
-    // The end of a barrier implies that all earlier barriers are done.
-    while (!barriers_.empty() && barriers_.begin()->first <= done->barrier) {
-      const auto [barrier, tags] = *barriers_.begin();
-      barriers_.erase(barriers_.begin());
-      for (uint32_t tag : tags) {
-        DeliverTo(tag, [number = barrier](Client& client) {
-          client.stream->OnBarrierDone(number);
-          return absl::OkStatus();
-        });
-      }
-    }
+  } else if (auto* done = std::get_if<BarrierDone>(&item)) {
+    DeliverBarrier(*done);
   } else {
     for (const std::shared_ptr<Client>& client : in_order_) {
       DeliverTo(client->tag(), [](Client& each) { return each.stream->OnTreeReplaced(); });

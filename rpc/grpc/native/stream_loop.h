@@ -18,7 +18,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,20 +58,15 @@ class Transport {
   virtual void Finish(uint32_t tag, const absl::Status& outcome, bool at_once) = 0;
 };
 
-// The items for a stream or for the loop: an event that a stream watches, and the end of a barrier.
+// An item for a stream: an event that it watches.
 struct EventItem {
   uint32_t tag;
   uint64_t number;
   std::shared_ptr<const Event> event;
 };
-struct BarrierDoneItem {
-  uint64_t barrier;
-};
-
 struct LoopStream;  // a stream, with the state that its loop keeps for it
 
-class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, LoopStream, EventItem,
-                                     BarrierDoneItem> {
+class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, LoopStream, EventItem> {
  public:
   // The interval at which OnTimer is to be called while there are streams.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(50);
@@ -105,9 +99,6 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   size_t unsent_bytes() const;
 
   // --- For streams -------------------------------------------------------------------------------
-  // Returns the number of a barrier. Stream::OnBarrierDone is called with that number when
-  // everything that was committed on any member before this iteration is applied here.
-  uint64_t AddBarrier(uint32_t tag);
   // Returns the server's status, which is at most kTimerPeriod old.
   const ServerStatus& status();
 
@@ -115,8 +106,8 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   using Client = LoopStream;
   friend ClientLoop;
 
-  void SubmitBatch();
   void HandleItem(Item& item);
+  void OnBarrierDone(Client& client, uint64_t barrier);
   // Ends the stream with `why` once all its messages are sent.
   void Finish(Client& client, const absl::Status& why);
   void Continue(Client& client);
@@ -132,11 +123,6 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   bool inbox_may_have_items_ = false;
   ServerStatus status_;  // status at the time status_at_
   std::optional<std::chrono::steady_clock::time_point> status_at_;
-
-  // One barrier serves all streams that request one in the same iteration.
-  uint64_t next_barrier_ = 1;
-  std::map<uint64_t, std::vector<uint32_t>> barriers_;  // the tags that wait for each barrier
-  bool barrier_wanted_ = false;  // this iteration begins the barrier next_barrier_
 };
 
 }  // namespace quorate::rpc::native

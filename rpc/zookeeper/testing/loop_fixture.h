@@ -69,6 +69,13 @@ class Fixture {
     CHECK(packet.xid == 77);
     return packet;
   }
+  // Ends the `number`th barrier that the loop has begun, with everything applied.
+  void EndBarrier(size_t number) {
+    REQUIRE(service.syncs.size() >= number);
+    const auto [loop_tag, barrier] = service.syncs[number - 1];
+    frontend.OnSyncDone(loop_tag, barrier, service.ReadTree()->last_zxid());
+    Settle();
+  }
   void Pass(int64_t ms) {
     clock.Advance(ms);
     loop.OnTimer();
