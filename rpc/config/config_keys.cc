@@ -185,7 +185,14 @@ constexpr ConfigKey kConfigKeys[] = {
                       /*hexadecimal=*/true},
      .section = Section::kLimits,
      .is_property = true,
-     .meaning = "the longest request"},
+     .meaning = "the longest request, except for a multi, and the longest data of a znode"},
+    {.name = "maxMultiBytes",
+     .value = Integer{&Config::max_multi_bytes, 1 << 10, 60 << 20, Unit::kBytes},
+     .section = Section::kLimits,
+     .meaning =
+         "the longest multi, if it is longer than `jute.maxbuffer`; a longer one is answered with "
+         "`BadArguments`. ClickHouse sends a row of KeeperMap in about 100 bytes, and all rows of "
+         "an insert together"},
     {.name = "maxReplyBytes",
      .value = Integer{&Config::max_reply_bytes, 64 << 10, 1 << 30, Unit::kBytes},
      .section = Section::kLimits,

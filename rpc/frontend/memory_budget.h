@@ -46,6 +46,11 @@ class MemoryBudget {
     return used(MemoryUse::kUnsent) + used(MemoryUse::kReads) - static_cast<int64_t>(limit_ / 4);
   }
   bool replies_exceed() const { return replies_excess() > 0; }
+  // Returns whether requests, with one more of so many bytes, take at most an eighth of the budget.
+  bool has_room_for_request(size_t bytes) const {
+    return limit_ == 0 || used(MemoryUse::kRequests) + static_cast<int64_t>(bytes) <=
+                              static_cast<int64_t>(limit_ / 8);
+  }
 
   // Records a measurement of the process: its resident memory, the part of it that the tree takes,
   // and the part that is kept for future znodes, which counts as free. Returns whether low() has

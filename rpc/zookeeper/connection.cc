@@ -20,6 +20,7 @@ namespace {
 using tree::ErrorCode;
 
 constexpr size_t kLengthBytes = 4;
+constexpr size_t kHeaderBytes = 8;      // of a request: xid and operation
 constexpr size_t kReplyZxidOffset = 8;  // after length and xid
 // Limits of one connection's pipeline. When one of them is reached, nothing more is received.
 constexpr size_t kPipelineRequestsMax = 4096;
@@ -55,6 +56,7 @@ Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
 
 Connection::~Connection() {
   in_.clear();
+  admitted_bytes_ = 0;
   held_bytes_ = 0;
   long_read_ = nullptr;
   CountMemory();
@@ -110,22 +112,39 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
   size_t used = 0;
   if (state_ == State::kHandshake && TakeFourLetterWord(bytes)) return absl::OkStatus();
   unread_ = false;
-  while (bytes.size() - used >= kLengthBytes) {
+  while (bytes.size() - used >= kLengthBytes || discard_bytes_ > 0) {
+    const size_t discarded = std::min(discard_bytes_, bytes.size() - used);
+    used += discarded;
+    discard_bytes_ -= discarded;
+    if (bytes.size() - used < kLengthBytes) break;
     if (IsFull()) {
       unread_ = true;  // Continue parses the rest
       break;
     }
-    const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data() + used);
-    if (!IsLength(length)) {
+    const Reception reception = ReceptionOf(bytes.substr(used));
+    if (reception == Reception::kUndecided) break;
+    if (reception == Reception::kImpossible) {
       loop_->statistics().large_requests_rejected.Add(1);
       in_.clear();
-      return absl::InvalidArgumentError(
-          absl::StrCat("a packet claims to have ", length, " bytes; jute.maxbuffer is ",
-                       loop_->frontend().config().jute_max_buffer_bytes));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a packet claims to have ", LoadInt<std::endian::big, int32_t>(bytes.data() + used),
+          " bytes; jute.maxbuffer is ", loop_->frontend().config().jute_max_buffer_bytes));
+    }
+    if (reception == Reception::kDiscarded) {
+      if (absl::Status s = DiscardMulti(bytes.substr(used)); !s.ok()) return s;
+      continue;
     }
     std::string_view packet;
     const size_t size = TakePacket(bytes.substr(used), &packet);
-    if (size == 0) break;
+    if (size == 0) {
+      const auto length = LoadInt<std::endian::big, int32_t>(bytes.data() + used);
+      if (length > loop_->frontend().config().jute_max_buffer_bytes) {
+        admitted_bytes_ = static_cast<size_t>(length);
+        CountMemory();
+      }
+      break;
+    }
+    admitted_bytes_ = 0;
     used += size;
     if (absl::Status s = OnPacket(packet); !s.ok()) {
       in_.clear();
@@ -142,15 +161,51 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
   return absl::OkStatus();
 }
 
-bool Connection::IsLength(int32_t length) const {
-  return length >= 0 && length <= loop_->frontend().config().jute_max_buffer_bytes;
+int32_t Connection::MultiBytesMax() const {
+  const Config& config = loop_->frontend().config();
+  return std::max(config.jute_max_buffer_bytes, config.max_multi_bytes);
+}
+
+Connection::Reception Connection::ReceptionOf(std::string_view bytes) const {
+  const auto length = LoadInt<std::endian::big, int32_t>(bytes.data());
+  if (length >= 0 && length <= loop_->frontend().config().jute_max_buffer_bytes) {
+    return Reception::kWhole;
+  }
+  if (length < 0 || !has_session()) return Reception::kImpossible;
+  if (bytes.size() < kLengthBytes + kHeaderBytes) return Reception::kUndecided;
+  const auto op = static_cast<OpCode>(
+      LoadInt<std::endian::big, int32_t>(bytes.data() + kLengthBytes + kHeaderBytes / 2));
+  if (op != OpCode::kMulti) return Reception::kImpossible;
+  const MemoryBudget& memory = loop_->frontend().service().memory();
+  const bool fits =
+      length <= MultiBytesMax() &&
+      (admitted_bytes_ > 0 || memory.has_room_for_request(static_cast<size_t>(length)));
+  return fits ? Reception::kWhole : Reception::kDiscarded;
+}
+
+absl::Status Connection::DiscardMulti(std::string_view bytes) {
+  const auto length = LoadInt<std::endian::big, int32_t>(bytes.data());
+  discard_bytes_ = kLengthBytes + static_cast<size_t>(length);
+  loop_->statistics().large_requests_rejected.Add(1);
+  ++packets_received_;
+  OnHeard();
+  if (state_ != State::kUp) return absl::OkStatus();
+  Pending pending;
+  pending.xid = LoadInt<std::endian::big, int32_t>(bytes.data() + kLengthBytes);
+  pending.op = OpCode::kMulti;
+  pending.received = loop_->now();
+  // Every client knows both errors, and neither makes it connect again and send the multi again.
+  pending.too_long = length > MultiBytesMax() ? ErrorCode::kBadArguments : ErrorCode::kSystemError;
+  return OnRequest(std::move(pending), {});
 }
 
 size_t Connection::TakePacket(std::string_view bytes, std::string_view* packet) const {
   if (bytes.size() < kLengthBytes) return 0;
   const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data());
   bytes.remove_prefix(kLengthBytes);
-  if (!IsLength(length) || bytes.size() < static_cast<size_t>(length)) return 0;
+  if (length < 0 || length > MultiBytesMax() || bytes.size() < static_cast<size_t>(length)) {
+    return 0;
+  }
   *packet = bytes.substr(0, static_cast<size_t>(length));
   return kLengthBytes + packet->size();
 }
@@ -431,26 +486,30 @@ absl::Status Connection::OnRequest(std::string_view packet) {
   pending.xid = reader.Int<int32_t>();
   pending.op = static_cast<OpCode>(reader.Int<int32_t>());
   pending.received = loop_->now();
-  const size_t out_before = out_.size();
   if (!reader.ok()) return absl::InvalidArgumentError("a request is shorter than its header");
+  return OnRequest(std::move(pending), reader.rest());
+}
+
+absl::Status Connection::OnRequest(Pending pending, std::string_view body) {
+  const size_t out_before = out_.size();
   if (pending.op == OpCode::kPing) {
     { ReplyWriter reply(&out_, kPingXid, SeenZxid(), ErrorCode::kOk); }
     ++packets_sent_;
     CountReply(pending, out_.size() - out_before);
     return absl::OkStatus();
   }
-  paths_.Observe(pending.op, reader.rest());
+  paths_.Observe(pending.op, body);
   if (!read_only_ && IsLinearizable(pending.op)) pending.barrier = loop_->JoinBarrier(tag_);
   if (held_count_ > 0 ||
       long_read_ != nullptr) {  // a new identity counts only for requests after it
-    Hold(std::move(pending), reader.rest());
+    Hold(std::move(pending), body);
     return absl::OkStatus();
   }
-  if (pending.op == OpCode::kAuth) return OnAuth(pending.xid, reader.rest());
-  absl::StatusOr<Progress> progress = Start(reader.rest(), pipeline_.empty(), &pending);
+  if (pending.op == OpCode::kAuth) return OnAuth(pending.xid, body);
+  absl::StatusOr<Progress> progress = Start(body, pipeline_.empty(), &pending);
   if (!progress.ok()) return progress.status();
   if (*progress == Progress::kMustWait) {
-    Hold(std::move(pending), reader.rest());
+    Hold(std::move(pending), body);
   } else if (*progress != Progress::kAnswered) {
     pending.stage = *progress == Progress::kInFlight ? Stage::kInFlight : Stage::kReading;
     pipeline_.push_back(std::move(pending));
@@ -568,9 +627,15 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
                                                             Pending* pending) {
   tree::Request request;
   pending->shapes.clear();  // set by an earlier try, if its error had to wait
-  ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
+  ErrorCode error = pending->too_long;
+  if (error == ErrorCode::kOk) {
+    error = DecodeWrite(pending->op, body, &request, &pending->shapes);
+  }
+  const auto data_bytes_max = static_cast<size_t>(loop_->frontend().config().jute_max_buffer_bytes);
   for (tree::Op& op : request.ops) {
-    if (error == ErrorCode::kOk && !paths_.ToTree(&op.path)) error = ErrorCode::kBadArguments;
+    if (error == ErrorCode::kOk && (!paths_.ToTree(&op.path) || op.data.size() > data_bytes_max)) {
+      error = ErrorCode::kBadArguments;
+    }
   }
   const uint32_t version = loop_->frontend().service().cluster_version();
   if (error == ErrorCode::kOk && tree::VersionNeeded(request) > version) {

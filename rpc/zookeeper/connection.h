@@ -150,6 +150,8 @@ class Connection {
     OpCode op = OpCode::kPing;
     uint64_t barrier = 0;   // that a sync in flight or a linearizable read waits for; 0: none
     bool has_path = false;  // of a sync in flight: its path, in `bytes`, is not null
+    // The error of a multi that is too long to be received; kOk of all other requests.
+    tree::ErrorCode too_long = tree::ErrorCode::kOk;
     std::chrono::steady_clock::time_point received;
     std::vector<OpCode> shapes;  // of a multi in flight
     std::string bytes;
@@ -163,8 +165,20 @@ class Connection {
   class DescendantsRead;
   class WatchesSetting;
 
-  // Returns whether a packet may have this length.
-  bool IsLength(int32_t length) const;
+  // How a packet is received, according to its first bytes.
+  enum class Reception : uint8_t {
+    kWhole,       // it is handled when all of it is there
+    kDiscarded,   // a multi that is too long: it is discarded as it comes, and gets an error
+    kUndecided,   // more bytes have to come
+    kImpossible,  // its length is not allowed; the connection is closed
+  };
+  // REQUIRES: `bytes` begins with the packet's length and, if they are there, the bytes behind it.
+  Reception ReceptionOf(std::string_view bytes) const;
+  // Returns the length of the longest multi.
+  int32_t MultiBytesMax() const;
+  // Answers a multi that is too long with an error. Its bytes, which begin with `bytes`, are
+  // discarded as they come.
+  absl::Status DiscardMulti(std::string_view bytes);
   // Sets `*packet` to the first packet of `bytes` if it is complete. Returns the packet's size with
   // its length prefix, or 0.
   size_t TakePacket(std::string_view bytes, std::string_view* packet) const;
@@ -186,6 +200,7 @@ class Connection {
   bool RefuseReadOnly(const Pending& pending);
   absl::Status OnSessionResult(const tree::ApplyResult& result);
   absl::Status OnRequest(std::string_view packet);
+  absl::Status OnRequest(Pending pending, std::string_view body);
   absl::Status OnAuth(int32_t xid, std::string_view body);
   // Returns whether `bytes` begin with a four-letter word. A complete one is answered.
   bool TakeFourLetterWord(std::string_view bytes);
@@ -256,8 +271,10 @@ class Connection {
   const std::shared_ptr<ConnectionStatistics> statistics_;
 
   State state_ = State::kHandshake;
-  std::string in_;   // an incomplete packet
-  std::string out_;  // not yet sent
+  std::string in_;             // an incomplete packet
+  size_t admitted_bytes_ = 0;  // the length of the long multi that in_ begins with; 0: of another
+  size_t discard_bytes_ = 0;   // of a multi that is too long: how many of its bytes are to come
+  std::string out_;            // not yet sent
   ConnectRequest connect_;
   tree::SessionId session_;
   tree::Zxid attach_zxid_;

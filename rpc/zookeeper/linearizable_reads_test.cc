@@ -19,21 +19,6 @@ Config LinearizableConfig() {
   return config;
 }
 
-std::string Multi(const std::vector<std::pair<OpCode, std::string>>& items) {
-  std::string body;
-  BigEndianWriter writer(&body);
-  for (const auto& [op, item] : items) {
-    writer.Int(static_cast<int32_t>(op));
-    writer.Int<uint8_t>(0);
-    writer.Int<int32_t>(-1);
-    writer.Raw(item);
-  }
-  writer.Int<int32_t>(-1);
-  writer.Int<uint8_t>(1);
-  writer.Int<int32_t>(-1);
-  return body;
-}
-
 std::string Delete(const std::string& path) {
   std::string body;
   BigEndianWriter writer(&body);

@@ -615,7 +615,8 @@ void Connection::CountMemory() {
     if (now != *counted) memory.Add(use, now - std::exchange(*counted, now));
   };
   count(MemoryUse::kReads, long_read_ == nullptr ? 0 : long_read_->bytes(), &counted_reads_);
-  count(MemoryUse::kRequests, in_.size() + held_bytes_, &counted_requests_);
+  count(MemoryUse::kRequests, std::max(in_.size(), admitted_bytes_) + held_bytes_,
+        &counted_requests_);
 }
 
 size_t Connection::kept_bytes() const {

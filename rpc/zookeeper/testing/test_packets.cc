@@ -90,6 +90,21 @@ std::string PathAndWatch(const std::string& path, bool watch) {
   return Path(path) + std::string(1, watch ? '\1' : '\0');
 }
 
+std::string Multi(const std::vector<std::pair<OpCode, std::string>>& items) {
+  std::string body;
+  BigEndianWriter writer(&body);
+  for (const auto& [op, item] : items) {
+    writer.Int(static_cast<int32_t>(op));
+    writer.Int<uint8_t>(0);
+    writer.Int<int32_t>(-1);
+    writer.Raw(item);
+  }
+  writer.Int<int32_t>(-1);
+  writer.Int<uint8_t>(1);
+  writer.Int<int32_t>(-1);
+  return body;
+}
+
 std::string DataOf(const Packet& packet) {
   BigEndianReader reader(packet.body);
   return std::string(reader.String());

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "rpc/zookeeper/protocol.h"
 #include "tree/types.h"
@@ -46,6 +48,8 @@ std::string Create(const std::string& path, const std::string& data, int32_t fla
 std::string SetData(const std::string& path, const std::string& data);
 std::string Path(const std::string& path);
 std::string PathAndWatch(const std::string& path, bool watch);
+// Of a multi or a multiRead, from the opcode and the body of each item.
+std::string Multi(const std::vector<std::pair<OpCode, std::string>>& items);
 
 // Returns the data in the reply to getData.
 std::string DataOf(const Packet& packet);
