@@ -80,6 +80,20 @@ void AppendData(const Op& op, LittleEndianWriter* writer) {
   if (op.has_data) AppendString(op.data, writer);
 }
 
+void AppendStat(const Stat& stat, LittleEndianWriter* writer) {
+  writer->Int(stat.czxid.value());
+  writer->Int(stat.mzxid.value());
+  writer->Int(stat.ctime_ms);
+  writer->Int(stat.mtime_ms);
+  writer->Int(stat.version);
+  writer->Int(stat.cversion);
+  writer->Int(stat.aversion);
+  writer->Int(stat.ephemeral_owner.value());
+  writer->Int(stat.data_length);
+  writer->Int(stat.num_children);
+  writer->Int(stat.pzxid.value());
+}
+
 void AppendOp(const Op& op, LittleEndianWriter* writer) {
   writer->Int(static_cast<uint8_t>(op.kind));
   AppendString(op.path, writer);
@@ -87,6 +101,7 @@ void AppendOp(const Op& op, LittleEndianWriter* writer) {
     case OpKind::kCreate:
     case OpKind::kCreateContainer:
     case OpKind::kCreateTtl:
+    case OpKind::kCreateIfNotExists:
       writer->Int(static_cast<int32_t>(op.mode));
       AppendData(op, writer);
       AppendAcl(op.acl, writer);
@@ -95,9 +110,18 @@ void AppendOp(const Op& op, LittleEndianWriter* writer) {
     case OpKind::kDelete:
     case OpKind::kDeleteRecursive:
     case OpKind::kCheck:
+    case OpKind::kCheckNotExists:
+    case OpKind::kTryDelete:
       writer->Int(op.version);
       return;
     case OpKind::kCheckAbsent:
+      return;
+    case OpKind::kRemoveSubtree:
+      writer->Int(op.limit);
+      return;
+    case OpKind::kCheckStat:
+      writer->Int(op.version);
+      AppendStat(op.expected, writer);
       return;
     case OpKind::kCheckCreated:
       writer->Int(op.created_zxid.value());
@@ -175,6 +199,20 @@ void ReadData(LittleEndianReader* reader, Op* op) {
   if (op->has_data) op->data = ReadString(reader);
 }
 
+void ReadStat(LittleEndianReader* reader, Stat* stat) {
+  stat->czxid = Zxid(reader->Int<int64_t>());
+  stat->mzxid = Zxid(reader->Int<int64_t>());
+  stat->ctime_ms = reader->Int<int64_t>();
+  stat->mtime_ms = reader->Int<int64_t>();
+  stat->version = reader->Int<int32_t>();
+  stat->cversion = reader->Int<int32_t>();
+  stat->aversion = reader->Int<int32_t>();
+  stat->ephemeral_owner = SessionId(reader->Int<int64_t>());
+  stat->data_length = reader->Int<int32_t>();
+  stat->num_children = reader->Int<int32_t>();
+  stat->pzxid = Zxid(reader->Int<int64_t>());
+}
+
 void ReadOp(LittleEndianReader* reader, Op* op) {
   op->kind = static_cast<OpKind>(reader->Int<uint8_t>());
   op->path = ReadString(reader);
@@ -182,6 +220,7 @@ void ReadOp(LittleEndianReader* reader, Op* op) {
     case OpKind::kCreate:
     case OpKind::kCreateContainer:
     case OpKind::kCreateTtl:
+    case OpKind::kCreateIfNotExists:
       op->mode = static_cast<CreateMode>(reader->Int<int32_t>());
       ReadData(reader, op);
       ReadAcl(reader, &op->acl);
@@ -190,9 +229,18 @@ void ReadOp(LittleEndianReader* reader, Op* op) {
     case OpKind::kDelete:
     case OpKind::kDeleteRecursive:
     case OpKind::kCheck:
+    case OpKind::kCheckNotExists:
+    case OpKind::kTryDelete:
       op->version = reader->Int<int32_t>();
       return;
     case OpKind::kCheckAbsent:
+      return;
+    case OpKind::kRemoveSubtree:
+      op->limit = reader->Int<uint32_t>();
+      return;
+    case OpKind::kCheckStat:
+      op->version = reader->Int<int32_t>();
+      ReadStat(reader, &op->expected);
       return;
     case OpKind::kCheckCreated:
       op->created_zxid = Zxid(reader->Int<int64_t>());
@@ -230,6 +278,12 @@ uint32_t VersionNeeded(OpKind kind) {
     case OpKind::kCheckCreated:
     case OpKind::kRefused:
       return kVersionCheckCreated;
+    case OpKind::kCheckNotExists:
+    case OpKind::kCreateIfNotExists:
+    case OpKind::kRemoveSubtree:
+    case OpKind::kCheckStat:
+    case OpKind::kTryDelete:
+      return kVersionKeeper;
   }
   ASSERT(false, "unknown kind of operation: decoding refuses it");
 }
@@ -289,6 +343,10 @@ bool AddsData(const Request& request) {
       case OpKind::kCheckAbsent:
       case OpKind::kCheckCreated:
       case OpKind::kRefused:
+      case OpKind::kCheckNotExists:
+      case OpKind::kRemoveSubtree:
+      case OpKind::kCheckStat:
+      case OpKind::kTryDelete:
         return false;
       default:
         return true;

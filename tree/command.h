@@ -62,6 +62,7 @@ inline constexpr uint32_t kVersionExpiry = 3;  // containers, nodes with a TTL, 
 inline constexpr uint32_t kVersionNumbered = 4;
 inline constexpr uint32_t kVersionCheckCreated = 5;  // also kRefused with a `refusal`
 inline constexpr uint32_t kVersionBoundedTime = 7;   // CommandHeader::bounds_time
+inline constexpr uint32_t kVersionKeeper = 8;        // the operations of ClickHouse Keeper
 
 struct Proposer {
   uint16_t member = 0;
@@ -106,6 +107,20 @@ enum class OpKind : uint8_t {
                          // needs no permission, like kCheckAbsent
   kRefused = 11,         // fails with `refusal`: stands for a numbered write that a front end
                          // refused, so that its sequence number is used up
+
+  // The operations that ClickHouse Keeper adds to ZooKeeper's, with its rules. Their paths must be
+  // legal, or they fail with kBadArguments.
+  kCheckNotExists = 12,     // fails with kNodeExists if there is a node with this version; it must
+                            // be readable
+  kCreateIfNotExists = 13,  // as kCreate, but succeeds without a change if there is a node
+  kRemoveSubtree = 14,      // the node and all below it, or nothing if it does not exist. Needs the
+                            // permission to delete of the parent and of each removed node. Fails
+                            // with kNotEmpty if there are more nodes than `limit` or
+                            // tree/limits.h allow
+  kCheckStat = 15,          // fails with kBadVersion if the version or a field of the stat differs
+                            // from `version` or `expected`; the node must be readable
+  kTryDelete = 16,          // as kDelete, but succeeds without a change if the node does not exist,
+                            // has another version or has children
 };
 
 // An operation. The bytes to which its views point must outlive it.
@@ -118,9 +133,12 @@ struct Op {
   std::vector<Acl> acl;                       // creates, setAcl
   CreateMode mode = CreateMode::kPersistent;  // creates
   int64_t ttl_ms = 0;                         // createTtl
-  int32_t version = kAnyVersion;  // deletes (top node), setData, check, setAcl (of the ACL)
-  Zxid created_zxid;              // checkCreated
+  // Deletes (top node), setData, checks of a version or stat, setAcl (of the ACL).
+  int32_t version = kAnyVersion;
+  Zxid created_zxid;                             // checkCreated
   ErrorCode refusal = ErrorCode::kBadArguments;  // refused
+  uint32_t limit = 0;                            // removeSubtree: the most nodes that it may remove
+  Stat expected;                                 // checkStat; a field of -1 matches any value
 };
 
 // Returns whether kRefused may carry this error.

@@ -71,8 +71,36 @@ Request SampleMulti() {
   Op refused;
   refused.kind = OpKind::kRefused;
   refused.refusal = ErrorCode::kNoSpace;
-  request.ops = {create,    remove, set,          empty,      check,         set_acl,
-                 container, ttl,    check_absent, remove_all, check_created, refused};
+  Op check_not_exists = check;
+  check_not_exists.kind = OpKind::kCheckNotExists;
+  Op create_if_not_exists = create;
+  create_if_not_exists.kind = OpKind::kCreateIfNotExists;
+  Op remove_subtree;
+  remove_subtree.kind = OpKind::kRemoveSubtree;
+  remove_subtree.path = "/h";
+  remove_subtree.limit = 0xFEDCBA98;
+  Op check_stat = check;
+  check_stat.kind = OpKind::kCheckStat;
+  check_stat.expected = {Zxid(1), Zxid(2), 3, 4, 5, 6, 7, SessionId(8), 9, 10, Zxid(11)};
+  Op try_delete = remove;
+  try_delete.kind = OpKind::kTryDelete;
+  request.ops = {create,
+                 remove,
+                 set,
+                 empty,
+                 check,
+                 set_acl,
+                 container,
+                 ttl,
+                 check_absent,
+                 remove_all,
+                 check_created,
+                 refused,
+                 check_not_exists,
+                 create_if_not_exists,
+                 remove_subtree,
+                 check_stat,
+                 try_delete};
   return request;
 }
 
@@ -93,6 +121,8 @@ void RequireSame(const Request& a, const Request& b) {
     REQUIRE(a.ops[i].ttl_ms == b.ops[i].ttl_ms);
     REQUIRE(a.ops[i].created_zxid == b.ops[i].created_zxid);
     REQUIRE(a.ops[i].refusal == b.ops[i].refusal);
+    REQUIRE(a.ops[i].limit == b.ops[i].limit);
+    REQUIRE(a.ops[i].expected == b.ops[i].expected);
   }
 }
 
@@ -351,6 +381,11 @@ TEST_CASE("operations that older members do not know need a newer version, alone
   Request request = SampleMulti();
   CommandHeader numbered = SampleHeader();
   numbered.kind = CommandKind::kSequencedRequest;
+  for (; request.ops.size() > 12; request.ops.pop_back()) {
+    CAPTURE(request.ops.size());
+    CHECK(VersionNeeded(Request{false, {request.ops.back()}, {}}) == kVersionKeeper);
+    CHECK(VersionNeeded(request) == kVersionKeeper);
+  }
   CHECK(VersionNeeded(request) == kVersionCheckCreated);
   CHECK(VersionNeeded(numbered, request) == kVersionCheckCreated);
   request.ops.resize(10);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,9 +37,13 @@ bool FindOwner(const Op& op, SessionId session, SessionId* owner) {
            : op.kind == OpKind::kCreateContainer ? kContainerOwner
            : IsEphemeral(op.mode)                ? session
                                                  : kNoSession;
-  const bool is_ephemeral = op.kind == OpKind::kCreate && IsEphemeral(op.mode);
+  const bool is_ephemeral =
+      (op.kind == OpKind::kCreate || op.kind == OpKind::kCreateIfNotExists) && IsEphemeral(op.mode);
   return !is_ephemeral || session != kNoSession;
 }
+
+// The path under which ClickHouse Keeper keeps its own znodes.
+constexpr std::string_view kKeeperPath = "/keeper";
 
 bool IsSystemPath(std::string_view path) {
   return path == "/" || path == "/zookeeper" || path == "/zookeeper/quota" ||
@@ -52,6 +58,18 @@ bool HasParent(std::string_view path) {
 
 bool VersionDiffers(int32_t expected, int32_t actual) {
   return expected != kAnyVersion && expected != actual;
+}
+
+// Returns whether each field of `expected` is -1 or equals that of `actual`.
+bool StatMatches(const Stat& expected, const Stat& actual) {
+  const auto matches = [&](auto field) {
+    using Field = std::remove_cvref_t<decltype(expected.*field)>;
+    return expected.*field == Field(-1) || expected.*field == actual.*field;
+  };
+  return matches(&Stat::czxid) && matches(&Stat::mzxid) && matches(&Stat::ctime_ms) &&
+         matches(&Stat::mtime_ms) && matches(&Stat::version) && matches(&Stat::cversion) &&
+         matches(&Stat::aversion) && matches(&Stat::ephemeral_owner) &&
+         matches(&Stat::data_length) && matches(&Stat::num_children) && matches(&Stat::pzxid);
 }
 
 int32_t NextVersion(int32_t version) {
@@ -225,6 +243,7 @@ ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* re
     case OpKind::kCreate:
     case OpKind::kCreateContainer:
     case OpKind::kCreateTtl:
+    case OpKind::kCreateIfNotExists:
       return Create(op, context, result);
     case OpKind::kDelete:
       return Delete(op, context);
@@ -240,6 +259,14 @@ ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* re
       return CheckCreated(op);
     case OpKind::kRefused:
       return op.refusal;
+    case OpKind::kCheckNotExists:
+      return CheckNotExists(op, context);
+    case OpKind::kRemoveSubtree:
+      return RemoveSubtree(op, context, result);
+    case OpKind::kCheckStat:
+      return CheckStat(op, context);
+    case OpKind::kTryDelete:
+      return TryDelete(op, context);
     case OpKind::kSetAcl:
       return SetAcl(op, context, result);
   }
@@ -272,7 +299,9 @@ ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* res
   const std::string_view path = NumberedPath(op, *parent);
   if (!IsValidPath(path)) return ErrorCode::kBadArguments;
   if (path == "/" || parent->children().Find(LastSegment(path)) != nullptr) {
-    return ErrorCode::kNodeExists;
+    if (op.kind != OpKind::kCreateIfNotExists) return ErrorCode::kNodeExists;
+    if (result != nullptr) result->path = path;
+    return ErrorCode::kOk;
   }
   if (parent->is_ephemeral()) return ErrorCode::kNoChildrenForEphemerals;
 
@@ -363,11 +392,39 @@ ErrorCode Tree::Impl::DeleteRecursive(const Op& op, const Context& context, OpRe
   Znode* top = nullptr;
   if (const ErrorCode error = FindDeleteTarget(op, context, &top); error != ErrorCode::kOk)
     return error;
-  if (!CollectSubtree(top, op.path.size())) return ErrorCode::kTooLarge;
+  if (!CollectSubtree(top, op.path.size(), kDeleteRecursiveMax)) return ErrorCode::kTooLarge;
   for (const Znode* node : subtree_) {
     if (node->children().empty()) continue;
     if (!IsPermitted(*node, context.identities, permission::kDelete)) return ErrorCode::kNoAuth;
   }
+  DetachSubtree(context, result);
+  return ErrorCode::kOk;
+}
+
+ErrorCode Tree::Impl::RemoveSubtree(const Op& op, const Context& context, OpResult* result) {
+  if (!IsValidPath(op.path) || op.path == kKeeperPath) return ErrorCode::kBadArguments;
+  Znode* top = nullptr;
+  const ErrorCode error = FindDeleteTarget(op, context, &top);
+  if (error == ErrorCode::kNoNode) return ErrorCode::kOk;
+  if (error != ErrorCode::kOk) return error;
+  // ClickHouse knows no error for a subtree that is too large for one request.
+  if (!CollectSubtree(top, op.path.size(), op.limit)) return ErrorCode::kNotEmpty;
+  for (const Znode* node : subtree_) {
+    if (!IsPermitted(*node, context.identities, permission::kDelete)) return ErrorCode::kNoAuth;
+  }
+  DetachSubtree(context, result);
+  return ErrorCode::kOk;
+}
+
+ErrorCode Tree::Impl::TryDelete(const Op& op, const Context& context) {
+  if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
+  const ErrorCode error = Delete(op, context);
+  const bool has_no_effect = error == ErrorCode::kNoNode || error == ErrorCode::kBadVersion ||
+                             error == ErrorCode::kNotEmpty;
+  return has_no_effect ? ErrorCode::kOk : error;
+}
+
+void Tree::Impl::DetachSubtree(const Context& context, OpResult* result) {
   for (Znode* node : subtree_) {
     const int64_t bytes = node->data.size();
     Detach(node, context.zxid);
@@ -376,10 +433,9 @@ ErrorCode Tree::Impl::DeleteRecursive(const Op& op, const Context& context, OpRe
     events_.push_back(Event{EventType::kNodeDeleted, {}, node});
   }
   if (result != nullptr) result->removed = subtree_.size();
-  return ErrorCode::kOk;
 }
 
-bool Tree::Impl::CollectSubtree(Znode* top, size_t path_bytes) {
+bool Tree::Impl::CollectSubtree(Znode* top, size_t path_bytes, size_t nodes_max) {
   // Collects each node after its parent, and children from the last name to the first; the list is
   // reversed at the end, so that children come first and in the order of their names.
   struct Left {
@@ -396,7 +452,9 @@ bool Tree::Impl::CollectSubtree(Znode* top, size_t path_bytes) {
     recursive_path_bytes_ += at.path_bytes;
     const ChildSet& children = at.node->children();
     // Counts nodes that are still to be visited too: a node can have millions of children.
-    if (recursive_nodes_ + left.size() + children.size() > kDeleteRecursiveMax ||
+    const size_t unvisited = left.size() + children.size();
+    if (subtree_.size() + unvisited > nodes_max ||
+        recursive_nodes_ + unvisited > kDeleteRecursiveMax ||
         recursive_path_bytes_ > kDeleteRecursivePathBytesMax) {
       return false;
     }
@@ -508,6 +566,24 @@ ErrorCode Tree::Impl::CheckAbsent(const Op& op) const {
   return Lookup(op.path) == nullptr ? ErrorCode::kOk : ErrorCode::kNodeExists;
 }
 
+ErrorCode Tree::Impl::CheckNotExists(const Op& op, const Context& context) const {
+  if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
+  const Znode* node = Lookup(op.path);
+  if (node == nullptr) return ErrorCode::kOk;
+  if (!IsPermitted(*node, context.identities, permission::kRead)) return ErrorCode::kNoAuth;
+  return VersionDiffers(op.version, node->version) ? ErrorCode::kOk : ErrorCode::kNodeExists;
+}
+
+ErrorCode Tree::Impl::CheckStat(const Op& op, const Context& context) const {
+  if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
+  const Znode* node = Lookup(op.path);
+  if (node == nullptr) return ErrorCode::kNoNode;
+  if (!IsPermitted(*node, context.identities, permission::kRead)) return ErrorCode::kNoAuth;
+  const bool matches =
+      !VersionDiffers(op.version, node->version) && StatMatches(op.expected, node->ToStat());
+  return matches ? ErrorCode::kOk : ErrorCode::kBadVersion;
+}
+
 ErrorCode Tree::Impl::CheckCreated(const Op& op) const {
   if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
   const Znode* node = Lookup(op.path);
@@ -601,6 +677,11 @@ void Tree::Impl::UndoOne(Undo* undo) {
     case OpKind::kCreateContainer:
     case OpKind::kCreateTtl:
     case OpKind::kDeleteRecursive:
+    case OpKind::kCheckNotExists:
+    case OpKind::kCreateIfNotExists:
+    case OpKind::kRemoveSubtree:
+    case OpKind::kCheckStat:
+    case OpKind::kTryDelete:
       break;
   }
   ASSERT(false, "the undo log has no such kind");

@@ -171,14 +171,21 @@ class Tree::Impl {
   ErrorCode CheckVersion(const Op& op, const Context& context);
   ErrorCode CheckAbsent(const Op& op) const;
   ErrorCode CheckCreated(const Op& op) const;
+  ErrorCode CheckNotExists(const Op& op, const Context& context) const;
+  ErrorCode CheckStat(const Op& op, const Context& context) const;
+  ErrorCode TryDelete(const Op& op, const Context& context);
+  ErrorCode RemoveSubtree(const Op& op, const Context& context, OpResult* result);
 
   // Finds the node to delete, whether it has children or not. Makes the checks that both kinds of
   // delete have in common.
   ErrorCode FindDeleteTarget(const Op& op, const Context& context, Znode** node);
   // Sets subtree_ to the node and all nodes below it, children before their parent and in the order
-  // of their names. `path_bytes` is the size of the node's path. Returns false if the recursive
-  // deletes of the request together exceed their limits.
-  bool CollectSubtree(Znode* top, size_t path_bytes);
+  // of their names. `path_bytes` is the size of the node's path. Returns false if there are more
+  // than `nodes_max` nodes, or if the recursive deletes of the request together exceed their
+  // limits.
+  bool CollectSubtree(Znode* top, size_t path_bytes, size_t nodes_max);
+  // Deletes the nodes of subtree_.
+  void DetachSubtree(const Context& context, OpResult* result);
 
   // Returns the path to create: `op.path`, followed by a sequence number if the mode is sequential.
   // The view is valid until the end of the request.

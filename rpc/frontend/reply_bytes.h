@@ -24,6 +24,7 @@ inline size_t ResultBytesMax(const tree::Request& request) {
       case tree::OpKind::kCreate:
       case tree::OpKind::kCreateContainer:
       case tree::OpKind::kCreateTtl:
+      case tree::OpKind::kCreateIfNotExists:
         bytes += op.path.size() + kSequenceBytes + kStatBytesMax;
         break;
       case tree::OpKind::kSetData:
@@ -36,6 +37,10 @@ inline size_t ResultBytesMax(const tree::Request& request) {
       case tree::OpKind::kCheckAbsent:
       case tree::OpKind::kCheckCreated:
       case tree::OpKind::kRefused:
+      case tree::OpKind::kCheckNotExists:
+      case tree::OpKind::kRemoveSubtree:
+      case tree::OpKind::kCheckStat:
+      case tree::OpKind::kTryDelete:
         break;
     }
   }

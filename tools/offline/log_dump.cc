@@ -68,6 +68,16 @@ std::string_view NameOf(OpKind kind) {
       return "refused";
     case OpKind::kDeleteRecursive:
       return "deleteRecursive";
+    case OpKind::kCheckNotExists:
+      return "checkNotExists";
+    case OpKind::kCreateIfNotExists:
+      return "createIfNotExists";
+    case OpKind::kRemoveSubtree:
+      return "removeSubtree";
+    case OpKind::kCheckStat:
+      return "checkStat";
+    case OpKind::kTryDelete:
+      return "tryDelete";
   }
   return "unknown";
 }
@@ -107,7 +117,8 @@ std::string_view NameOf(EntryKind kind) {
 }
 
 bool IsCreate(OpKind kind) {
-  return kind == OpKind::kCreate || kind == OpKind::kCreateContainer || kind == OpKind::kCreateTtl;
+  return kind == OpKind::kCreate || kind == OpKind::kCreateContainer ||
+         kind == OpKind::kCreateTtl || kind == OpKind::kCreateIfNotExists;
 }
 
 // The facts of an entry by name, in the order in which a line shows them.

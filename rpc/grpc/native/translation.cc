@@ -202,6 +202,12 @@ void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResu
     case tree::OpKind::kCheckCreated:
     case tree::OpKind::kRefused:
       break;
+    case tree::OpKind::kCheckNotExists:
+    case tree::OpKind::kCreateIfNotExists:
+    case tree::OpKind::kRemoveSubtree:
+    case tree::OpKind::kCheckStat:
+    case tree::OpKind::kTryDelete:
+      ASSERT(false, "FromProto makes no such operation");
   }
 }
 

@@ -28,7 +28,7 @@ constexpr size_t kQuotasLoggedMax = 1000;
 // subtree.
 size_t ChangesOf(const tree::Request& request) {
   const bool is_deep = std::any_of(request.ops.begin(), request.ops.end(), [](const tree::Op& op) {
-    return op.kind == tree::OpKind::kDeleteRecursive;
+    return op.kind == tree::OpKind::kDeleteRecursive || op.kind == tree::OpKind::kRemoveSubtree;
   });
   return is_deep ? kChangesAtOnceMax + 1 : request.ops.size();
 }
