@@ -74,6 +74,7 @@ struct Config {
   bool enforce_quota = false;                // hard limits of quotas are enforced
   bool linearizable_reads = false;           // of ZooKeeper clients
   bool linearizable_chroot = true;           // the chroot /@linearizable
+  bool keeper_extensions = true;             // the operations 500 to 507 of ClickHouse Keeper
   int container_check_interval_ms = 60'000;  // interval of the search for empty containers
   int container_max_per_minute = 10'000;     // maximum number removed in a minute
   bool quorum_listen_on_all_ips = false;

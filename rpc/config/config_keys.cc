@@ -185,12 +185,14 @@ constexpr ConfigKey kConfigKeys[] = {
                       /*hexadecimal=*/true},
      .section = Section::kLimits,
      .is_property = true,
-     .meaning = "the longest request, except for a multi, and the longest data of a znode"},
+     .meaning =
+         "the longest request, except for a multi or multiRead, and the longest data of a znode"},
     {.name = "maxMultiBytes",
      .value = Integer{&Config::max_multi_bytes, 1 << 10, 60 << 20, Unit::kBytes},
      .section = Section::kLimits,
      .meaning =
-         "the longest multi, if it is longer than `jute.maxbuffer`; a longer one is answered with "
+         "the longest multi or multiRead, if it is longer than `jute.maxbuffer`; a longer one is "
+         "answered with "
          "`BadArguments`. ClickHouse sends a row of KeeperMap in about 100 bytes, and all rows of "
          "an insert together"},
     {.name = "maxReplyBytes",
@@ -234,6 +236,12 @@ constexpr ConfigKey kConfigKeys[] = {
      .meaning =
          "the same for clients whose connect string ends with the chroot `/@linearizable`, or "
          "with one below it, such as `/@linearizable/app` for `/app`"},
+    {.name = "keeperExtensions",
+     .value = Boolean{&Config::keeper_extensions},
+     .section = Section::kAccess,
+     .meaning =
+         "the operations 500 to 507 of ClickHouse Keeper, and the virtual znodes in `/keeper` that "
+         "announce them to ClickHouse"},
     {.name = "DigestAuthenticationProvider.superDigest",
      .value = Text{&Config::super_digest},
      .section = Section::kAccess,

@@ -175,7 +175,7 @@ Connection::Reception Connection::ReceptionOf(std::string_view bytes) const {
   if (bytes.size() < kLengthBytes + kHeaderBytes) return Reception::kUndecided;
   const auto op = static_cast<OpCode>(
       LoadInt<std::endian::big, int32_t>(bytes.data() + kLengthBytes + kHeaderBytes / 2));
-  if (op != OpCode::kMulti) return Reception::kImpossible;
+  if (op != OpCode::kMulti && op != OpCode::kMultiRead) return Reception::kImpossible;
   const MemoryBudget& memory = loop_->frontend().service().memory();
   const bool fits =
       length <= MultiBytesMax() &&
@@ -192,7 +192,8 @@ absl::Status Connection::DiscardMulti(std::string_view bytes) {
   if (state_ != State::kUp) return absl::OkStatus();
   Pending pending;
   pending.xid = LoadInt<std::endian::big, int32_t>(bytes.data() + kLengthBytes);
-  pending.op = OpCode::kMulti;
+  pending.op = static_cast<OpCode>(
+      LoadInt<std::endian::big, int32_t>(bytes.data() + kLengthBytes + kHeaderBytes / 2));
   pending.received = loop_->now();
   // Every client knows both errors, and neither makes it connect again and send the multi again.
   pending.too_long = length > MultiBytesMax() ? ErrorCode::kBadArguments : ErrorCode::kSystemError;
@@ -542,6 +543,7 @@ bool Connection::SubmitUnanswered(Pending* pending, std::string_view body) {
   if (pending->op == OpCode::kAuth) return OnAuth(pending->xid, body).ok();
   const bool is_end = pending->op == OpCode::kCloseSession;
   if (!is_end && !IsWrite(pending->op)) return IsServed(pending->op);
+  if (IsOfKeeper(pending->op) && !ServesKeeper()) return false;
   // If the write is rejected before it goes to the log, its error is not sent.
   return Start(body, /*alone=*/false, pending).ok() && !is_end;
 }
@@ -593,7 +595,13 @@ void Connection::SubmitRest() {
 absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bool alone,
                                                        Pending* pending) {
   if (read_only_ && RefuseReadOnly(*pending)) return Progress::kAnswered;
-  if (IsWrite(pending->op)) return StartWrite(body, alone, pending);
+  if (pending->too_long != ErrorCode::kOk) {
+    if (!alone) return Progress::kMustWait;
+    ReplyError(pending->xid, pending->too_long);
+    return Progress::kAnswered;
+  }
+  const bool is_served = !IsOfKeeper(pending->op) || ServesKeeper();
+  if (IsWrite(pending->op) && is_served) return StartWrite(body, alone, pending);
   if (pending->op == OpCode::kCloseSession) {
     std::string& to = loop_->command_bytes();
     const size_t offset = to.size();
@@ -627,17 +635,19 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
                                                             Pending* pending) {
   tree::Request request;
   pending->shapes.clear();  // set by an earlier try, if its error had to wait
-  ErrorCode error = pending->too_long;
-  if (error == ErrorCode::kOk) {
-    error = DecodeWrite(pending->op, body, &request, &pending->shapes);
-  }
+  ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
   const auto data_bytes_max = static_cast<size_t>(loop_->frontend().config().jute_max_buffer_bytes);
   for (tree::Op& op : request.ops) {
-    if (error == ErrorCode::kOk && (!paths_.ToTree(&op.path) || op.data.size() > data_bytes_max)) {
+    if (error == ErrorCode::kOk &&
+        (!paths_.ToTree(&op.path) || op.data.size() > data_bytes_max || IsVirtual(op.path))) {
       error = ErrorCode::kBadArguments;
     }
   }
   const uint32_t version = loop_->frontend().service().cluster_version();
+  if (error == ErrorCode::kOk && tree::VersionNeeded(request) >= tree::kVersionKeeper &&
+      !ServesKeeper()) {
+    error = ErrorCode::kMarshallingError;  // a multi with an operation that may not be in it
+  }
   if (error == ErrorCode::kOk && tree::VersionNeeded(request) > version) {
     error = ErrorCode::kUnimplemented;
   }

@@ -150,7 +150,7 @@ class Connection {
     OpCode op = OpCode::kPing;
     uint64_t barrier = 0;   // that a sync in flight or a linearizable read waits for; 0: none
     bool has_path = false;  // of a sync in flight: its path, in `bytes`, is not null
-    // The error of a multi that is too long to be received; kOk of all other requests.
+    // The error of a multi or multiRead that is too long to be received; kOk of other requests.
     tree::ErrorCode too_long = tree::ErrorCode::kOk;
     std::chrono::steady_clock::time_point received;
     std::vector<OpCode> shapes;  // of a multi in flight
@@ -163,20 +163,23 @@ class Connection {
   class MultiRead;
   class EphemeralsRead;
   class DescendantsRead;
+  class DetailedChildrenRead;
+  class RecursiveListRead;
   class WatchesSetting;
 
   // How a packet is received, according to its first bytes.
   enum class Reception : uint8_t {
     kWhole,       // it is handled when all of it is there
-    kDiscarded,   // a multi that is too long: it is discarded as it comes, and gets an error
+    kDiscarded,   // a multi or multiRead that is too long: it is discarded as it comes, and gets
+                  // an error
     kUndecided,   // more bytes have to come
     kImpossible,  // its length is not allowed; the connection is closed
   };
   // REQUIRES: `bytes` begins with the packet's length and, if they are there, the bytes behind it.
   Reception ReceptionOf(std::string_view bytes) const;
-  // Returns the length of the longest multi.
+  // Returns the length of the longest multi or multiRead.
   int32_t MultiBytesMax() const;
-  // Answers a multi that is too long with an error. Its bytes, which begin with `bytes`, are
+  // Answers a multi or multiRead that is too long with an error. Its bytes, which begin with `bytes`, are
   // discarded as they come.
   absl::Status DiscardMulti(std::string_view bytes);
   // Sets `*packet` to the first packet of `bytes` if it is complete. Returns the packet's size with
@@ -236,11 +239,20 @@ class Connection {
   Progress Begin(std::unique_ptr<LongRead> read);
   // Does the next piece of the current read. Returns false if there are more.
   bool ContinueReading();
-  // These four begin reads that may take several pieces.
+  // These begin reads that may take several pieces.
   Progress ReadMany(int32_t xid, std::string_view body);
   Progress GetEphemerals(int32_t xid, std::string_view body);
   Progress GetAllChildrenNumber(int32_t xid, std::string_view body);
+  Progress ReadFilteredList(int32_t xid, OpCode op, std::string_view body);
+  Progress ListRecursive(int32_t xid, std::string_view body);
   Progress SetWatches(int32_t xid, OpCode op, std::string_view body);
+  // Returns whether the extensions of ClickHouse Keeper are served: they are configured, and all
+  // members know their commands.
+  bool ServesKeeper() const;
+  // Returns whether `path` is a virtual znode of these extensions (keeper_nodes.h).
+  bool IsVirtual(std::string_view path) const;
+  // Answers a read of a virtual znode.
+  void ReplyVirtual(int32_t xid, OpCode op, std::string_view path, const ListDetails& details);
   size_t ReplyBytesMax() const;
   void WhoAmI(int32_t xid);
   void AddWatch(int32_t xid, std::string_view body);
@@ -283,6 +295,9 @@ class Connection {
   bool touched_ = false;
   bool read_only_ = false;
   bool local_ = false;  // the session is known only to this server
+  // The client has read a virtual znode of ClickHouse Keeper's extensions: it is ClickHouse, and
+  // expects Keeper's form where that differs from ZooKeeper's.
+  bool expects_keeper_ = false;
   std::chrono::steady_clock::time_point heard_;
   bool unread_ = false;    // in_ may hold whole packets
   bool has_rest_ = false;  // SubmitRest has to submit received requests

@@ -12,6 +12,7 @@
 #include "rpc/frontend/listing.h"
 #include "rpc/zookeeper/connection.h"
 #include "rpc/zookeeper/connection_loop.h"
+#include "rpc/zookeeper/keeper_nodes.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -23,13 +24,34 @@ constexpr int32_t kAddWatchModeMax = 1;  // persistent, persistent and recursive
 
 }  // namespace
 
+bool Connection::ServesKeeper() const {
+  return loop_->frontend().config().keeper_extensions &&
+         loop_->frontend().service().cluster_version() >= tree::kVersionKeeper;
+}
+
+bool Connection::IsVirtual(std::string_view path) const {
+  return IsKeeperPath(path) && ServesKeeper();
+}
+
+void Connection::ReplyVirtual(int32_t xid, OpCode op, std::string_view path,
+                              const ListDetails& details) {
+  std::string body;
+  BigEndianWriter writer(&body);
+  const ErrorCode error = WriteKeeperNode(op, path, details, writer);
+  ReplyWriter reply(&out_, xid, SeenZxid(), error);
+  ++packets_sent_;
+  if (error != ErrorCode::kOk) return;
+  reply.body().Raw(body);
+  expects_keeper_ |= op == OpCode::kGetData;
+}
+
 size_t Connection::ReplyBytesMax() const {
   return static_cast<size_t>(loop_->frontend().config().max_reply_bytes);
 }
 
 absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode op,
                                                            std::string_view body) {
-  if (!IsServed(op)) {
+  if (!IsServed(op) || (IsOfKeeper(op) && !ServesKeeper())) {
     // As in ZooKeeper, the client gets an error, and loses its connection but not its session.
     ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented).body();
     ++packets_sent_;
@@ -55,6 +77,11 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
       return GetEphemerals(xid, body);
     case OpCode::kGetAllChildrenNumber:
       return GetAllChildrenNumber(xid, body);
+    case OpCode::kFilteredList:
+    case OpCode::kFilteredListDetailed:
+      return ReadFilteredList(xid, op, body);
+    case OpCode::kListRecursive:
+      return ListRecursive(xid, body);
     case OpCode::kWhoAmI:
       WhoAmI(xid);
       break;
@@ -101,6 +128,11 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
     case OpCode::kSetAcl:
     case OpCode::kCheck:
     case OpCode::kMulti:
+    case OpCode::kCheckNotExists:
+    case OpCode::kCreateIfNotExists:
+    case OpCode::kRemoveRecursive:
+    case OpCode::kCheckStat:
+    case OpCode::kTryRemove:
       ASSERT(false, "answered elsewhere");
   }
   return Progress::kAnswered;
@@ -117,6 +149,10 @@ Connection::Progress Connection::Read(int32_t xid, OpCode op, std::string_view b
   }
   if (!paths_.ToTree(&request.path)) {
     ReplyError(xid, ErrorCode::kBadArguments);
+    return Progress::kAnswered;
+  }
+  if (IsVirtual(request.path)) {
+    ReplyVirtual(xid, op, request.path, {});
     return Progress::kAnswered;
   }
   if (op == OpCode::kGetChildren || op == OpCode::kGetChildren2) {

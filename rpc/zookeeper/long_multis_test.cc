@@ -74,6 +74,18 @@ TEST_CASE("a multi above maxMultiBytes gets an error in its turn, and the connec
   CHECK(f.Call(tag, OpCode::kExists, PathAndWatch("/0", false)).error == ErrorCode::kNoNode);
 }
 
+TEST_CASE("a multiRead has the same bounds as a multi") {
+  Fixture f(SmallConfig());
+  const uint32_t tag = f.ConnectSession();
+  const auto reads = [](size_t count) {
+    return Multi(std::vector<std::pair<OpCode, std::string>>(
+        count, {OpCode::kGetData, PathAndWatch("/", false)}));
+  };
+  CHECK(f.Call(tag, OpCode::kMultiRead, reads(kBufferBytes / 10)).error == ErrorCode::kOk);
+  CHECK(f.Call(tag, OpCode::kMultiRead, reads(kMultiBytes / 10)).error == ErrorCode::kBadArguments);
+  CHECK(f.Call(tag, OpCode::kExists, PathAndWatch("/", false)).error == ErrorCode::kOk);
+}
+
 TEST_CASE("the bytes of a multi that is too long are not kept") {
   Fixture f(SmallConfig());
   const uint32_t tag = f.ConnectSession();

@@ -15,6 +15,8 @@
 #include "rpc/frontend/config_node.h"
 #include "rpc/frontend/listing.h"
 #include "rpc/zookeeper/connection_loop.h"
+#include "rpc/zookeeper/detailed_listing.h"
+#include "rpc/zookeeper/keeper_nodes.h"
 #include "tree/path.h"
 
 namespace quorate::rpc::zk {
@@ -41,6 +43,22 @@ bool IsEverything(std::string_view prefix) {
   while (!prefix.empty() && is_blank(prefix.front())) prefix.remove_prefix(1);
   while (!prefix.empty() && is_blank(prefix.back())) prefix.remove_suffix(1);
   return prefix.empty() || prefix == "/";
+}
+
+// Writes a list that is done, as it is in the reply to `op`.
+void WriteDetailedList(OpCode op, const ListDetails& details, DetailedListing* listing,
+                       BigEndianWriter& to) {
+  const tree::Stat stat = listing->stat();
+  const DetailedListing::Result result = listing->Finish();
+  const auto count = static_cast<int32_t>(result.count);
+  to.Int(count);
+  to.Raw(result.names);
+  WriteStat(stat, to);
+  if (op != OpCode::kFilteredListDetailed) return;
+  to.Int(details.has_stats ? count : 0);
+  to.Raw(result.stats);
+  to.Int(details.has_data ? count : 0);
+  to.Raw(result.data);
 }
 
 // Returns the error code that clients get for the tree's `error`.
@@ -117,7 +135,187 @@ void Connection::ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_v
   ++packets_sent_;
   reply.body().Int(static_cast<int32_t>(names.count));
   reply.body().Raw(names.bytes);
-  if (op == OpCode::kGetChildren2) WriteStat(*stat, reply.body());
+  if (op == OpCode::kGetChildren) return;
+  WriteStat(*stat, reply.body());
+  if (op != OpCode::kFilteredListDetailed) return;
+  reply.body().Int<int32_t>(0);  // neither stats nor data were asked for
+  reply.body().Int<int32_t>(0);
+}
+
+// --- Children with what they contain -------------------------------------------------------------
+
+class Connection::DetailedChildrenRead final : public LongRead {
+ public:
+  DetailedChildrenRead(int32_t xid, OpCode op, const FilteredListRequest& request,
+                       std::unique_ptr<DetailedListing> listing)
+      : LongRead(xid),
+        op_(op),
+        watch_(request.watch),
+        details_(request.details),
+        listing_(std::move(listing)) {}
+
+  bool Continue(Connection* connection) override {
+    size_t spent = 0;
+    const ErrorCode error =
+        listing_->ReadNext(connection->loop_->LockTree(), connection->identities_.all(), &spent);
+    connection->loop_->Spend(spent);
+    if (error != ErrorCode::kOk) {
+      connection->ReplyError(xid(), ToReply(error));
+      if (connection->long_read_ != nullptr) connection->loop_->UnlockTree();
+      return true;
+    }
+    if (!listing_->done()) return false;
+    if (watch_) connection->Watch(listing_->path(), tree::WatchKind::kChild);
+    const tree::Zxid zxid = connection->SeenZxid();
+    // The rest needs no tree. It may be unlocked, because no later event is sent before the reply.
+    if (connection->long_read_ != nullptr) connection->loop_->UnlockTree();
+    ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
+    ++connection->packets_sent_;
+    WriteDetailedList(op_, details_, listing_.get(), reply.body());
+    return true;
+  }
+  void OnEvent(tree::EventType /*type*/, std::string_view path) override {
+    listing_->OnEvent(path);
+  }
+  size_t bytes() const override { return listing_->bytes(); }
+
+ private:
+  const OpCode op_;
+  const bool watch_;
+  const ListDetails details_;
+  const std::unique_ptr<DetailedListing> listing_;
+};
+
+Connection::Progress Connection::ReadFilteredList(int32_t xid, OpCode op, std::string_view body) {
+  loop_->LockTree();
+  FilteredListRequest request;
+  if (!DecodeFilteredList(op, body, &request)) {
+    ReplyError(xid, ErrorCode::kMarshallingError);
+  } else if (!paths_.ToTree(&request.path)) {
+    ReplyError(xid, ErrorCode::kBadArguments);
+  } else if (IsVirtual(request.path)) {
+    ReplyVirtual(xid, op, request.path, request.details);
+  } else if (!request.details.reads_children()) {
+    return ReadChildren(xid, op, {true, request.path, request.watch});
+  } else {
+    return Begin(std::make_unique<DetailedChildrenRead>(
+        xid, op, request,
+        std::make_unique<DetailedListing>(
+            &loop_->frontend().listings(), loop_->frontend().members_text(),
+            std::string(request.path), request.details, ReplyBytesMax())));
+  }
+  return Progress::kAnswered;
+}
+
+// --- Recursive lists -----------------------------------------------------------------------------
+
+// Lists the paths below a znode, breadth first. Znodes that are created or deleted between two
+// pieces may or may not be in the list, but none of whose deletion the client was notified.
+class Connection::RecursiveListRead final : public LongRead {
+ public:
+  RecursiveListRead(int32_t xid, std::string top, uint32_t max)
+      : LongRead(xid), node_(top.empty() ? "/" : std::move(top)), max_(max) {}
+
+  bool Continue(Connection* connection) override {
+    const tree::Tree& tree = connection->loop_->LockTree();
+    const size_t bytes_max = connection->ReplyBytesMax();
+    size_t spent = 0;
+    while (spent < kNodesPerHold) {
+      const size_t before = count_;
+      tree::Stat stat;
+      const ErrorCode error = tree.ReadChildren(
+          node_, connection->identities_.all(), kNodesPerHold - spent,
+          [this](std::string_view name) { Add(name); }, &place_, &stat);
+      spent += 1 + count_ - before + connection->identities_.all().size() / kIdentitiesPerNode;
+      if (error != ErrorCode::kOk && is_top_) {
+        connection->loop_->Spend(spent);
+        connection->ReplyError(xid(), error);
+        return true;
+      }
+      if (paths_.size() > bytes_max) {
+        connection->loop_->Spend(spent);
+        connection->ReplyError(xid(), kReplyTooLarge);
+        return true;
+      }
+      // A znode below the top that is gone or may not be read is listed without what is below it.
+      if (error == ErrorCode::kOk && !place_.at_end && count_ < max_) continue;
+      if (count_ >= max_ || next_ == paths_.size()) {
+        connection->loop_->Spend(spent);
+        Reply(connection);
+        return true;
+      }
+      BeginNext();
+    }
+    connection->loop_->Spend(spent);
+    return false;
+  }
+  void OnEvent(tree::EventType type, std::string_view path) override {
+    if (type == tree::EventType::kNodeDeleted) deleted_.emplace(path);
+  }
+  size_t bytes() const override { return paths_.size(); }
+
+ private:
+  void Add(std::string_view name) {
+    if (count_ >= max_) return;
+    std::string path = node_ == "/" ? std::string() : node_;
+    path.append("/").append(name);
+    BigEndianWriter(&paths_).String(path);
+    ++count_;
+  }
+  // The list is also the queue: the znodes whose children are not listed yet begin at next_.
+  void BeginNext() {
+    BigEndianReader reader(std::string_view(paths_).substr(next_));
+    node_ = reader.String();
+    next_ = paths_.size() - reader.rest().size();
+    place_ = {};
+    is_top_ = false;
+  }
+  void Reply(Connection* connection) {
+    const tree::Zxid zxid = connection->SeenZxid();
+    if (connection->long_read_ != nullptr) connection->loop_->UnlockTree();
+    ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
+    ++connection->packets_sent_;
+    if (deleted_.empty() && !connection->paths_.uses_chroot()) {
+      reply.body().Int(static_cast<int32_t>(count_));
+      reply.body().Raw(paths_);
+      return;
+    }
+    std::string shown;
+    BigEndianWriter writer(&shown);
+    int32_t count = 0;
+    std::string client_path;
+    BigEndianReader reader(paths_);
+    while (!reader.empty()) {
+      const std::string_view path = reader.String();
+      if (deleted_.contains(path)) continue;
+      writer.String(connection->paths_.ToClient(path, &client_path));
+      ++count;
+    }
+    reply.body().Int(count);
+    reply.body().Raw(shown);
+  }
+
+  std::string node_;  // whose children are being listed
+  const size_t max_;
+  bool is_top_ = true;
+  tree::ChildrenPlace place_;
+  std::string paths_;  // each with its length
+  size_t count_ = 0;
+  size_t next_ = 0;
+  std::set<std::string, std::less<>> deleted_;  // the client was notified of their deletion
+};
+
+Connection::Progress Connection::ListRecursive(int32_t xid, std::string_view body) {
+  loop_->LockTree();
+  ListRecursiveRequest request;
+  if (!DecodeListRecursive(body, &request)) {
+    ReplyError(xid, ErrorCode::kMarshallingError);
+  } else if (!paths_.ToTree(&request.path)) {
+    ReplyError(xid, ErrorCode::kBadArguments);
+  } else {
+    return Begin(std::make_unique<RecursiveListRead>(xid, std::string(request.path), request.max));
+  }
+  return Progress::kAnswered;
 }
 
 // --- multiRead -----------------------------------------------------------------------------------
@@ -129,7 +327,12 @@ class Connection::MultiRead final : public LongRead {
  public:
   // The items refer to bytes of `body`.
   MultiRead(int32_t xid, std::unique_ptr<const std::string> body, std::vector<MultiReadItem> items)
-      : LongRead(xid), body_(std::move(body)), items_(std::move(items)) {}
+      : LongRead(xid),
+        body_(std::move(body)),
+        items_(std::move(items)),
+        reads_children_(std::any_of(items_.begin(), items_.end(), [](const MultiReadItem& item) {
+          return item.details.reads_children();
+        })) {}
 
   bool Continue(Connection* connection) override {
     const tree::Tree& tree = connection->loop_->LockTree();
@@ -137,13 +340,13 @@ class Connection::MultiRead final : public LongRead {
       const Step step = FindItem(connection, &spent);
       if (step == Step::kWait) return false;
       if (step == Step::kReply) break;
-      const bool goes_on = listing_ != nullptr;
+      const bool goes_on = is_listing();
       const std::optional<size_t> cost = Read(connection, tree);
       if (!cost.has_value()) {
         connection->ReplyError(xid(), kReplyTooLarge);
         return true;
       }
-      const bool is_read = listing_ == nullptr;
+      const bool is_read = !is_listing();
       if (is_read && !Keep(connection->ReplyBytesMax())) {
         connection->ReplyError(xid(), kReplyTooLarge);
         return true;
@@ -160,16 +363,23 @@ class Connection::MultiRead final : public LongRead {
     return true;
   }
   void OnEvent(tree::EventType type, std::string_view path) override {
+    if (detailed_ != nullptr) detailed_->OnEvent(path);
     AddChange(path);
-    if (type == tree::EventType::kNodeDataChanged || path == "/") return;
+    if ((type == tree::EventType::kNodeDataChanged && !reads_children_) || path == "/") return;
     AddChange(tree::ParentPath(path));
   }
   size_t bytes() const override {
     return body_->size() + results_.size() + corrections_bytes_ + changes_bytes_ +
-           (listing_ == nullptr ? 0 : listing_->bytes());
+           (listing_ == nullptr ? 0 : listing_->bytes()) +
+           (detailed_ == nullptr ? 0 : detailed_->bytes());
   }
 
  private:
+  static void WriteError(const Connection& connection, OpCode op, ErrorCode error,
+                         BigEndianWriter& to) {
+    if (connection.expects_keeper_) return WriteMultiReadErrorOfKeeper(op, error, to);
+    WriteMultiError(error, to);
+  }
   // Returns the cost of a permission check of one znode, in znodes read.
   static size_t CheckCost(const Connection& connection) {
     return 1 + connection.identities_.all().size() / kIdentitiesPerNode;
@@ -186,11 +396,13 @@ class Connection::MultiRead final : public LongRead {
     size_t being_read;  // the item whose result will show the change anyway; kNone: no item
   };
 
+  // Returns whether item_ is a list of which more pieces have to be read.
+  bool is_listing() const { return listing_ != nullptr || detailed_ != nullptr; }
   bool HasMore() const {
-    return listing_ != nullptr || next_ < items_.size() || !changes_.empty() || !stale_.empty();
+    return is_listing() || next_ < items_.size() || !changes_.empty() || !stale_.empty();
   }
   void AddChange(std::string_view path) {
-    changes_.push_back({std::string(path), listing_ == nullptr ? kNone : item_});
+    changes_.push_back({std::string(path), is_listing() ? item_ : kNone});
     changes_bytes_ += path.size();
   }
   // kRead: item_ is to be read now. kWait: the read continues in the next piece, and the tree may
@@ -198,7 +410,7 @@ class Connection::MultiRead final : public LongRead {
   Step FindItem(Connection* connection, size_t* spent) {
     if (!HasMore()) return Step::kReply;
     if (*spent >= kNodesPerHold) return Step::kWait;
-    if (listing_ != nullptr) return Step::kRead;
+    if (is_listing()) return Step::kRead;
     item_ = next_;
     if (next_ < items_.size()) return Step::kRead;
     if (!changes_.empty() && by_path_.empty()) {
@@ -250,8 +462,61 @@ class Connection::MultiRead final : public LongRead {
     const size_t bytes_max = connection->ReplyBytesMax() - others;
     std::string* to = is_first ? &results_ : &correction_;
     const MultiReadItem& item = items_[item_];
-    return item.op == OpCode::kGetData ? ReadData(connection, tree, item, bytes_max, to)
-                                       : ReadChildren(connection, tree, item, bytes_max, to);
+    if (connection->IsVirtual(item.path)) return ReadVirtual(connection, item, to);
+    if (item.op == OpCode::kGetData) return ReadData(connection, tree, item, bytes_max, to);
+    if (item.op == OpCode::kExists) return ReadStat(connection, tree, item, to);
+    return item.details.reads_children() ? ReadDetails(connection, tree, item, bytes_max, to)
+                                         : ReadChildren(connection, tree, item, bytes_max, to);
+  }
+  static size_t ReadVirtual(const Connection* connection, const MultiReadItem& item,
+                            std::string* result) {
+    std::string body;
+    BigEndianWriter of_body(&body);
+    const ErrorCode error = WriteKeeperNode(item.op, item.path, item.details, of_body);
+    BigEndianWriter to(result);
+    if (error != ErrorCode::kOk) {
+      WriteError(*connection, item.op, error, to);
+    } else {
+      WriteMultiResultHeader(item.op, to);
+      to.Raw(body);
+    }
+    return CheckCost(*connection);
+  }
+  static size_t ReadStat(Connection* connection, const tree::Tree& tree, const MultiReadItem& item,
+                         std::string* result) {
+    BigEndianWriter to(result);
+    tree::Stat stat;
+    const ErrorCode error = tree.Exists(item.path, &stat);
+    if (error != ErrorCode::kOk) {
+      WriteError(*connection, item.op, error, to);
+      return CheckCost(*connection);
+    }
+    CompleteConfigNode(connection->loop_->frontend().members_text(), item.path, &stat);
+    WriteMultiResultHeader(item.op, to);
+    WriteStat(stat, to);
+    return CheckCost(*connection);
+  }
+  std::optional<size_t> ReadDetails(Connection* connection, const tree::Tree& tree,
+                                    const MultiReadItem& item, size_t bytes_max,
+                                    std::string* result) {
+    if (detailed_ == nullptr) {
+      detailed_ = std::make_unique<DetailedListing>(
+          &connection->loop_->frontend().listings(), connection->loop_->frontend().members_text(),
+          std::string(item.path), item.details, bytes_max);
+    }
+    size_t spent = 0;
+    const ErrorCode error = detailed_->ReadNext(tree, connection->identities_.all(), &spent);
+    if (error == ErrorCode::kOk && !detailed_->done()) return spent;
+    const std::unique_ptr<DetailedListing> listing = std::move(detailed_);
+    if (error == ErrorCode::kTooLarge) return std::nullopt;
+    BigEndianWriter to(result);
+    if (error != ErrorCode::kOk) {
+      WriteError(*connection, item.op, error, to);
+    } else {
+      WriteMultiResultHeader(item.op, to);
+      WriteDetailedList(item.op, item.details, listing.get(), to);
+    }
+    return spent;
   }
   // Takes the complete result of item_ into the reply. Returns false if the reply is too large, or
   // if items change too often.
@@ -277,7 +542,7 @@ class Connection::MultiRead final : public LongRead {
     const ErrorCode error =
         tree.GetData(item.path, connection->identities_.all(), &data, &has_data, &stat);
     if (error != ErrorCode::kOk) {
-      WriteMultiError(error, to);
+      WriteError(*connection, item.op, error, to);
       return CheckCost(*connection);
     }
     CompleteConfigNode(connection->loop_->frontend().members_text(), item.path, &stat, &data,
@@ -319,12 +584,17 @@ class Connection::MultiRead final : public LongRead {
     }
     if (error == ErrorCode::kTooLarge) return std::nullopt;
     if (error != ErrorCode::kOk) {
-      WriteMultiError(error, to);
+      WriteError(*connection, item.op, error, to);
       return CheckCost(*connection);
     }
     WriteMultiResultHeader(item.op, to);
     to.Int(static_cast<int32_t>(names.count));
     to.Raw(names.bytes);
+    if (item.op != OpCode::kGetChildren) WriteStat(stat, to);
+    if (item.op == OpCode::kFilteredListDetailed) {
+      to.Int<int32_t>(0);  // neither stats nor data were asked for
+      to.Int<int32_t>(0);
+    }
     return CheckCost(*connection) + names.count;
   }
 
@@ -347,11 +617,13 @@ class Connection::MultiRead final : public LongRead {
 
   const std::unique_ptr<const std::string> body_;
   std::vector<MultiReadItem> items_;
-  size_t next_ = 0;                   // the first item that was not read yet
-  size_t item_ = 0;                   // the item that is being read
-  std::unique_ptr<Listing> listing_;  // of item_, if it takes more than one piece
-  std::string results_;               // of all items that were read, concatenated
-  size_t total_bytes_ = 0;            // of the reply, with the corrections
+  const bool reads_children_;                  // an item shows what children contain
+  size_t next_ = 0;                            // the first item that was not read yet
+  size_t item_ = 0;                            // the item that is being read
+  std::unique_ptr<Listing> listing_;           // of item_, if it takes more than one piece
+  std::unique_ptr<DetailedListing> detailed_;  // the same for a list of what children contain
+  std::string results_;                        // of all items that were read, concatenated
+  size_t total_bytes_ = 0;                     // of the reply, with the corrections
 
   // The paths that were changed according to the events sent to the client since the first piece.
   std::vector<Change> changes_;
@@ -368,7 +640,7 @@ Connection::Progress Connection::ReadMany(int32_t xid, std::string_view body) {
   loop_->LockTree();
   auto kept = std::make_unique<const std::string>(body);
   std::vector<MultiReadItem> items;
-  if (!DecodeMultiRead(*kept, &items)) {
+  if (!DecodeMultiRead(*kept, ServesKeeper(), &items)) {
     ReplyError(xid, ErrorCode::kMarshallingError);
     return Progress::kAnswered;
   }

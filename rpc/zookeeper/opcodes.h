@@ -26,7 +26,12 @@ enum class OpCodeKind : uint8_t {
 enum class Quorum : uint8_t { kNo, kNeeded };
 
 // The container request that may hold an opcode as an item.
-enum class Container : uint8_t { kNone, kMulti, kMultiRead };
+enum class Container : uint8_t {
+  kNone,
+  kMulti,
+  kMultiRead,
+  kMultiReadOfKeeper,  // in a multiRead only if the extensions of ClickHouse Keeper are served
+};
 
 // The result in the reply to a write, in a multi too.
 enum class WriteResult : uint8_t { kNone, kPath, kPathStat, kStat };
@@ -42,7 +47,7 @@ enum class WriteResult : uint8_t { kNone, kPath, kPathStat, kStat };
   ROW(kNotification, 0, "notification", "NA", kNotServed, kNo, kNone, kNone)                        \
   ROW(kCreate, 1, "create", "CREA", kWrite, kNeeded, kMulti, kPath)                                 \
   ROW(kDelete, 2, "delete", "DELE", kWrite, kNeeded, kMulti, kNone)                                 \
-  ROW(kExists, 3, "exists", "EXIS", kRead, kNo, kNone, kNone)                                       \
+  ROW(kExists, 3, "exists", "EXIS", kRead, kNo, kMultiReadOfKeeper, kNone)                          \
   ROW(kGetData, 4, "getData", "GETD", kRead, kNo, kMultiRead, kNone)                                \
   ROW(kSetData, 5, "setData", "SETD", kWrite, kNeeded, kMulti, kStat)                               \
   ROW(kGetAcl, 6, "getACL", "GETA", kRead, kNo, kNone, kNone)                                       \
@@ -50,7 +55,7 @@ enum class WriteResult : uint8_t { kNone, kPath, kPathStat, kStat };
   ROW(kGetChildren, 8, "getChildren", "GETC", kRead, kNo, kMultiRead, kNone)                        \
   ROW(kSync, 9, "sync", "SYNC", kSession, kNeeded, kNone, kNone)                                    \
   ROW(kPing, 11, "ping", "PING", kSession, kNo, kNone, kNone)                                       \
-  ROW(kGetChildren2, 12, "getChildren2", "GETC", kRead, kNo, kNone, kNone)                          \
+  ROW(kGetChildren2, 12, "getChildren2", "GETC", kRead, kNo, kMultiReadOfKeeper, kNone)             \
   ROW(kCheck, 13, "check", "CHEC", kWrite, kNeeded, kMulti, kNone)                                  \
   ROW(kMulti, 14, "multi", "MULT", kWrite, kNeeded, kNone, kNone)                                   \
   ROW(kCreate2, 15, "create2", "CREA", kWrite, kNeeded, kMulti, kPathStat)                          \
@@ -68,7 +73,16 @@ enum class WriteResult : uint8_t { kNone, kPath, kPathStat, kStat };
   ROW(kGetAllChildrenNumber, 104, "getAllChildrenNumber", "GETACN", kRead, kNo, kNone, kNone)       \
   ROW(kSetWatches2, 105, "setWatches2", "STW2", kWatch, kNo, kNone, kNone)                          \
   ROW(kAddWatch, 106, "addWatch", "ADDW", kWatch, kNo, kNone, kNone)                                \
-  ROW(kWhoAmI, 107, "whoAmI", "HOMI", kRead, kNo, kNone, kNone)
+  ROW(kWhoAmI, 107, "whoAmI", "HOMI", kRead, kNo, kNone, kNone)                                     \
+  ROW(kFilteredList, 500, "filteredList", "FLST", kRead, kNo, kMultiReadOfKeeper, kNone)            \
+  ROW(kCheckNotExists, 501, "checkNotExists", "CKNE", kWrite, kNeeded, kMulti, kNone)               \
+  ROW(kCreateIfNotExists, 502, "createIfNotExists", "CINE", kWrite, kNeeded, kMulti, kPath)         \
+  ROW(kRemoveRecursive, 503, "removeRecursive", "RMRC", kWrite, kNeeded, kMulti, kNone)             \
+  ROW(kCheckStat, 504, "checkStat", "CKST", kWrite, kNeeded, kMulti, kNone)                         \
+  ROW(kTryRemove, 505, "tryRemove", "TRRM", kWrite, kNeeded, kMulti, kNone)                         \
+  ROW(kFilteredListDetailed, 506, "filteredListWithStatsAndData", "FLSD", kRead, kNo,               \
+      kMultiReadOfKeeper, kNone)                                                                    \
+  ROW(kListRecursive, 507, "listRecursive", "LSRC", kRead, kNo, kNone, kNone)
 // clang-format on
 
 enum class OpCode : int32_t {
@@ -139,6 +153,12 @@ constexpr const OpCodeInfo& InfoOf(OpCode op) {
 constexpr bool IsServed(OpCode op) { return InfoOf(op).kind != OpCodeKind::kNotServed; }
 
 constexpr bool IsWrite(OpCode op) { return InfoOf(op).kind == OpCodeKind::kWrite; }
+
+// Returns whether the opcode is an extension of ClickHouse Keeper. It is served only if
+// Connection::ServesKeeper.
+constexpr bool IsOfKeeper(OpCode op) {
+  return op >= OpCode::kFilteredList && op <= OpCode::kListRecursive;
+}
 
 // Returns whether the operation creates a znode.
 constexpr bool IsCreate(OpCode op) {

@@ -61,6 +61,22 @@ void ReadAcl(BigEndianReader& reader, std::vector<tree::Acl>* acl) {
   }
 }
 
+tree::Stat ReadStat(BigEndianReader& reader) {
+  tree::Stat stat;
+  stat.czxid = tree::Zxid(reader.Int<int64_t>());
+  stat.mzxid = tree::Zxid(reader.Int<int64_t>());
+  stat.ctime_ms = reader.Int<int64_t>();
+  stat.mtime_ms = reader.Int<int64_t>();
+  stat.version = reader.Int<int32_t>();
+  stat.cversion = reader.Int<int32_t>();
+  stat.aversion = reader.Int<int32_t>();
+  stat.ephemeral_owner = tree::SessionId(reader.Int<int64_t>());
+  stat.data_length = reader.Int<int32_t>();
+  stat.num_children = reader.Int<int32_t>();
+  stat.pzxid = tree::Zxid(reader.Int<int64_t>());
+  return stat;
+}
+
 // Reads the record of one operation. Returns false if this opcode has none. Sets `*has_path` to
 // false if the path is null and that is no error here.
 bool ReadOp(OpCode code, BigEndianReader& reader, tree::Op* op, bool* has_path) {
@@ -75,9 +91,11 @@ bool ReadOp(OpCode code, BigEndianReader& reader, tree::Op* op, bool* has_path) 
     case OpCode::kCreate2:
     case OpCode::kCreateContainer:
     case OpCode::kCreateTtl:
-      op->kind = code == OpCode::kCreateContainer ? tree::OpKind::kCreateContainer
-                 : code == OpCode::kCreateTtl     ? tree::OpKind::kCreateTtl
-                                                  : tree::OpKind::kCreate;
+    case OpCode::kCreateIfNotExists:
+      op->kind = code == OpCode::kCreateContainer     ? tree::OpKind::kCreateContainer
+                 : code == OpCode::kCreateTtl         ? tree::OpKind::kCreateTtl
+                 : code == OpCode::kCreateIfNotExists ? tree::OpKind::kCreateIfNotExists
+                                                      : tree::OpKind::kCreate;
       op->data = ReadBuffer(reader, &op->has_data);
       ReadAcl(reader, &op->acl);
       op->mode = static_cast<tree::CreateMode>(reader.Int<int32_t>());
@@ -100,6 +118,23 @@ bool ReadOp(OpCode code, BigEndianReader& reader, tree::Op* op, bool* has_path) 
     case OpCode::kCheck:
       op->kind = tree::OpKind::kCheck;
       op->version = reader.Int<int32_t>();
+      return true;
+    case OpCode::kCheckNotExists:
+      op->kind = tree::OpKind::kCheckNotExists;
+      op->version = reader.Int<int32_t>();
+      return true;
+    case OpCode::kTryRemove:
+      op->kind = tree::OpKind::kTryDelete;
+      op->version = reader.Int<int32_t>();
+      return true;
+    case OpCode::kRemoveRecursive:
+      op->kind = tree::OpKind::kRemoveSubtree;
+      op->limit = reader.Int<uint32_t>();
+      return true;
+    case OpCode::kCheckStat:
+      op->kind = tree::OpKind::kCheckStat;
+      op->version = reader.Int<int32_t>();
+      op->expected = ReadStat(reader);
       return true;
     default:
       return false;
@@ -159,12 +194,23 @@ tree::ErrorCode DecodeMulti(std::string_view body, tree::Request* request,
     if (!ReadOp(code, reader, &op, &has_path) || !reader.ok()) {
       return tree::ErrorCode::kMarshallingError;
     }
-    if (!has_path || (IsCreate(code) && !ResolveCreateInMulti(code, &op, &code))) {
+    const bool has_kind_by_flags = IsCreate(code) && code != OpCode::kCreateIfNotExists;
+    if (!has_path || (has_kind_by_flags && !ResolveCreateInMulti(code, &op, &code))) {
       return tree::ErrorCode::kMarshallingError;
     }
     shapes->push_back(code);
   }
   return tree::ErrorCode::kOk;
+}
+
+// Reads what a filtered list has behind its path and watch flag.
+void ReadDetails(OpCode op, BigEndianReader& reader, ListDetails* details) {
+  const auto kind = reader.Int<uint8_t>();
+  if (kind > static_cast<uint8_t>(ChildKind::kEphemeral)) reader.Fail();
+  details->kind = static_cast<ChildKind>(kind);
+  if (op != OpCode::kFilteredListDetailed) return;
+  details->has_stats = reader.Int<uint8_t>() != 0;
+  details->has_data = reader.Int<uint8_t>() != 0;
 }
 
 }  // namespace
@@ -230,7 +276,24 @@ bool DecodeWatchRequest(std::string_view body, WatchRequest* request) {
   return reader.ok();
 }
 
-bool DecodeMultiRead(std::string_view body, std::vector<MultiReadItem>* items) {
+bool DecodeFilteredList(OpCode op, std::string_view body, FilteredListRequest* request) {
+  BigEndianReader reader(body);
+  bool has_path = false;
+  request->path = ReadBuffer(reader, &has_path);
+  request->watch = reader.Int<uint8_t>() != 0;
+  ReadDetails(op, reader, &request->details);
+  return has_path && reader.ok();
+}
+
+bool DecodeListRecursive(std::string_view body, ListRecursiveRequest* request) {
+  BigEndianReader reader(body);
+  bool has_path = false;
+  request->path = ReadBuffer(reader, &has_path);
+  request->max = reader.Int<uint32_t>();
+  return has_path && reader.ok();
+}
+
+bool DecodeMultiRead(std::string_view body, bool serves_keeper, std::vector<MultiReadItem>* items) {
   BigEndianReader reader(body);
   while (true) {
     const MultiHeader header = ReadMultiHeader(reader);
@@ -238,11 +301,16 @@ bool DecodeMultiRead(std::string_view body, std::vector<MultiReadItem>* items) {
     if (header.done) return true;
     MultiReadItem& item = items->emplace_back();
     item.op = header.type;
-    if (InfoOf(item.op).container != Container::kMultiRead) return false;
+    const Container container = InfoOf(item.op).container;
+    if (container != Container::kMultiRead &&
+        !(serves_keeper && container == Container::kMultiReadOfKeeper)) {
+      return false;
+    }
     bool has_path = false;
     item.path = ReadBuffer(reader, &has_path);
     reader.Int<uint8_t>();  // whether to watch
-    if (!has_path) return false;
+    if (IsOfKeeper(item.op)) ReadDetails(item.op, reader, &item.details);
+    if (!has_path || !reader.ok()) return false;
   }
 }
 
@@ -329,6 +397,10 @@ void WriteOpResult(OpCode shape, const tree::OpResult& result, BigEndianWriter& 
 
 void WriteMultiResultHeader(OpCode shape, BigEndianWriter& to) {
   WriteMultiHeader({shape, false, 0}, to);
+}
+
+void WriteMultiReadErrorOfKeeper(OpCode op, tree::ErrorCode error, BigEndianWriter& to) {
+  WriteMultiHeader({op, false, static_cast<int32_t>(error)}, to);
 }
 
 void WriteMultiError(tree::ErrorCode error, BigEndianWriter& to) {

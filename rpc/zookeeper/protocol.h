@@ -93,18 +93,49 @@ struct WatchRequest {
 };
 bool DecodeWatchRequest(std::string_view body, WatchRequest* request);
 
-// One read of a multiRead: getData or getChildren. Their watch flags are ignored.
+// Which children a list has.
+enum class ChildKind : uint8_t { kAll = 0, kPersistent = 1, kEphemeral = 2 };
+
+struct ListDetails {
+  ChildKind kind = ChildKind::kAll;
+  bool has_stats = false;
+  bool has_data = false;
+
+  // Returns whether the children themselves have to be read, for which each has to be readable.
+  bool reads_children() const { return kind != ChildKind::kAll || has_stats || has_data; }
+};
+
+// The body of filteredList and filteredListWithStatsAndData.
+struct FilteredListRequest {
+  std::string_view path;  // never null
+  bool watch = false;
+  ListDetails details;
+};
+bool DecodeFilteredList(OpCode op, std::string_view body, FilteredListRequest* request);
+
+struct ListRecursiveRequest {
+  std::string_view path;  // never null
+  uint32_t max = 0;       // the most paths in the reply
+};
+bool DecodeListRecursive(std::string_view body, ListRecursiveRequest* request);
+
+// One read of a multiRead: getData or getChildren, and with the extensions of ClickHouse Keeper also
+// exists, getChildren2 and the filtered lists. Their watch flags are ignored.
 struct MultiReadItem {
   OpCode op = OpCode::kGetData;
   std::string_view path;
+  ListDetails details;    // of the filtered lists
   size_t result_end = 0;  // for the encoder of the results: the end of this item's result
 };
 // Returns false if the body does not decode or holds another operation.
-bool DecodeMultiRead(std::string_view body, std::vector<MultiReadItem>* items);
+bool DecodeMultiRead(std::string_view body, bool serves_keeper, std::vector<MultiReadItem>* items);
 // A multi or multiRead result list has a header before each successful result, an error in the
 // place of each failed one, and an end.
 void WriteMultiResultHeader(OpCode shape, BigEndianWriter& to);
 void WriteMultiError(tree::ErrorCode error, BigEndianWriter& to);
+// The error of a read of a multiRead, as ClickHouse Keeper sends it: the header has the opcode of the
+// read, and there is no body. ClickHouse ends a query with std::bad_cast if it gets ZooKeeper's form.
+void WriteMultiReadErrorOfKeeper(OpCode op, tree::ErrorCode error, BigEndianWriter& to);
 void WriteMultiEnd(BigEndianWriter& to);
 
 // Return whether the body decodes; its contents are not used.

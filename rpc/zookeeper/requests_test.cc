@@ -211,7 +211,7 @@ TEST_CASE("multiRead answers each read by itself, and sets no watch") {
   REQUIRE(f.Call(tag, OpCode::kSetData, SetData("/a", "1")).error == ErrorCode::kOk);
 
   CHECK(f.Call(tag, OpCode::kMultiRead, end).body == end);
-  for (OpCode op : {OpCode::kExists, OpCode::kCreate, OpCode::kGetChildren2}) {
+  for (OpCode op : {OpCode::kGetAcl, OpCode::kCreate, OpCode::kGetAllChildrenNumber}) {
     CHECK(f.Call(tag, OpCode::kMultiRead, item(op, "/a") + end).error ==
           ErrorCode::kMarshallingError);
   }

@@ -28,7 +28,7 @@ void Run(Input input) {
   rpc::zk::WatchRequest watch;
   rpc::zk::DecodeWatchRequest(body, &watch);
   std::vector<rpc::zk::MultiReadItem> items;
-  rpc::zk::DecodeMultiRead(body, &items);
+  rpc::zk::DecodeMultiRead(body, /*serves_keeper=*/true, &items);
   rpc::zk::DecodeReconfig(body);
   if (!rpc::zk::IsWrite(op)) return;
   tree::Request request;

@@ -26,6 +26,7 @@ PATIENCE_SECONDS = 60
 KEYS = 200  # few, so that operations meet the same rows
 TOO_LONG_ROWS = 100_000  # a multi of about 10 MB
 
+settings_without_extensions = "keeperExtensions=false"
 library_path = None  # set by the program: where libchdb.so is
 
 
@@ -109,6 +110,23 @@ def _refuses(clickhouse, query):
     except Refused as error:
         return str(error)
     raise AssertionError(f"not refused: {query}")
+
+
+def shared_the_extensions_are_in_use(cluster):
+    """ClickHouse uses what the server announces: one multiRead in place of many reads."""
+    with _table(cluster, "used") as clickhouse:
+        clickhouse.ask("INSERT INTO d.used SELECT number, 'a' FROM numbers(100)")
+        before = clickhouse.events()
+        clickhouse.ask("INSERT INTO d.used SELECT number, 'b' FROM numbers(100)")
+        assert len(clickhouse.rows("used")) == 100
+        after = clickhouse.events()
+        requests = after["Transactions"] - before["Transactions"]
+        multi_reads = after.get("MultiRead", 0) - before.get("MultiRead", 0)
+        if settings_without_extensions in cluster.settings:
+            assert multi_reads == 0 and requests > 200, (requests, multi_reads)
+        else:
+            assert multi_reads > 0 and requests < 50, (requests, multi_reads)
+        return f"{requests} requests for two queries of 100 rows, {multi_reads} of them multiReads"
 
 
 def shared_every_operation(cluster):
