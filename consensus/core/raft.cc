@@ -50,24 +50,25 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
       commit_(std::max(std::min(state.hard_state.commit, state.last_index), state.applied)),
       durability_(state.last_index, state.hard_state.commit, options_.commit_hint_entries),
       apply_(state.applied),
-      checkpoint_(state.checkpoint ? state.checkpoint->index : Index{0}),
-      previous_checkpoint_(state.base_index),
+      retention_(RetentionLimits(), state.checkpoint ? state.checkpoint->index : Index{0},
+                 state.base_index),
       staging_(options_.snapshot_window_bytes_max) {
   ASSERT(options_.Validate().ok());
   ASSERT(terms_.last_term() <= term_, "the hard state is written before entries of its term");
   ASSERT(apply_.applied() <= state.last_index,
          "applied entries are in the log or in the checkpoint");
   ASSERT(apply_.applied() >= base_index(), "the state machine has the entries before the log");
-  ASSERT(checkpoint_ >= base_index() && checkpoint_ <= last_index());
+  const Index checkpoint = retention_.checkpoint();
+  ASSERT(checkpoint >= base_index() && checkpoint <= last_index());
   ASSERT(vote_ == kNoMember || term_ > Term{0});
-  commit_ = std::max(commit_, checkpoint_);
+  commit_ = std::max(commit_, checkpoint);
   if (state.checkpoint) configured_until_ = ConfiguredUntil(*state.checkpoint);
   for (const Entry& entry : state.control_entries) {
-    if (entry.kind == EntryKind::kMembership && entry.index <= checkpoint_) {
+    if (entry.kind == EntryKind::kMembership && entry.index <= checkpoint) {
       configured_until_ = Index{0};
     }
     // Earlier settings are included in the checkpoint.
-    if (entry.index > checkpoint_) FollowControl(entry);
+    if (entry.index > checkpoint) FollowControl(entry);
   }
   if (member_state_ == MemberState::kRecovering) recovery_.emplace(Recovery{});
   // A new member may have a log, because the entries became durable before the hard state of their
@@ -112,7 +113,7 @@ void Raft::BecomeFollower(Term term, MemberId leader) {
   const bool was_leader = role() == Role::kLeader;
   if (const auto* old = std::get_if<LeaderRole>(&role_)) {
     FailLeaderReads(*old);
-    RecordFormerHold(*old);
+    retention_.EndedLeading(RetentionFollowers(*old), now_ticks_);
   }
   if (new_term) SetTerm(term);
   // `matched` and `acked` are valid for one leader only.

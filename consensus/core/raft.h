@@ -26,6 +26,7 @@
 //   TermHistory, LogSizes, EntryCache          what is known of the log, and its newest entries
 //   Progress, SnapshotTransfer                 what a leader knows of a follower
 //   ReadRounds, ForwardedReads                 linearizable reads, at a leader and elsewhere
+//   LogRetention                               what is kept of the log before a checkpoint
 //   SnapshotStaging                            a snapshot that is being received
 //   LaterDirectoryReports, DirectoryAnnouncements   recovery from lost disks
 //
@@ -56,6 +57,7 @@
 #include "consensus/core/election_timer.h"
 #include "consensus/core/entry_cache.h"
 #include "consensus/core/initial_state.h"
+#include "consensus/core/log_retention.h"
 #include "consensus/core/log_sizes.h"
 #include "consensus/core/membership.h"
 #include "consensus/core/message.h"
@@ -244,12 +246,6 @@ class Raft {
     // The last index at each of the latest ticks. The oldest one is at now_ticks_ modulo their
     // number. If the oldest one is not committed by now, commits are slow.
     std::array<Index, 3> last_before = {};
-  };
-  // The part of the log that this member still kept for followers when its leadership ended: the
-  // index after which it is kept, and when the leadership ended.
-  struct FormerHold {
-    Index from;
-    uint64_t ended_ticks = 0;
   };
   // The knowledge of another member, from its messages.
   struct Peer {
@@ -450,11 +446,12 @@ class Raft {
   // checkpoint.
   void Compact();
   // Returns the index up to which the log may be dropped without harm to followers that need it.
+  // Ends what a leader holds for followers that have caught up.
   Index CompactionTarget();
-  Index RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const;
+  // Returns `options_` as limits. REQUIRES: `options_` is constructed.
+  LogRetention::Limits RetentionLimits() const;
+  static std::vector<LogRetention::Follower> RetentionFollowers(const LeaderRole& leader);
   int SnapshotStallTicks() const;
-  int RetainedTicks() const;
-  void RecordFormerHold(const LeaderRole& leader);
   void ResetLog(const SnapshotMeta& meta);
   bool NeedsSnapshot(const Progress& progress) const { return progress.next() <= base_index(); }
   void CheckSnapshotNeed(Progress* progress);
@@ -554,11 +551,8 @@ class Raft {
 
   ApplyProgress apply_;  // up to at most commit_
 
-  Index checkpoint_;           // index of the newest durable checkpoint
-  Index previous_checkpoint_;  // index of the previous one; the log's base if unknown
-  bool space_is_short_ = false;
+  LogRetention retention_;
   std::optional<Index> compact_to_;  // for the next Output
-  std::optional<FormerHold> former_hold_;
   SnapshotStaging staging_;
   std::vector<SnapshotRejection> snapshot_rejections_;  // for the next Output
   std::optional<Index> checkpoint_wanted_;              // for the next Output

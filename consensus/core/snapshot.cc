@@ -13,9 +13,10 @@
 // that if it has that checkpoint too, or has sent it before. A staging that receives no more chunks
 // is discarded.
 //
-// The log after the checkpoint that is being sent is kept while the transfer makes progress, and
-// then while the follower catches up, both up to a bound in bytes. Otherwise the follower would
-// need another checkpoint when the transfer is complete.
+// LogRetention decides how much of the log is kept for followers (log_retention.h). The log after
+// the checkpoint that is being sent is kept while the transfer makes progress, and then while the
+// follower catches up: otherwise the follower would need another checkpoint when the transfer is
+// complete.
 #include <algorithm>
 #include <utility>
 
@@ -32,16 +33,24 @@ using Phase = SnapshotTransfer::Phase;
 
 void Raft::Checkpointed(Index index) {
   ASSERT(index <= apply_.applied(), "a checkpoint has only applied entries");
-  if (index > checkpoint_) {
-    previous_checkpoint_ = std::max(checkpoint_, base_index());
-    checkpoint_ = index;
-  }
+  retention_.Checkpointed(index, base_index());
   Compact();
 }
 
 void Raft::SetSpaceIsShort(bool is_short) {
-  space_is_short_ = is_short;
+  retention_.SetSpaceIsShort(is_short);
   Compact();
+}
+
+LogRetention::Limits Raft::RetentionLimits() const {
+  const int retained_ticks =
+      options_.retained_ticks_max > 0 ? options_.retained_ticks_max : 400 * options_.election_ticks;
+  return {options_.trailing_entries,
+          options_.retained_entries_max,
+          options_.retained_bytes_max,
+          options_.transfer_bytes_max,
+          retained_ticks,
+          SnapshotStallTicks()};
 }
 
 int Raft::SnapshotStallTicks() const {
@@ -49,62 +58,34 @@ int Raft::SnapshotStallTicks() const {
                                            : 100 * options_.election_ticks;
 }
 
-int Raft::RetainedTicks() const {
-  return options_.retained_ticks_max > 0 ? options_.retained_ticks_max
-                                         : 400 * options_.election_ticks;
-}
-
-void Raft::RecordFormerHold(const LeaderRole& leader) {
-  Index from;
+std::vector<LogRetention::Follower> Raft::RetentionFollowers(const LeaderRole& leader) {
+  std::vector<LogRetention::Follower> followers;
+  followers.reserve(leader.followers.size());
   for (const Progress& progress : leader.followers) {
-    const Index held = progress.held_from();
-    if (held > Index{0} && (from == Index{0} || held < from)) from = held;
+    followers.push_back({progress.match(), progress.held_from(),
+                         progress.state() == Progress::State::kSnapshot,
+                         progress.ticks_since_heard()});
   }
-  if (from > Index{0}) former_hold_ = FormerHold{from, now_ticks_};
-}
-
-Index Raft::RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const {
-  const Index by_entries = checkpoint_ - std::min(entries_max, checkpoint_.value());
-  return std::max(by_entries, sizes_.FirstWithin(checkpoint_, bytes_max));
+  return followers;
 }
 
 Index Raft::CompactionTarget() {
-  const uint64_t trailing = std::min(options_.trailing_entries, checkpoint_.value());
-  Index target = std::min(checkpoint_ - trailing, durable_index());
-  if (space_is_short_) return target;
-  const Index floor = RetentionFloor(options_.retained_entries_max, options_.retained_bytes_max);
-  const Index held_floor = RetentionFloor(checkpoint_.value(), options_.transfer_bytes_max);
-  auto keep = [&target](Index needed, Index at_most) {
-    target = std::min(target, std::max(needed, at_most));
-  };
-  if (former_hold_) keep(former_hold_->from, held_floor);
   auto* leader = std::get_if<LeaderRole>(&role_);
-  // A member that does not lead keeps entries for the followers that it would have as the next
-  // leader.
-  if (leader == nullptr && OtherVoters().empty()) return target;
   if (leader == nullptr) {
-    keep(previous_checkpoint_, floor);
-    return target;
+    return retention_.TargetElsewhere(durable_index(), sizes_, now_ticks_, !OtherVoters().empty());
   }
-  for (Progress& progress : leader->followers) {
-    const bool is_sent_one = progress.state() == Progress::State::kSnapshot;
-    if (!is_sent_one && progress.match() >= checkpoint_) {
-      progress.ReleaseHeld();
-      continue;
-    }
-    if (const Index held = progress.held_from(); held > Index{0}) keep(held, held_floor);
-    if (is_sent_one || progress.ticks_since_heard() >= RetainedTicks()) continue;
-    keep(progress.match(), floor);
+  const std::vector<LogRetention::Follower> followers = RetentionFollowers(*leader);
+  // While the disk is almost full, a hold has no effect. It is kept for the time after that.
+  for (size_t i = 0; i < followers.size() && !retention_.space_is_short(); ++i) {
+    if (retention_.IsCaughtUp(followers[i])) leader->followers[i].ReleaseHeld();
   }
-  return target;
+  return retention_.TargetAtLeader(durable_index(), sizes_, now_ticks_, followers);
 }
 
 void Raft::Compact() {
-  if (checkpoint_ <= base_index() || installing_) return;
+  if (retention_.checkpoint() <= base_index() || installing_) return;
   // Keeps all of the log as long as there may be members that do not understand snapshots.
   if (cluster_version() < kVersionMembership) return;
-  const auto stall_ticks = static_cast<uint64_t>(SnapshotStallTicks());
-  if (former_hold_ && now_ticks_ - former_hold_->ended_ticks >= stall_ticks) former_hold_.reset();
   const Index target = SeededBug("compaction past the checkpoint")
                            ? std::min(apply_.applied(), durable_index())
                            : CompactionTarget();
@@ -131,7 +112,7 @@ void Raft::ResetLog(const SnapshotMeta& meta) {
   commit_ = meta.index;
   apply_.Reset(meta.index);
   durability_.Reset(meta.index);
-  checkpoint_ = previous_checkpoint_ = meta.index;
+  retention_.Reset(meta.index);
   compact_to_.reset();
 }
 
