@@ -280,7 +280,7 @@ Request Generator::MultiRead() {
   std::vector<Request> items;
   for (uint64_t left = Below(5); left > 0; --left) {
     const wire::OpCode op = OneOf({wire::kGetData, wire::kGetChildren});
-    items.push_back(MakeRead(Chance(970) ? op : wire::kExists, Path(), Chance(200)));
+    items.push_back(MakeRead(Chance(970) ? op : wire::kGetAcl, Path(), Chance(200)));
   }
   if (Chance(20)) items.push_back(MakeVersioned(wire::kDelete, Text(GoodPath()), -1));
   return MakeMulti(wire::kMultiRead, items);
