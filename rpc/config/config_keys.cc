@@ -190,11 +190,11 @@ constexpr ConfigKey kConfigKeys[] = {
     {.name = "maxMultiBytes",
      .value = Integer{&Config::max_multi_bytes, 1 << 10, 60 << 20, Unit::kBytes},
      .section = Section::kLimits,
-     .meaning =
-         "the longest multi or multiRead, if it is longer than `jute.maxbuffer`; a longer one is "
-         "answered with "
-         "`BadArguments`. ClickHouse sends a row of KeeperMap in about 100 bytes, and all rows of "
-         "an insert together"},
+     .meaning = "the longest multi or multiRead; a longer one is answered with `BadArguments`. If "
+                "it is not "
+                "above `jute.maxbuffer`, that limit holds for them too, and ends the connection. "
+                "ClickHouse sends a row of KeeperMap in about 100 bytes, and all rows of "
+                "an insert together"},
     {.name = "maxReplyBytes",
      .value = Integer{&Config::max_reply_bytes, 64 << 10, 1 << 30, Unit::kBytes},
      .section = Section::kLimits,

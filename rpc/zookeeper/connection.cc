@@ -171,7 +171,9 @@ Connection::Reception Connection::ReceptionOf(std::string_view bytes) const {
   if (length >= 0 && length <= loop_->frontend().config().jute_max_buffer_bytes) {
     return Reception::kWhole;
   }
-  if (length < 0 || !has_session()) return Reception::kImpossible;
+  const bool has_long_multis =
+      MultiBytesMax() > loop_->frontend().config().jute_max_buffer_bytes && has_session();
+  if (length < 0 || !has_long_multis) return Reception::kImpossible;
   if (bytes.size() < kLengthBytes + kHeaderBytes) return Reception::kUndecided;
   const auto op = static_cast<OpCode>(
       LoadInt<std::endian::big, int32_t>(bytes.data() + kLengthBytes + kHeaderBytes / 2));

@@ -123,6 +123,16 @@ TEST_CASE("another request above jute.maxbuffer ends the connection, and so does
   CHECK_FALSE(f.sockets.open(tag));
 }
 
+TEST_CASE("with a maxMultiBytes that is not above jute.maxbuffer, a multi is like other requests") {
+  Config config = SmallConfig();
+  config.max_multi_bytes = kBufferBytes;
+  Fixture f(config);
+  const uint32_t tag = f.ConnectSession();
+  f.sockets.Write(tag, MultiPacket(1, 10, kBufferBytes / 2).substr(0, 4));
+  f.Settle();
+  CHECK_FALSE(f.sockets.open(tag));
+}
+
 TEST_CASE("no long multi is received if requests take an eighth of the memory") {
   Fixture f(SmallConfig());
   const std::string packet = MultiPacket(1, 10, kBufferBytes / 2);

@@ -97,7 +97,7 @@ Request Generator::Alone() {
     default:
       return MakeEmpty(
           OneOf({wire::kNotification, wire::kError, wire::kSasl, wire::OpCode{10}, wire::OpCode{23},
-                 wire::OpCode{99}, wire::OpCode{rpc::zk::kOpCodeMax + 1}, wire::OpCode{500},
+                 wire::OpCode{99}, wire::OpCode{rpc::zk::kOpCodeMax + 1}, wire::OpCode{498},
                  wire::OpCode{999}, wire::OpCode{-12}, wire::OpCode{1 << 30}}));
   }
 }
