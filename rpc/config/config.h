@@ -57,7 +57,7 @@ struct Config {
   int global_outstanding_limit = 0;
   bool read_only_mode = false;  // without a quorum, serve reads to clients that accept that
   int jute_max_buffer_bytes = 1048575;
-  int max_multi_bytes = 4 << 20;
+  int max_multi_bytes = 4 << 20;  // the longest multi; has no effect up to jute_max_buffer_bytes
   // The maximum size of a reply in bytes. A read that would exceed it is refused, because a client
   // accepts no reply above its own jute.maxbuffer, and the server has to hold each reply in memory.
   int max_reply_bytes = 64 << 20;

@@ -191,10 +191,9 @@ constexpr ConfigKey kConfigKeys[] = {
      .value = Integer{&Config::max_multi_bytes, 1 << 10, 60 << 20, Unit::kBytes},
      .section = Section::kLimits,
      .meaning = "the longest multi or multiRead; a longer one is answered with `BadArguments`. If "
-                "it is not "
-                "above `jute.maxbuffer`, that limit holds for them too, and ends the connection. "
-                "ClickHouse sends a row of KeeperMap in about 100 bytes, and all rows of "
-                "an insert together"},
+                "this is not above `jute.maxbuffer`, `jute.maxbuffer` is the limit for them too, "
+                "and a longer one ends the connection. ClickHouse sends all rows of an insert into "
+                "a KeeperMap table in one multi, about 100 bytes each"},
     {.name = "maxReplyBytes",
      .value = Integer{&Config::max_reply_bytes, 64 << 10, 1 << 30, Unit::kBytes},
      .section = Section::kLimits,

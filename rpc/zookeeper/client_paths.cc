@@ -2,6 +2,7 @@
 
 #include "rpc/zookeeper/client_paths.h"
 
+#include "rpc/zookeeper/keeper_nodes.h"
 #include "rpc/zookeeper/protocol.h"
 
 namespace quorate::rpc::zk {
@@ -13,16 +14,14 @@ bool IsWithin(std::string_view path, std::string_view top) {
 }
 
 bool IsOfTheSystem(std::string_view path) {
-  return IsWithin(path, "/zookeeper") || IsWithin(path, "/keeper");
+  return IsWithin(path, "/zookeeper") || IsKeeperPath(path);
 }
 
 // Returns the first path of a setWatches; empty if it has none.
 std::string_view FirstWatch(OpCode op, std::string_view body) {
   SetWatchesRequest request;
   if (!DecodeSetWatches(op, body, &request)) return {};
-  for (const std::vector<std::string_view>* paths :
-       {&request.data_watches, &request.exist_watches, &request.child_watches,
-        &request.persistent_watches, &request.persistent_recursive_watches}) {
+  for (const std::vector<std::string_view>* paths : request.lists()) {
     if (!paths->empty()) return paths->front();
   }
   return {};

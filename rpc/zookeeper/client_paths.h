@@ -28,18 +28,20 @@ class ClientPaths {
   explicit ClientPaths(bool may_use_chroot)
       : state_(may_use_chroot ? State::kUndecided : State::kPlain) {}
 
-  // Called for each request before anything else: the first one with a path decides whether the
-  // connection uses the chroot. `body` may be malformed; then nothing is decided.
+  // Takes note of a request, before it is decoded: the first request with a path decides whether
+  // the connection uses the chroot. A `body` that is malformed decides nothing.
   void Observe(OpCode op, std::string_view body) {
     if (state_ == State::kUndecided) Decide(op, body);
   }
   bool uses_chroot() const { return state_ == State::kChroot; }
 
   // Replaces a path of the client by the path in the tree, without copying. Returns false if the
-  // connection uses the chroot and the path does not begin with it; BadArguments is the answer.
+  // connection uses the chroot and the path does not begin with it; the caller then refuses the
+  // request with BadArguments.
   bool ToTree(std::string_view* path) const {
     return state_ != State::kChroot || RemovePrefix(path);
   }
+  // Does the same for several paths, up to the first one for which it returns false.
   bool ToTree(std::vector<std::string_view>* paths) const;
   // Returns the path in the tree as the client knows it. The result is `path`, or is in `*storage`.
   std::string_view ToClient(std::string_view path, std::string* storage) const;

@@ -189,6 +189,7 @@ absl::Status Connection::DiscardMulti(std::string_view bytes) {
   const auto length = LoadInt<std::endian::big, int32_t>(bytes.data());
   discard_bytes_ = kLengthBytes + static_cast<size_t>(length);
   loop_->statistics().large_requests_rejected.Add(1);
+  loop_->LogRefusedMulti(*this, length, MultiBytesMax());
   ++packets_received_;
   OnHeard();
   if (state_ != State::kUp) return absl::OkStatus();
@@ -542,6 +543,7 @@ void Connection::DropRest() {
 }
 
 bool Connection::SubmitUnanswered(Pending* pending, std::string_view body) {
+  paths_.Observe(pending->op, body);
   if (pending->op == OpCode::kAuth) return OnAuth(pending->xid, body).ok();
   const bool is_end = pending->op == OpCode::kCloseSession;
   if (!is_end && !IsWrite(pending->op)) return IsServed(pending->op);

@@ -175,12 +175,12 @@ class Connection {
     kUndecided,   // more bytes have to come
     kImpossible,  // its length is not allowed; the connection is closed
   };
-  // REQUIRES: `bytes` begins with the packet's length and, if they are there, the bytes behind it.
+  // Decides how the packet is received with which `bytes` begin. REQUIRES: its length is there.
   Reception ReceptionOf(std::string_view bytes) const;
   // Returns the length of the longest multi or multiRead.
   int32_t MultiBytesMax() const;
-  // Answers a multi or multiRead that is too long with an error. Its bytes, which begin with `bytes`, are
-  // discarded as they come.
+  // Answers a multi or multiRead that is too long with an error. Its bytes, which begin with
+  // `bytes`, are discarded as they come.
   absl::Status DiscardMulti(std::string_view bytes);
   // Sets `*packet` to the first packet of `bytes` if it is complete. Returns the packet's size with
   // its length prefix, or 0.
@@ -283,10 +283,12 @@ class Connection {
   const std::shared_ptr<ConnectionStatistics> statistics_;
 
   State state_ = State::kHandshake;
-  std::string in_;             // an incomplete packet
-  size_t admitted_bytes_ = 0;  // the length of the long multi that in_ begins with; 0: of another
-  size_t discard_bytes_ = 0;   // of a multi that is too long: how many of its bytes are to come
-  std::string out_;            // not yet sent
+  std::string in_;  // an incomplete packet
+  // If in_ begins with a multi or multiRead above jute.maxbuffer: its length; otherwise 0.
+  size_t admitted_bytes_ = 0;
+  // How many bytes of a multi or multiRead that is too long are still to be discarded.
+  size_t discard_bytes_ = 0;
+  std::string out_;  // not yet sent
   ConnectRequest connect_;
   tree::SessionId session_;
   tree::Zxid attach_zxid_;

@@ -266,6 +266,18 @@ void ConnectionLoop::LogClosing(const Connection& connection, const absl::Status
   refusals_not_logged_ = 0;
 }
 
+void ConnectionLoop::LogRefusedMulti(const Connection& connection, int32_t length,
+                                     int32_t bytes_max) {
+  // The rate is limited, because a client may send such a request again and again.
+  if (now_ - multi_refusal_logged_ < kRefusalLogPeriod) return;
+  multi_refusal_logged_ = now_;
+  spdlog::warn("refusing a multi of {} bytes from {}, session 0x{:x}: {}", length,
+               connection.address(), connection.session().value(),
+               length > bytes_max
+                   ? fmt::format("at most {} are allowed (maxMultiBytes)", bytes_max)
+                   : "requests take an eighth of the server's memory already (memoryLimitMb)");
+}
+
 void ConnectionLoop::Close(Client& client) {
   if (!client.open) return;
   client.open = false;

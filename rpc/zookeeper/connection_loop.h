@@ -101,6 +101,9 @@ class ConnectionLoop
   // Returns the statistics of the loop, to which its connections add.
   LoopStatistics& statistics() { return *statistics_; }
 
+  // Logs that a multi or multiRead of `length` bytes is refused, at a limited rate: because it is
+  // above `bytes_max` or, if it is not, because requests take too much memory.
+  void LogRefusedMulti(const Connection& connection, int32_t length, int32_t bytes_max);
   // Records that the connection was touched, for the first time since its last TakeTouched.
   void RecordTouched(uint32_t tag) { touched_.push_back(tag); }
 
@@ -148,6 +151,7 @@ class ConnectionLoop
   // returned to the system, it would have to be mapped again, page by page, for each large reply.
   std::vector<std::string> spare_buffers_;
   std::chrono::steady_clock::time_point refusal_logged_;
+  std::chrono::steady_clock::time_point multi_refusal_logged_;
   int refusals_not_logged_ = 0;
 };
 

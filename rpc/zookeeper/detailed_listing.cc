@@ -67,11 +67,9 @@ tree::ErrorCode DetailedListing::ReadChild(const tree::Tree& tree, std::string_v
   if (error != tree::ErrorCode::kOk) return error;
   CompleteConfigNode(members_text_, path, &stat, &data, &has_data);
   const bool is_ephemeral = stat.ephemeral_owner != tree::kNoSession;
-  if (details_.kind == ChildKind::kPersistent
-          ? is_ephemeral
-          : details_.kind == ChildKind::kEphemeral && !is_ephemeral) {
-    return tree::ErrorCode::kOk;
-  }
+  const bool is_listed =
+      details_.kind == ChildKind::kAll || is_ephemeral == (details_.kind == ChildKind::kEphemeral);
+  if (!is_listed) return tree::ErrorCode::kOk;
   Child& read = child->emplace();
   if (details_.has_stats) {
     BigEndianWriter writer(&read.stat);
@@ -79,11 +77,7 @@ tree::ErrorCode DetailedListing::ReadChild(const tree::Tree& tree, std::string_v
   }
   if (details_.has_data) {
     BigEndianWriter writer(&read.data);
-    if (has_data) {
-      writer.String(data);
-    } else {
-      writer.Int<int32_t>(-1);
-    }
+    WriteData(has_data, data, writer);
     *spent += data.size() / kBytesPerNode;
   }
   return tree::ErrorCode::kOk;

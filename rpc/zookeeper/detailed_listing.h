@@ -69,8 +69,8 @@ class DetailedListing {
   };
 
   void BeginRecording();
-  // Takes the changes of the children that were recorded since the last call into again_. Returns
-  // false if too many were made.
+  // Adds to again_ the names of the children that were created or deleted since the last call.
+  // Returns false if there are too many.
   bool TakeChanges();
   // Reads a child. `*child` gets no value if there is none of that name and kind.
   tree::ErrorCode ReadChild(const tree::Tree& tree, std::string_view name,

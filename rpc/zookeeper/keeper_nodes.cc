@@ -41,8 +41,8 @@ constexpr Feature kFeatures[] = {Feature::kFilteredList,      Feature::kMultiRea
                                  Feature::kTryRemove,         Feature::kListWithStatAndData};
 // Feature n is bit 7 - n % 8 of byte n / 8.
 constexpr char kFeatureFlags[] = {FlagsOf(kFeatures, 0), FlagsOf(kFeatures, 1)};
-// The version with filtered lists, multiRead and checkNotExists, for clients that are older than the
-// feature flags.
+// Clients that are older than the feature flags read this version instead. Version 3 of Keeper has
+// filtered lists, multiRead and checkNotExists.
 constexpr std::string_view kApiVersion = "3";
 
 struct Node {
@@ -51,8 +51,6 @@ struct Node {
 };
 constexpr Node kNodes[] = {{"api_version", kApiVersion},
                            {"feature_flags", {kFeatureFlags, sizeof(kFeatureFlags)}}};
-
-constexpr std::string_view kTop = "/keeper";
 
 tree::Stat StatOf(std::string_view data, size_t children) {
   tree::Stat stat;
@@ -92,11 +90,11 @@ void WriteNoChildren(OpCode op, const tree::Stat& stat, BigEndianWriter& to) {
 
 tree::ErrorCode WriteKeeperNode(OpCode op, std::string_view path, const ListDetails& details,
                                 BigEndianWriter& to) {
-  const bool is_top = path == kTop;
+  const bool is_top = path == kKeeperTop;
   std::string_view data;
   bool exists = is_top;
   for (const Node& node : kNodes) {
-    if (is_top || path.substr(kTop.size() + 1) != node.name) continue;
+    if (is_top || path.substr(kKeeperTop.size() + 1) != node.name) continue;
     exists = true;
     data = node.data;
   }

@@ -16,10 +16,12 @@
 
 namespace quorate::rpc::zk {
 
+inline constexpr std::string_view kKeeperTop = "/keeper";
+
 // Returns whether `path` is /keeper or below it.
 inline bool IsKeeperPath(std::string_view path) {
-  constexpr std::string_view kTop = "/keeper";
-  return path.starts_with(kTop) && (path.size() == kTop.size() || path[kTop.size()] == '/');
+  return path.starts_with(kKeeperTop) &&
+         (path.size() == kKeeperTop.size() || path[kKeeperTop.size()] == '/');
 }
 
 // Writes the result of a read of a virtual znode, as it is in the reply to `op`: one of the reads

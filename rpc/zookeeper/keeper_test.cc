@@ -48,6 +48,18 @@ tree::Stat AnyStat() {
   return {any, any, -1, -1, -1, -1, -1, tree::SessionId(-1), -1, -1, any};
 }
 
+// Returns a request of each operation.
+std::vector<std::pair<OpCode, std::string>> OneOfEach() {
+  return {{OpCode::kFilteredList, FilteredList("/", false, ChildKind::kAll)},
+          {OpCode::kCheckNotExists, PathAndInt("/a", -1)},
+          {OpCode::kCreateIfNotExists, Create("/a", "")},
+          {OpCode::kRemoveRecursive, PathAndInt("/a", 10)},
+          {OpCode::kCheckStat, CheckStat("/a", -1, AnyStat())},
+          {OpCode::kTryRemove, PathAndInt("/a", -1)},
+          {OpCode::kFilteredListDetailed, Detailed("/", ChildKind::kAll, true, true)},
+          {OpCode::kListRecursive, PathAndInt("/", 10)}};
+}
+
 // The contents of a reply to a list.
 struct Listed {
   Strings names;  // sorted, unless they are paths
@@ -115,7 +127,7 @@ uint32_t ConnectWithChildren(Fixture* f) {
   return tag;
 }
 
-// Creates a znode that only its creator's session might read, which nobody has.
+// Creates a znode that nobody may read.
 void CreateUnreadable(Fixture* f, uint32_t tag, const std::string& path) {
   std::string body;
   BigEndianWriter writer(&body);
@@ -176,15 +188,7 @@ TEST_CASE("without the extensions, nothing is announced, and each of them is unk
   CHECK(
       f.Call(tag, OpCode::kMultiRead, Multi({{OpCode::kExists, PathAndWatch("/", false)}})).error ==
       ErrorCode::kMarshallingError);
-  for (const auto& [op, body] : std::vector<std::pair<OpCode, std::string>>{
-           {OpCode::kFilteredList, FilteredList("/", false, ChildKind::kAll)},
-           {OpCode::kCheckNotExists, PathAndInt("/a", -1)},
-           {OpCode::kCreateIfNotExists, Create("/a", "")},
-           {OpCode::kRemoveRecursive, PathAndInt("/a", 10)},
-           {OpCode::kCheckStat, CheckStat("/a", -1, AnyStat())},
-           {OpCode::kTryRemove, PathAndInt("/a", -1)},
-           {OpCode::kFilteredListDetailed, Detailed("/", ChildKind::kAll, true, true)},
-           {OpCode::kListRecursive, PathAndInt("/", 10)}}) {
+  for (const auto& [op, body] : OneOfEach()) {
     const uint32_t other = f.ConnectSession();
     f.Write(other, 5, op, body);
     f.Settle();
@@ -252,6 +256,20 @@ TEST_CASE("a list has stats and data where they are asked for") {
   CHECK(listed.stats == 0);
 }
 
+TEST_CASE("a client that reconnects hears nothing of its watches of virtual znodes") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  std::string body;
+  BigEndianWriter writer(&body);
+  writer.Int<int64_t>(0);
+  writer.Int<int32_t>(1);
+  writer.String("/keeper/feature_flags");
+  writer.Int<int32_t>(0);
+  writer.Int<int32_t>(0);
+  CHECK(f.Call(tag, OpCode::kSetWatches, body).error == ErrorCode::kOk);
+  CHECK(f.sockets.received(tag).empty());
+}
+
 TEST_CASE("a filtered list sets a watch, which any child fires") {
   Fixture f;
   const uint32_t tag = ConnectWithChildren(&f);
@@ -262,20 +280,47 @@ TEST_CASE("a filtered list sets a watch, which any child fires") {
   CHECK(f.Next(tag).xid == kNotificationXid);
 }
 
-// The list takes many pieces, and shows the children at the last one.
-TEST_CASE("a long detailed list shows the changes that were made while it was read") {
-  Fixture f;
-  const uint32_t tag = f.ConnectSession();
-  const uint32_t other = f.ConnectSession();
-  f.Call(tag, OpCode::kCreate, Create("/p", ""));
-  const size_t count = kNodesPerHold * 3;
+// Creates /p with `count` children.
+void CreateMany(Fixture* f, uint32_t tag, size_t count) {
+  f->Call(tag, OpCode::kCreate, Create("/p", ""));
   for (size_t made = 0; made < count;) {
     std::vector<std::pair<OpCode, std::string>> items;
     for (; items.size() < 1000 && made < count; ++made) {
       items.emplace_back(OpCode::kCreate, Create("/p/" + std::to_string(made), "old"));
     }
-    REQUIRE(f.Call(tag, OpCode::kMulti, Multi(items)).error == ErrorCode::kOk);
+    REQUIRE(f->Call(tag, OpCode::kMulti, Multi(items)).error == ErrorCode::kOk);
   }
+}
+
+TEST_CASE("long detailed lists in a multiRead are read in pieces, and what follows them too") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  const size_t count = kNodesPerHold * 3;
+  CreateMany(&f, tag, count);
+  const std::pair<OpCode, std::string> list = {OpCode::kFilteredListDetailed,
+                                               Detailed("/p", ChildKind::kPersistent, true, true)};
+  const Packet packet =
+      f.Call(tag, OpCode::kMultiRead,
+             Multi({list, {OpCode::kGetData, PathAndWatch("/p/7", false)}, list}));
+  REQUIRE(packet.error == ErrorCode::kOk);
+  BigEndianReader reader(packet.body);
+  reader.Raw(9);
+  CHECK(ReadList(reader, true).data.size() == count);
+  reader.Raw(9);
+  CHECK(reader.String() == "old");
+  reader.Raw(68);
+  reader.Raw(9);
+  CHECK(ReadList(reader, true).data.size() == count);
+  CHECK(f.loop.longest_hold() <= 2 * kNodesPerHold);
+}
+
+// The list takes many pieces, and shows the children at the last one.
+TEST_CASE("a long detailed list shows the changes that were made while it was read") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  const uint32_t other = f.ConnectSession();
+  const size_t count = kNodesPerHold * 3;
+  CreateMany(&f, tag, count);
   f.Write(tag, 1, OpCode::kFilteredListDetailed,
           Detailed("/p", ChildKind::kPersistent, true, true, /*watch=*/true));
   REQUIRE(f.sockets.RunIteration());
@@ -431,7 +476,7 @@ TEST_CASE("a multiRead may hold exists and every list") {
   CHECK(reader.String() == "3");
 }
 
-// Otherwise ClickHouse ends a query with std::bad_cast.
+// With ZooKeeper's form of the errors, ClickHouse ends a query with std::bad_cast.
 TEST_CASE(
     "a client that has read the feature flags gets the errors of a multiRead as from Keeper") {
   Fixture f;
@@ -471,15 +516,7 @@ TEST_CASE("the extensions know the chroot of linearizable reads") {
 TEST_CASE("a body that is too short does not decode") {
   Fixture f;
   const uint32_t tag = f.ConnectSession();
-  for (const auto& [op, body] : std::vector<std::pair<OpCode, std::string>>{
-           {OpCode::kFilteredList, FilteredList("/", false, ChildKind::kAll)},
-           {OpCode::kCheckNotExists, PathAndInt("/a", -1)},
-           {OpCode::kCreateIfNotExists, Create("/a", "")},
-           {OpCode::kRemoveRecursive, PathAndInt("/a", 10)},
-           {OpCode::kCheckStat, CheckStat("/a", -1, AnyStat())},
-           {OpCode::kTryRemove, PathAndInt("/a", -1)},
-           {OpCode::kFilteredListDetailed, Detailed("/", ChildKind::kAll, true, true)},
-           {OpCode::kListRecursive, PathAndInt("/", 10)}}) {
+  for (const auto& [op, body] : OneOfEach()) {
     CAPTURE(InfoOf(op).name);
     for (size_t size = 0; size < body.size(); ++size) {
       CHECK(f.Call(tag, op, body.substr(0, size)).error == ErrorCode::kMarshallingError);

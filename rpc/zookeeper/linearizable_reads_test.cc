@@ -254,6 +254,18 @@ TEST_CASE("a client that reconnects with the chroot sets its watches with it") {
   CHECK(PathOfEvent(f.Next(tag)) == "/@linearizable/b");
 }
 
+TEST_CASE("a write with the chroot is done even if its client takes no more bytes before it") {
+  Fixture f;
+  const uint32_t plain = f.ConnectSession();
+  const uint32_t tag = f.ConnectSession();
+  f.sockets.Break(tag);
+  f.Write(tag, kPingXid, OpCode::kPing, "");  // its reply shows that the client takes no more
+  f.sockets.RunIterations();
+  f.Write(tag, 1, OpCode::kCreate, Create("/@linearizable/a", ""));
+  f.Settle();
+  CHECK(f.Call(plain, OpCode::kExists, PathAndWatch("/a", false)).error == ErrorCode::kOk);
+}
+
 TEST_CASE("after a path with the chroot, a path without it is an error, except of the system") {
   Fixture f;
   const uint32_t tag = f.ConnectSession();

@@ -499,7 +499,8 @@ class Connection::MultiRead final : public LongRead {
   std::optional<size_t> ReadDetails(Connection* connection, const tree::Tree& tree,
                                     const MultiReadItem& item, size_t bytes_max,
                                     std::string* result) {
-    if (detailed_ == nullptr) {
+    const bool goes_on = detailed_ != nullptr;
+    if (!goes_on) {
       detailed_ = std::make_unique<DetailedListing>(
           &connection->loop_->frontend().listings(), connection->loop_->frontend().members_text(),
           std::string(item.path), item.details, bytes_max);
@@ -508,6 +509,7 @@ class Connection::MultiRead final : public LongRead {
     const ErrorCode error = detailed_->ReadNext(tree, connection->identities_.all(), &spent);
     if (error == ErrorCode::kOk && !detailed_->done()) return spent;
     const std::unique_ptr<DetailedListing> listing = std::move(detailed_);
+    if (goes_on) connection->loop_->UnlockTree();  // the rest needs no tree
     if (error == ErrorCode::kTooLarge) return std::nullopt;
     BigEndianWriter to(result);
     if (error != ErrorCode::kOk) {
@@ -796,7 +798,7 @@ class Connection::WatchesSetting final : public LongRead {
   bool Continue(Connection* connection) override {
     const tree::Tree& tree = connection->loop_->LockTree();
     size_t spent = 0;
-    for (; list_ < kLists; ++list_, next_ = 0) {
+    for (; list_ < lists_.size(); ++list_, next_ = 0) {
       const std::vector<std::string_view>& paths = *lists_[list_];
       for (; next_ < paths.size(); ++next_) {
         if (spent++ == kPathsPerHold || connection->HasMuchToSend()) {
@@ -817,9 +819,9 @@ class Connection::WatchesSetting final : public LongRead {
  private:
   // Each path is looked up in the tree and in the table of watches.
   static constexpr size_t kPathsPerHold = kNodesPerHold / 4;
-  static constexpr size_t kLists = 5;
 
   void Set(Connection* connection, const tree::Tree& tree, std::string_view path) {
+    if (connection->IsVirtual(path)) return;  // a virtual znode never changes
     constexpr tree::Zxid kNone{-1};
     const tree::Zxid since(request_.relative_zxid);
     const auto tell = [&](tree::EventType type) { connection->AppendEvent(type, path, kNone); };
@@ -845,10 +847,8 @@ class Connection::WatchesSetting final : public LongRead {
   }
 
   const std::unique_ptr<const std::string> body_;
-  const SetWatchesRequest request_;
-  const std::vector<std::string_view>* const lists_[kLists] = {
-      &request_.data_watches, &request_.exist_watches, &request_.child_watches,
-      &request_.persistent_watches, &request_.persistent_recursive_watches};
+  SetWatchesRequest request_;
+  const SetWatchesRequest::Lists lists_ = request_.lists();
   size_t list_ = 0;
   size_t next_ = 0;
 };
@@ -861,9 +861,7 @@ Connection::Progress Connection::SetWatches(int32_t xid, OpCode op, std::string_
     ReplyError(xid, ErrorCode::kMarshallingError);
     return Progress::kAnswered;
   }
-  for (std::vector<std::string_view>* paths :
-       {&request.data_watches, &request.exist_watches, &request.child_watches,
-        &request.persistent_watches, &request.persistent_recursive_watches}) {
+  for (std::vector<std::string_view>* paths : request.lists()) {
     if (paths_.ToTree(paths)) continue;
     ReplyError(xid, ErrorCode::kBadArguments);
     return Progress::kAnswered;

@@ -6,6 +6,7 @@
 // Thread-safety: functions and values without shared state.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -82,6 +83,12 @@ struct SetWatchesRequest {
   // setWatches2 only.
   std::vector<std::string_view> persistent_watches;
   std::vector<std::string_view> persistent_recursive_watches;
+
+  using Lists = std::array<std::vector<std::string_view>*, 5>;
+  Lists lists() {
+    return {&data_watches, &exist_watches, &child_watches, &persistent_watches,
+            &persistent_recursive_watches};
+  }
 };
 bool DecodeSetWatches(OpCode op, std::string_view body, SetWatchesRequest* request);
 
@@ -93,9 +100,10 @@ struct WatchRequest {
 };
 bool DecodeWatchRequest(std::string_view body, WatchRequest* request);
 
-// Which children a list has.
+// Selects the children that a filtered list has.
 enum class ChildKind : uint8_t { kAll = 0, kPersistent = 1, kEphemeral = 2 };
 
+// What a filtered list shows of the children, besides their names.
 struct ListDetails {
   ChildKind kind = ChildKind::kAll;
   bool has_stats = false;
@@ -119,22 +127,24 @@ struct ListRecursiveRequest {
 };
 bool DecodeListRecursive(std::string_view body, ListRecursiveRequest* request);
 
-// One read of a multiRead: getData or getChildren, and with the extensions of ClickHouse Keeper also
-// exists, getChildren2 and the filtered lists. Their watch flags are ignored.
+// One read of a multiRead: getData or getChildren, and, with the extensions of ClickHouse Keeper,
+// also exists, getChildren2 and the filtered lists. Their watch flags are ignored.
 struct MultiReadItem {
   OpCode op = OpCode::kGetData;
   std::string_view path;
   ListDetails details;    // of the filtered lists
   size_t result_end = 0;  // for the encoder of the results: the end of this item's result
 };
-// Returns false if the body does not decode or holds another operation.
+// Returns false if the body does not decode or holds another operation. `serves_keeper` is whether
+// the extensions of ClickHouse Keeper are served.
 bool DecodeMultiRead(std::string_view body, bool serves_keeper, std::vector<MultiReadItem>* items);
 // A multi or multiRead result list has a header before each successful result, an error in the
 // place of each failed one, and an end.
 void WriteMultiResultHeader(OpCode shape, BigEndianWriter& to);
 void WriteMultiError(tree::ErrorCode error, BigEndianWriter& to);
-// The error of a read of a multiRead, as ClickHouse Keeper sends it: the header has the opcode of the
-// read, and there is no body. ClickHouse ends a query with std::bad_cast if it gets ZooKeeper's form.
+// Writes the error of one read of a multiRead as ClickHouse Keeper does: the header has the opcode
+// of the read, and there is no body. With ZooKeeper's form, ClickHouse ends the query with
+// std::bad_cast.
 void WriteMultiReadErrorOfKeeper(OpCode op, tree::ErrorCode error, BigEndianWriter& to);
 void WriteMultiEnd(BigEndianWriter& to);
 

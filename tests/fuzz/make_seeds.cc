@@ -198,6 +198,16 @@ void AddRequests(const Corpus& corpus) {
   }
   corpus.Add("request", "create", static_cast<char>(OpCode::kCreate) + Create("/a", "0"));
   corpus.Add("request", "set", static_cast<char>(OpCode::kSetData) + SetData("/a", "0"));
+  // As request.cc maps the numbers of ClickHouse Keeper's operations.
+  const auto keeper = [](OpCode op) {
+    return static_cast<char>(static_cast<int>(op) - static_cast<int>(OpCode::kFilteredList) - 128);
+  };
+  const std::string path_and_number = Path("/a") + std::string("\0\0\0\1", 4);
+  corpus.Add("request", "create_if_not_exists",
+             keeper(OpCode::kCreateIfNotExists) + Create("/a", "0"));
+  corpus.Add("request", "check_stat",
+             keeper(OpCode::kCheckStat) + path_and_number + std::string(68, '\xff'));
+  corpus.Add("request", "remove_recursive", keeper(OpCode::kRemoveRecursive) + path_and_number);
 }
 
 // Returns a step of native_session.

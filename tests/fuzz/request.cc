@@ -14,7 +14,10 @@ namespace quorate::fuzz {
 using rpc::zk::OpCode;
 
 void Run(Input input) {
-  const auto op = static_cast<OpCode>(input.Take<int8_t>());
+  // The lowest numbers stand for the operations of ClickHouse Keeper.
+  const int number = input.Take<int8_t>();
+  constexpr int kKeeperFirst = static_cast<int>(OpCode::kFilteredList);
+  const auto op = static_cast<OpCode>(number < -120 ? number + 128 + kKeeperFirst : number);
   const std::string_view body = input.rest();
   rpc::zk::DecodeConnectRequest(body).status().IgnoreError();
   rpc::zk::ReadRequest read;
@@ -29,6 +32,12 @@ void Run(Input input) {
   rpc::zk::DecodeWatchRequest(body, &watch);
   std::vector<rpc::zk::MultiReadItem> items;
   rpc::zk::DecodeMultiRead(body, /*serves_keeper=*/true, &items);
+  rpc::zk::FilteredListRequest filtered;
+  for (const OpCode kind : {OpCode::kFilteredList, OpCode::kFilteredListDetailed}) {
+    rpc::zk::DecodeFilteredList(kind, body, &filtered);
+  }
+  rpc::zk::ListRecursiveRequest recursive;
+  rpc::zk::DecodeListRecursive(body, &recursive);
   rpc::zk::DecodeReconfig(body);
   if (!rpc::zk::IsWrite(op)) return;
   tree::Request request;
@@ -47,6 +56,8 @@ void Run(Input input) {
     ASSERT(decoded->ops[i].data == request.ops[i].data);
     ASSERT(decoded->ops[i].acl == request.ops[i].acl);
     ASSERT(decoded->ops[i].version == request.ops[i].version);
+    ASSERT(decoded->ops[i].limit == request.ops[i].limit);
+    ASSERT(decoded->ops[i].expected == request.ops[i].expected);
     if (request.ops[i].kind != tree::OpKind::kCreateTtl) continue;
     ASSERT(decoded->ops[i].ttl_ms == request.ops[i].ttl_ms);
   }
