@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The bodies of clients' requests: requests that decode can go through the log.
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,12 @@ namespace quorate::fuzz {
 using rpc::zk::OpCode;
 
 void Run(Input input) {
-  // The lowest numbers stand for the operations of ClickHouse Keeper.
-  const int number = input.Take<int8_t>();
+  // The lowest numbers of a signed byte stand for the operations of ClickHouse Keeper.
   constexpr int kKeeperFirst = static_cast<int>(OpCode::kFilteredList);
-  const auto op = static_cast<OpCode>(number < -120 ? number + 128 + kKeeperFirst : number);
+  constexpr int kByteMin = INT8_MIN, kKeeperOperations = 8;
+  const int number = (input.Take<uint8_t>() ^ 0x80) + kByteMin;
+  const bool is_keeper = number < kByteMin + kKeeperOperations;
+  const auto op = static_cast<OpCode>(is_keeper ? number - kByteMin + kKeeperFirst : number);
   const std::string_view body = input.rest();
   rpc::zk::DecodeConnectRequest(body).status().IgnoreError();
   rpc::zk::ReadRequest read;
