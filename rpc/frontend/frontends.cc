@@ -2,6 +2,8 @@
 
 #include "rpc/frontend/frontends.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +11,8 @@
 
 namespace quorate::rpc {
 
-Frontends::Frontends(std::vector<Entry> frontends) : frontends_(std::move(frontends)) {
+Frontends::Frontends(std::vector<Entry> frontends, EventHistory* history)
+    : frontends_(std::move(frontends)), history_(history) {
   for (const Entry& a : frontends_) {
     for (const Entry& b : frontends_) {
       ASSERT(&a == &b || !a.tags.Contains(b.tags.first), "a tag belongs to one front end");
@@ -31,6 +34,8 @@ bool Frontends::AllowsInlineApply() const {
 
 void Frontends::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                             const tree::EventAcls& acls) {
+  history_->Add(type, path, zxid, ReadersOf(acls.node),
+                type == tree::EventType::kNodeDataChanged ? nullptr : ReadersOf(acls.parent));
   for (const Entry& entry : frontends_) entry.frontend->OnNodeEvent(type, path, zxid, acls);
 }
 
@@ -48,22 +53,19 @@ void Frontends::OnResult(tree::ApplyResult result) {
 }
 
 void Frontends::OnTreeReplaced(const tree::Tree& tree) {
+  history_->Clear(tree.last_zxid());
   for (const Entry& entry : frontends_) entry.frontend->OnTreeReplaced(tree);
 }
 
-std::shared_ptr<const RecentEvents> Frontends::TakeRecentEvents() const {
-  std::shared_ptr<const RecentEvents> events;
-  for (const Entry& entry : frontends_) {
-    std::shared_ptr<const RecentEvents> of_frontend = entry.frontend->TakeRecentEvents();
-    ASSERT(events == nullptr || of_frontend == nullptr,
-           "whose they are is not known at the next start");
-    if (of_frontend != nullptr) events = std::move(of_frontend);
-  }
-  return events;
-}
+std::shared_ptr<const RecentEvents> Frontends::TakeRecentEvents() const { return history_->Take(); }
 
 void Frontends::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) {
-  for (const Entry& entry : frontends_) entry.frontend->OnRecentEvents(parts, zxid);
+  const absl::Status restored = history_->Restore(parts, zxid);
+  if (restored.ok()) return;
+  spdlog::warn(
+      "watches cannot resume from before the checkpoint: {}; gRPC clients learn that events were "
+      "lost, and read again; nothing has to be done here",
+      std::string(restored.message()));
 }
 
 std::vector<int64_t> Frontends::HeldUpSessions() {

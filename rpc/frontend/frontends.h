@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Presents several front ends of one server as one. Each front end is notified of everything that
-// is applied, and gets the results of its own commands. A server with one front end does not need
-// this class.
+// Presents the front ends of one server as one, and keeps the history of events for them. Each
+// front end is notified of everything that is applied, and gets the results of its own commands.
 //
 // Each front end takes its proposer tags from a range of its own, so that the tag of a result also
 // identifies the front end.
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rpc/frontend/event_history.h"
 #include "rpc/frontend/service.h"
 
 namespace quorate::rpc {
@@ -37,8 +37,10 @@ class Frontends final : public Frontend {
     Frontend* frontend = nullptr;  // outlives the object
     TagRange tags;
   };
-  // REQUIRES: the ranges do not overlap.
-  explicit Frontends(std::vector<Entry> frontends);
+  // Each event is added to `history` before the front ends are notified of it. `history` outlives
+  // the object; it belongs to it, except that the front ends read it. REQUIRES: the ranges do not
+  // overlap.
+  Frontends(std::vector<Entry> frontends, EventHistory* history);
 
   bool AllowsInlineApply() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
@@ -48,7 +50,6 @@ class Frontends final : public Frontend {
   // REQUIRES: the tag is in the range of a front end.
   void OnResult(tree::ApplyResult result) override;
   void OnTreeReplaced(const tree::Tree& tree) override;
-  // REQUIRES: at most one of the front ends keeps events.
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   std::vector<int64_t> HeldUpSessions() override;
@@ -61,6 +62,7 @@ class Frontends final : public Frontend {
   Frontend& FrontendOf(uint32_t tag);
 
   const std::vector<Entry> frontends_;
+  EventHistory* const history_;
 };
 
 }  // namespace quorate::rpc

@@ -66,15 +66,19 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
                                quorate::rpc::Administration* administration) override {
     const quorate::Clock* clock = quorate::Clock::System();
     quorate::RandomBytes* random = quorate::RandomBytes::System();
-    frontend_ = std::make_unique<quorate::rpc::zk::ZkFrontend>(config, service, clock, random);
+    history_.emplace(static_cast<size_t>(config.event_history_bytes));
+    frontend_ =
+        std::make_unique<quorate::rpc::zk::ZkFrontend>(config, service, clock, random, &*history_);
     listener_ = std::make_unique<quorate::rpc::zk::ZkListener>(frontend_.get());
-    if (config.grpc_port == 0) return frontend_.get();
-    grpc_.emplace(config, service, administration, clock);
-    native_.emplace(config, service, clock, random);
-    both_.emplace(std::vector<quorate::rpc::Frontends::Entry>{
-        {frontend_.get(), quorate::rpc::kZooKeeperTags},
-        {native_->frontend(), quorate::rpc::kNativeTags}});
-    return &*both_;
+    std::vector<quorate::rpc::Frontends::Entry> entries{
+        {frontend_.get(), quorate::rpc::kZooKeeperTags}};
+    if (config.grpc_port != 0) {
+      grpc_.emplace(config, service, administration, clock);
+      native_.emplace(config, service, clock, random, &*history_);
+      entries.push_back({native_->frontend(), quorate::rpc::kNativeTags});
+    }
+    frontends_.emplace(std::move(entries), &*history_);
+    return &*frontends_;
   }
   absl::Status Open() override {
     if (grpc_.has_value()) {
@@ -95,12 +99,13 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   }
 
  private:
+  std::optional<quorate::rpc::EventHistory> history_;
   std::unique_ptr<quorate::rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<quorate::rpc::zk::ZkListener> listener_;
   // Both are set only if there is a grpcPort.
   std::optional<quorate::rpc::native::NativeStack> native_;
-  std::optional<quorate::rpc::Frontends> both_;
   std::optional<quorate::rpc::GrpcFrontend> grpc_;
+  std::optional<quorate::rpc::Frontends> frontends_;
 };
 
 // Raises the soft limit of descriptors to the hard limit. Each client needs a descriptor, and the

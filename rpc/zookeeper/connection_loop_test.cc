@@ -39,7 +39,7 @@ TEST_CASE("a session is there once its entry is applied, with the password that 
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.sockets.received(tag).empty());
   CHECK_FALSE(f.sockets.receiving(tag));
-  f.service.Apply(&f.frontend);
+  f.service.Apply(&f.frontends);
   CHECK(f.sockets.received(tag).empty());
   f.sockets.RunIterations();
   ConnectResponse response;
@@ -90,7 +90,7 @@ TEST_CASE("the id of a new session that is in use is drawn again") {
   *batch.bytes += command;
   batch.commands.push_back({0, command.size()});
   f.service.Submit(std::move(batch));
-  f.service.Apply(&f.frontend);
+  f.service.Apply(&f.frontends);
   ConnectResponse response;
   f.ConnectSession(&response);
   CHECK(response.session_id != header.session.value());
@@ -179,14 +179,14 @@ TEST_CASE("pipelined requests are answered in order, and a read waits for what c
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 2);  // the third write waits for the read
   CHECK(f.sockets.received(tag).empty());
-  f.service.Apply(&f.frontend);
+  f.service.Apply(&f.frontends);
   f.sockets.RunIterations();
   CHECK(f.Next(tag).xid == 1);
   CHECK(f.Next(tag).xid == 2);
   CHECK(DataOf(f.Next(tag)) == "1");
   CHECK(f.sockets.received(tag).empty());
   REQUIRE(f.service.batches.size() == 1);
-  f.service.Apply(&f.frontend);
+  f.service.Apply(&f.frontends);
   f.sockets.RunIterations();
   CHECK(f.Next(tag).xid == 4);  // the write after the sync answers it too
   CHECK(f.Next(tag).xid == 5);
@@ -209,7 +209,7 @@ TEST_CASE("a sync is done at the latest with a write behind it, which has its ow
   f.Write(tag, 5, OpCode::kSync, Path("/"));
   f.sockets.RunIterations();
   CHECK(f.sockets.received(tag).empty());
-  f.service.Apply(&f.frontend);
+  f.service.Apply(&f.frontends);
   const int64_t written = f.service.ReadTree()->last_zxid().value();
   f.Call(other, OpCode::kCreate, Create("/b", ""));
   for (int32_t xid = 2; xid <= 4; ++xid) {
@@ -250,7 +250,7 @@ TEST_CASE("a watch event comes before the read that would show the change") {
   REQUIRE(f.Call(reader, OpCode::kGetData, PathAndWatch("/w", true)).error == ErrorCode::kOk);
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunIterations();
-  f.service.Apply(&f.frontend);
+  f.service.Apply(&f.frontends);
   // The loop has a wake-up pending, but handles the read first.
   f.Write(reader, 9, OpCode::kGetData, PathAndWatch("/w", false));
   REQUIRE(f.sockets.HandIn(reader));
@@ -272,9 +272,9 @@ TEST_CASE("who missed what a snapshot has skipped is told nothing that came afte
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunIterations();
   std::vector<CommandBatch> behind_snapshot = std::exchange(f.service.batches, {});
-  f.service.ReplaceTree(&f.frontend);
+  f.service.ReplaceTree(&f.frontends);
   f.service.batches = std::move(behind_snapshot);
-  f.service.Apply(&f.frontend);
+  f.service.Apply(&f.frontends);
   f.sockets.RunIterations();
   for (const uint32_t tag : {writer, watcher}) {
     CHECK(f.sockets.received(tag).empty());
@@ -291,7 +291,7 @@ TEST_CASE("a read that meets a snapshot hides nothing of what its client has mis
   const Packet seen = f.Call(watcher, OpCode::kGetData, PathAndWatch("/w", true));
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunIterations();
-  f.service.ReplaceTree(&f.frontend);
+  f.service.ReplaceTree(&f.frontends);
   // The read comes after the snapshot, but before the loop has handled TreeReplaced.
   const OpCode op = GENERATE(OpCode::kGetData, OpCode::kExists, OpCode::kGetChildren);
   f.Write(watcher, 2, op, PathAndWatch("/", true));
@@ -322,7 +322,7 @@ TEST_CASE("a read that meets a snapshot hides nothing of what its client has mis
 TEST_CASE("a connect request that meets a snapshot is not answered") {
   Fixture f;
   const uint32_t tag = f.Connect();
-  f.service.ReplaceTree(&f.frontend);
+  f.service.ReplaceTree(&f.frontends);
   f.sockets.Write(tag, ConnectPacket({}));
   REQUIRE(f.sockets.HandIn(tag));
   f.Settle();
@@ -579,7 +579,7 @@ TEST_CASE("what a client had asked for when it went is done, without the reads b
   if (way == Way::kBadLength || way == Way::kBadAuth) create("/behind");
   if (way == Way::kBreak) {
     f.sockets.RunIterations();
-    f.service.Apply(&f.frontend);  // the reply cannot be sent
+    f.service.Apply(&f.frontends);  // the reply cannot be sent
     f.sockets.RunIterations();
     CHECK(f.sockets.open(tag));
     create("/e");  // this request was still in the network
@@ -607,12 +607,12 @@ TEST_CASE("a connection that ends while it is read from has its packets until th
   f.sockets.RunIterations();
   const bool is_replaced = GENERATE(true, false);
   if (is_replaced) {
-    f.service.ReplaceTree(&f.frontend);
+    f.service.ReplaceTree(&f.frontends);
   } else {
     const uint32_t other = f.Connect();
     f.sockets.Write(other, ConnectPacket({session.session_id, session.password}));
     f.sockets.RunIterations();
-    f.service.Apply(&f.frontend);
+    f.service.Apply(&f.frontends);
   }
   // The read finds the replaced tree, or the moved session, in the inbox.
   f.sockets.Write(tag, read.substr(10));

@@ -21,8 +21,10 @@ constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 }  // namespace
 
 ZkFrontend::ZkFrontend(const Config& config, Service* service, const Clock* clock,
-                       RandomBytes* random)
-    : ClientFrontend(config, service, clock, random, kZooKeeperTags), words_(this) {}
+                       RandomBytes* random, const EventHistory* history)
+    : ClientFrontend(config, service, clock, random, kZooKeeperTags),
+      history_(history),
+      words_(this) {}
 
 // --- Applied entries -----------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@
 #include "base/random.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/client_frontend.h"
+#include "rpc/frontend/event_history.h"
 #include "rpc/zookeeper/four_letter_words.h"
 #include "rpc/zookeeper/statistics.h"
 #include "tree/watch_table.h"
@@ -40,8 +41,11 @@ struct Watches {
 
 class ZkFrontend : public ClientFrontend<ConnectionLoop> {
  public:
-  // All must outlive the front end. `random` makes session ids and passwords.
-  ZkFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
+  // All must outlive the front end. `random` makes session ids and passwords. `history` has each
+  // event before the front end is notified of it (Frontends). With nullptr, a client that connects
+  // again gets no events that it missed.
+  ZkFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random,
+             const EventHistory* history = nullptr);
 
   bool AllowsInlineApply() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
@@ -50,6 +54,9 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
 
   // --- For the loops -----------------------------------------------------------------------------
   Watches& watches() { return watches_; }
+  // Returns nullptr if no events are kept. REQUIRES: the caller holds the tree's lock while it reads
+  // the history.
+  const EventHistory* history() const { return history_; }
   Statistics& statistics() { return statistics_; }
   // Counts a new connection of `address`. Returns false, and counts a refusal, if it exceeds
   // maxCnxns or maxClientCnxns; otherwise Release must follow.
@@ -75,6 +82,7 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
                        const std::function<void(std::string_view path, int64_t session)>& watch);
 
  private:
+  const EventHistory* const history_;
   mutable Watches watches_;
   Statistics statistics_;
   std::atomic<int64_t> read_only_sessions_{0};

@@ -332,7 +332,7 @@ TEST_CASE("a long detailed list shows the changes that were made while it was re
                                               {OpCode::kCreate, Create("/p/new", "new")}})));
   REQUIRE(f.sockets.RunIteration());
   CHECK(f.sockets.received(tag).empty());
-  f.service.Apply(&f.frontend);
+  f.service.Apply(&f.frontends);
   f.Settle();
   const Packet packet = f.Next(tag);
   CHECK(packet.xid == 1);

@@ -64,7 +64,7 @@ class LargeTree : public Fixture {
     tree::AppendRequest(header, request, batch.bytes.get());
     batch.commands.push_back({0, batch.bytes->size()});
     service.Submit(std::move(batch));
-    service.Apply(&frontend);
+    service.Apply(&frontends);
   }
   std::string Version(const std::string& path) {
     std::string body = Path(path);

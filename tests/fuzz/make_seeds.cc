@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "consensus/core/message.h"
-#include "rpc/grpc/native/event_history.h"
+#include "rpc/frontend/event_history.h"
 #include "rpc/peer/frame.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
@@ -310,7 +310,7 @@ void AddTexts(const Corpus& corpus) {
 }
 
 void AddRecentEvents(const Corpus& corpus) {
-  rpc::native::EventHistory history(1 << 20, tree::Zxid(2));
+  rpc::EventHistory history(1 << 20, tree::Zxid(2));
   const rpc::Readers somebody = std::make_shared<const std::vector<tree::Acl>>(
       std::vector<tree::Acl>{{31, {"digest", "u:x"}}, {1, {"ip", "10.0.0.1"}}});
   history.Add(tree::EventType::kNodeCreated, "/a", tree::Zxid(3), nullptr);

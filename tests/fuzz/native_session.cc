@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/random.h"
 #include "base/testing/manual_clock.h"
+#include "rpc/frontend/frontends.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/testing/manual_transport.h"
@@ -38,7 +39,7 @@ class NativeFront {
   void Settle() {
     do {
       transport.RunIterations();
-    } while (service_.Work(&frontend_));
+    } while (service_.Work(&frontends_));
   }
 
   ManualTransport transport;
@@ -60,7 +61,9 @@ class NativeFront {
   ManualClock clock_{1'700'000'000'000};
   CountingBytes random_;
   TreeService service_;
-  rpc::native::NativeFrontend frontend_{config_, &service_, &clock_, &random_};
+  rpc::EventHistory history_{1 << 20};
+  rpc::native::NativeFrontend frontend_{config_, &service_, &clock_, &random_, &history_};
+  rpc::Frontends frontends_{{{&frontend_, rpc::kNativeTags}}, &history_};
   rpc::native::StreamLoop loop_{&frontend_, &transport};
 };
 

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "rpc/grpc/native/event_history.h"
+#include "rpc/frontend/event_history.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace quorate::fuzz {
 namespace {
 
-using rpc::native::EventHistory;
+using rpc::EventHistory;
 
 constexpr size_t kBytesMax = 64 << 20;  // more than any input has
 

@@ -32,13 +32,14 @@ std::string StatusFrame(const absl::Status& status) {
 
 NativeServer::NativeServer(const rpc::Config& config, rpc::Service* service, const Clock* clock,
                            RandomBytes* random, ClientNetwork* network, size_t member,
-                           std::shared_ptr<ProcessLifetime> lifetime)
+                           std::shared_ptr<ProcessLifetime> lifetime,
+                           const rpc::EventHistory* history)
     : network_(*network),
       simulation_(network->network().simulation()),
       random_(simulation_.random("native streams")),
       member_(member),
       lifetime_(std::move(lifetime)),
-      frontend_(config, service, clock, random),
+      frontend_(config, service, clock, random, history),
       loop_(&frontend_, &transport_) {
   transport_.SetLoop(&loop_);
 }

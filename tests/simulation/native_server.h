@@ -32,7 +32,7 @@ class NativeServer : public ServerPort {
   // The objects behind pointers and references must outlive this object.
   NativeServer(const rpc::Config& config, rpc::Service* service, const Clock* clock,
                RandomBytes* random, ClientNetwork* network, size_t member,
-               std::shared_ptr<ProcessLifetime> lifetime);
+               std::shared_ptr<ProcessLifetime> lifetime, const rpc::EventHistory* history);
   ~NativeServer() override;
 
   rpc::Frontend* frontend() { return &frontend_; }

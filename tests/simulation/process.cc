@@ -199,17 +199,16 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
       std::make_unique<rpc::Replica>(std::move(options), incarnation, data_dir_.get(), store_.get(),
                                      &raft_random_, &machine->clock(), &links_, this);
   frontend_ = std::make_unique<rpc::zk::ZkFrontend>(config_, replica_.get(), &machine->clock(),
-                                                    &byte_random_);
+                                                    &byte_random_, &history_);
   loop_ = std::make_unique<rpc::zk::ConnectionLoop>(frontend_.get(), &sockets_);
-  front_ = frontend_.get();
+  std::vector<rpc::Frontends::Entry> entries{{frontend_.get(), rpc::kZooKeeperTags}};
   if (simulation_.options().clients.native_count > 0) {
     native_ =
         std::make_unique<NativeServer>(config_, replica_.get(), &machine->clock(), &byte_random_,
-                                       machine->site().clients, number_, lifetime_);
-    frontends_.emplace(std::vector<rpc::Frontends::Entry>{{frontend_.get(), rpc::kZooKeeperTags},
-                                                          {native_->frontend(), rpc::kNativeTags}});
-    front_ = &*frontends_;
+                                       machine->site().clients, number_, lifetime_, &history_);
+    entries.push_back({native_->frontend(), rpc::kNativeTags});
   }
+  frontends_.emplace(std::move(entries), &history_);
   replica_->SetFrontend(this);
   replica_->SetApplyObserver(this);
 }
@@ -382,43 +381,43 @@ void Process::OnTreeReplaced(const tree::Tree& tree) {
   applied_ = Index{static_cast<uint64_t>(tree.last_zxid().value())};
   closed_sessions_.clear();
   checker_.OnStateLoaded(number_, applied_, tree.digest());
-  front_->OnTreeReplaced(tree);
+  frontends_->OnTreeReplaced(tree);
 }
 
 void Process::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                           const tree::EventAcls& acls) {
-  front_->OnNodeEvent(type, path, zxid, acls);
+  frontends_->OnNodeEvent(type, path, zxid, acls);
 }
 
 void Process::OnSessionAttached(const tree::SessionInfo& session) {
-  front_->OnSessionAttached(session);
+  frontends_->OnSessionAttached(session);
   checker_.OnSessionAttached(number_, session);
 }
 
 void Process::OnSessionClosed(tree::SessionId session, tree::Zxid zxid) {
-  front_->OnSessionClosed(session, zxid);
+  frontends_->OnSessionClosed(session, zxid);
   closed_sessions_.push_back(session);
 }
 
 void Process::OnResult(tree::ApplyResult result) {
   checker_.OnResult(number_, result);
-  front_->OnResult(std::move(result));
+  frontends_->OnResult(std::move(result));
 }
 
-bool Process::AllowsInlineApply() const { return front_->AllowsInlineApply(); }
+bool Process::AllowsInlineApply() const { return frontends_->AllowsInlineApply(); }
 
 std::shared_ptr<const rpc::RecentEvents> Process::TakeRecentEvents() const {
-  return front_->TakeRecentEvents();
+  return frontends_->TakeRecentEvents();
 }
 
 void Process::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) {
-  front_->OnRecentEvents(parts, zxid);
+  frontends_->OnRecentEvents(parts, zxid);
 }
 
-void Process::OnBatchApplied() { front_->OnBatchApplied(); }
+void Process::OnBatchApplied() { frontends_->OnBatchApplied(); }
 
 void Process::OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) {
-  front_->OnSyncDone(proposer_tag, sync_id, zxid);
+  frontends_->OnSyncDone(proposer_tag, sync_id, zxid);
 }
 
 void Process::OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tree) {

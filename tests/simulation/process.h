@@ -150,11 +150,11 @@ class Process : public rpc::ReplicaHost,
   SimulatedLinks links_;
   ServerSockets sockets_;
   std::unique_ptr<rpc::Replica> replica_;
+  rpc::EventHistory history_{static_cast<size_t>(config_.event_history_bytes)};
   std::unique_ptr<rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<rpc::zk::ConnectionLoop> loop_;
-  std::unique_ptr<NativeServer> native_;     // nullptr in runs without native clients
-  std::optional<rpc::Frontends> frontends_;  // if there are two
-  rpc::Frontend* front_ = nullptr;           // the front end, or both of them as one
+  std::unique_ptr<NativeServer> native_;  // nullptr in runs without native clients
+  std::optional<rpc::Frontends> frontends_;
   std::array<bool, 8> scheduled_ = {};
   int64_t ticks_ = 0;
   consensus::Index applied_;

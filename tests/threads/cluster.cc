@@ -120,8 +120,8 @@ class Links final : public rpc::PeerLinks {
 // that.
 class SlowFrontend final : public rpc::Frontend {
  public:
-  explicit SlowFrontend(std::vector<rpc::Frontends::Entry> frontends)
-      : frontends_(std::move(frontends)) {}
+  SlowFrontend(std::vector<rpc::Frontends::Entry> frontends, rpc::EventHistory* history)
+      : frontends_(std::move(frontends), history) {}
 
   bool AllowsInlineApply() const override { return frontends_.AllowsInlineApply(); }
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
@@ -290,12 +290,16 @@ class Member final : private rpc::ReplicaHost {
   void MakeFrontEnds() {
     const Clock* clock = Clock::System();
     RandomBytes* random = RandomBytes::System();
-    frontend_ = std::make_unique<rpc::zk::ZkFrontend>(config_, replica_.get(), clock, random);
+    frontend_ =
+        std::make_unique<rpc::zk::ZkFrontend>(config_, replica_.get(), clock, random, &history_);
     listener_ = std::make_unique<rpc::zk::ZkListener>(frontend_.get());
     grpc_ = std::make_unique<rpc::GrpcFrontend>(config_, replica_.get(), replica_.get(), clock);
-    native_ = std::make_unique<rpc::native::NativeStack>(config_, replica_.get(), clock, random);
-    both_ = std::make_unique<SlowFrontend>(std::vector<rpc::Frontends::Entry>{
-        {frontend_.get(), rpc::kZooKeeperTags}, {native_->frontend(), rpc::kNativeTags}});
+    native_ = std::make_unique<rpc::native::NativeStack>(config_, replica_.get(), clock, random,
+                                                         &history_);
+    both_ = std::make_unique<SlowFrontend>(
+        std::vector<rpc::Frontends::Entry>{{frontend_.get(), rpc::kZooKeeperTags},
+                                           {native_->frontend(), rpc::kNativeTags}},
+        &history_);
     replica_->SetFrontend(both_.get());
   }
 
@@ -315,6 +319,7 @@ class Member final : private rpc::ReplicaHost {
   Links links_;
   std::unique_ptr<consensus::DataDir> data_dir_;
   std::unique_ptr<tree::RecordStore> store_;
+  rpc::EventHistory history_{static_cast<size_t>(config_.event_history_bytes)};
   std::unique_ptr<rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<rpc::zk::ZkListener> listener_;
   std::unique_ptr<rpc::GrpcFrontend> grpc_;

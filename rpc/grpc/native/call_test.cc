@@ -191,7 +191,7 @@ TEST_CASE("a long list whose tree is replaced by a snapshot has only the new tre
   f.transport.Write(txn_tag, creates("m", 0, 1000).SerializeAsString());
   while (f.service.batches.empty()) REQUIRE(f.transport.RunIteration());
   REQUIRE_FALSE(f.transport.outcome(list_tag).has_value());  // the read has begun
-  f.service.ReplaceTree(&f.frontend);
+  f.service.ReplaceTree(&f.frontends);
   f.frontend.OnBatchApplied();
   f.transport.RunIterations();
   REQUIRE(f.CodeOf(list_tag) == absl::StatusCode::kOk);
@@ -423,7 +423,7 @@ TEST_CASE("the error of a member that cannot serve tells whether the write may h
           std::string::npos);
   }
   SECTION("the tree is replaced") {
-    f.service.ReplaceTree(&f.frontend);
+    f.service.ReplaceTree(&f.frontends);
     f.frontend.OnBatchApplied();
     f.transport.RunIterations();
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);

@@ -2,8 +2,6 @@
 
 #include "rpc/grpc/native/frontend.h"
 
-#include <spdlog/spdlog.h>
-
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -22,9 +20,8 @@ constexpr size_t kWatchBytes = 250;
 }  // namespace
 
 NativeFrontend::NativeFrontend(const Config& config, Service* service, const Clock* clock,
-                               RandomBytes* random)
-    : ClientFrontend(config, service, clock, random, kNativeTags),
-      history_(static_cast<size_t>(config.event_history_bytes)) {}
+                               RandomBytes* random, const EventHistory* history)
+    : ClientFrontend(config, service, clock, random, kNativeTags), history_(history) {}
 
 // --- What was applied ----------------------------------------------------------------------------
 
@@ -38,40 +35,19 @@ bool NativeFrontend::AllowsInlineApply() const {
 void NativeFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                                  const tree::EventAcls& acls) {
   listings().OnNodeEvent(type, path);
-  const uint64_t number = history_.next_number();
-  const Readers readers = ReadersOf(acls.node);
-  const Readers parent_readers =
-      type == tree::EventType::kNodeDataChanged ? nullptr : ReadersOf(acls.parent);
-  history_.Add(type, path, zxid, readers, parent_readers);
   MutexLock lock(&watches_mutex_);
   if (watches_.empty()) return;
   watchers_.clear();
   watches_.Find(path, &watchers_);
   if (watchers_.empty()) return;
-  const auto event =
-      std::make_shared<const Event>(Event{type, std::string(path), zxid, readers, parent_readers});
+  const auto event = std::make_shared<const Event>(
+      Event{type, std::string(path), zxid, ReadersOf(acls.node),
+            type == tree::EventType::kNodeDataChanged ? nullptr : ReadersOf(acls.parent)});
+  const uint64_t number = history_->next_number() - 1;
   for (uint64_t watcher : watchers_) {
     const auto tag = static_cast<uint32_t>(watcher);
     LoopOf(tag).Push(EventItem{tag, number, event});
   }
-}
-
-void NativeFrontend::OnTreeReplaced(const tree::Tree& tree) {
-  history_.Clear(tree.last_zxid());
-  ClientFrontend::OnTreeReplaced(tree);
-}
-
-std::shared_ptr<const RecentEvents> NativeFrontend::TakeRecentEvents() const {
-  return history_.Take();
-}
-
-void NativeFrontend::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) {
-  const absl::Status restored = history_.Restore(parts, zxid);
-  if (restored.ok()) return;
-  spdlog::warn(
-      "watches of gRPC clients cannot resume from before the checkpoint: {}; their clients learn "
-      "that events were lost, and read again; nothing has to be done here",
-      std::string(restored.message()));
 }
 
 WatchTotals NativeFrontend::watch_totals() const {

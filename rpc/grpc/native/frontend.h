@@ -10,8 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +20,7 @@
 #include "base/random.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/client_frontend.h"
-#include "rpc/grpc/native/event_history.h"
+#include "rpc/frontend/event_history.h"
 #include "rpc/grpc/native/scoped_watches.h"
 
 namespace quorate::rpc::native {
@@ -31,15 +29,14 @@ class StreamLoop;
 
 class NativeFrontend : public ClientFrontend<StreamLoop> {
  public:
-  // The pointers must outlive the front end. `random` is used for session ids.
-  NativeFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
+  // The pointers must outlive the front end. `random` is used for session ids. The front end is
+  // notified of an event when `history` has it already (Frontends).
+  NativeFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random,
+                 const EventHistory* history);
 
   bool AllowsInlineApply() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
-  void OnTreeReplaced(const tree::Tree& tree) override;
-  std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
-  void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   WatchTotals watch_totals() const override;
 
   // --- For the loops -----------------------------------------------------------------------------
@@ -47,12 +44,12 @@ class NativeFrontend : public ClientFrontend<StreamLoop> {
   // maxClientCnxns. Otherwise Release must follow when the stream ends.
   absl::Status AdmitStream(const std::string& address);
   // REQUIRES, for the next three functions: the caller holds the read or write lock of the tree.
-  const EventHistory& history() const { return history_; }
+  const EventHistory& history() const { return *history_; }
   void AddWatch(uint32_t tag, std::string_view path, Scope scope);
   void RemoveWatch(uint32_t tag, std::string_view path, Scope scope);
 
  private:
-  EventHistory history_;
+  const EventHistory* const history_;
 
   mutable Mutex watches_mutex_;
   ScopedWatches watches_ ABSL_GUARDED_BY(watches_mutex_);  // of streams, by tag

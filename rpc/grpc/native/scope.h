@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "rpc/grpc/native/event.h"
+#include "rpc/frontend/event.h"
 #include "tree/path.h"
 #include "tree/types.h"
 

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "rpc/frontend/frontends.h"
 #include "rpc/frontend/testing/fake_service.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/stream_thread.h"
@@ -113,7 +114,7 @@ class ApplyingService final : public Service {
 class Front {
  public:
   Front() {
-    service_.Start(&frontend_);
+    service_.Start(&frontends_);
     threads_.Start();
     grpc::ServerBuilder builder;
     int port = 0;
@@ -139,7 +140,9 @@ class Front {
  private:
   const Config config_ = TestConfig();
   ApplyingService service_;
-  NativeFrontend frontend_{config_, &service_, Clock::System(), RandomBytes::System()};
+  EventHistory history_{1 << 20};
+  NativeFrontend frontend_{config_, &service_, Clock::System(), RandomBytes::System(), &history_};
+  Frontends frontends_{{{&frontend_, kNativeTags}}, &history_};
   StreamThreads threads_{&frontend_, 2};
   NativeServices services_{&threads_};
   std::unique_ptr<grpc::Server> server_;

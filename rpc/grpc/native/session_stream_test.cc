@@ -51,7 +51,7 @@ TEST_CASE("requests are answered in order, and reads see the writes before them"
   // The writes after the read wait for the read.
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 1);
-  f.service.Apply(&f.frontend);
+  f.service.Apply(&f.frontends);
   f.transport.RunIterations();
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 2);
@@ -278,7 +278,7 @@ TEST_CASE("a session moves between the front ends") {
   zk::ManualSockets sockets;
   zk::ConnectionLoop zk_loop(&zk_frontend, &sockets);
   sockets.SetLoop(&zk_loop);
-  Frontends frontends({{&zk_frontend, kZooKeeperTags}, {&f.frontend, kNativeTags}});
+  Frontends frontends({{&zk_frontend, kZooKeeperTags}, {&f.frontend, kNativeTags}}, &f.history);
   f.listener = &frontends;
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
@@ -329,6 +329,7 @@ TEST_CASE("a client whose session ends learns that in time") {
     CommandBatch batch;
     tree::CommandHeader header;
     header.kind = tree::CommandKind::kExpireSession;
+    header.proposer_tag = tag;
     header.session = tree::SessionId(opened.session_id());
     tree::SessionInfo info;
     REQUIRE(f.service.ReadTree()->FindSession(header.session, &info));
@@ -346,7 +347,7 @@ TEST_CASE("a client whose session ends learns that in time") {
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
   }
   SECTION("the tree was replaced") {
-    f.service.ReplaceTree(&f.frontend);
+    f.service.ReplaceTree(&f.frontends);
     f.frontend.OnBatchApplied();
     f.Settle();
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
@@ -472,7 +473,7 @@ TEST_CASE("an invalid message, or a timeout, ends the stream with the reason") {
     CHECK(error_of(up) == v1::BAD_ARGUMENTS);
   }
   SECTION("a tree that was replaced") {
-    f.service.ReplaceTree(&f.frontend);
+    f.service.ReplaceTree(&f.frontends);
     f.frontend.OnBatchApplied();
     f.Settle();
     CHECK(error_of(up) == v1::UNAVAILABLE);
@@ -646,7 +647,7 @@ TEST_CASE("events may arrive while the watches of a stream are being dropped") {
     f.transport.Write(f.transport.Open(Method::kTxn), change.SerializeAsString());
   }
   f.transport.RunIterations();
-  f.service.Apply(&f.frontend);  // the events wait in the inbox
+  f.service.Apply(&f.frontends);  // the events wait in the inbox
   f.transport.Cancel(tag);
   f.Settle();
   CHECK(f.Received(tag).items().empty());
@@ -676,7 +677,7 @@ TEST_CASE("a pending read of a session is not answered from a snapshot that repl
   *change.add_operations() = SetOp("/a", "1");
   f.transport.Write(f.transport.Open(Method::kTxn), change.SerializeAsString());
   f.transport.RunIterations();
-  f.service.ReplaceTree(&f.frontend);
+  f.service.ReplaceTree(&f.frontends);
   f.Send(tag, MessageOf({GetRequestOf(2, "/a")}));
   f.Settle();
   const v1::SessionResponse received = f.Received(tag);

@@ -9,8 +9,8 @@
 namespace quorate::rpc::native {
 
 NativeStack::NativeStack(const Config& config, Service* service, const Clock* clock,
-                         RandomBytes* random)
-    : frontend_(config, service, clock, random),
+                         RandomBytes* random, const EventHistory* history)
+    : frontend_(config, service, clock, random, history),
       threads_(&frontend_, static_cast<size_t>(std::max(config.io_threads, 1))),
       services_(&threads_) {
   // A message that cannot be decoded is reported to its client. protobuf would also log each one to

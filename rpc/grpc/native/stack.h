@@ -22,7 +22,8 @@ namespace quorate::rpc::native {
 class NativeStack {
  public:
   // The pointers must outlive the object.
-  NativeStack(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
+  NativeStack(const Config& config, Service* service, const Clock* clock, RandomBytes* random,
+              const EventHistory* history);
 
   // Returns the front end that receives the results and events of applied entries, from the first
   // entry on.

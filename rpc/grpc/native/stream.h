@@ -14,8 +14,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "rpc/grpc/native/event.h"
-#include "rpc/grpc/native/event_history.h"
+#include "rpc/frontend/event.h"
+#include "rpc/frontend/event_history.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc::native {

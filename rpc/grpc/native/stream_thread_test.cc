@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/condition_variable.h"
 #include "base/mutex.h"
+#include "rpc/frontend/frontends.h"
 #include "rpc/frontend/testing/fake_service.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
@@ -102,7 +103,7 @@ class Front {
     tree::AppendRequest(header, request, batch.bytes.get());
     batch.commands.push_back({0, batch.bytes->size()});
     service.Submit(std::move(batch));
-    service.Apply(&frontend);
+    service.Apply(&frontends);
     service.memory().SetLimit(4'000'000);  // replies may take a million of these bytes
     threads.Start();
   }
@@ -123,7 +124,9 @@ class Front {
   TestClock clock;
   CountingBytes random;
   FakeService service;
-  NativeFrontend frontend{config, &service, &clock, &random};
+  EventHistory history{1 << 20};
+  NativeFrontend frontend{config, &service, &clock, &random, &history};
+  Frontends frontends{{{&frontend, kNativeTags}}, &history};
   StreamThreads threads{&frontend, 1};
 };
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rpc/grpc/native/event.h"
+#include "rpc/frontend/event.h"
 #include "rpc/grpc/native/scope.h"
 #include "rpc/proto/quorate/v1/types.pb.h"
 #include "tree/tree.h"

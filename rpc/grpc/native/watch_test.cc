@@ -461,7 +461,7 @@ TEST_CASE("after a restart watches resume from before the checkpoint if it has t
   f.Change(CreateOp("/a"));
   const int64_t seen = f.zxid();
   f.Change(SetOp("/a", ""));
-  std::string events = f.frontend.TakeRecentEvents()->Encode(0);
+  std::string events = f.frontends.TakeRecentEvents()->Encode(0);
   f.service.ReplaceTree(f.listener);
   const bool is_whole = GENERATE(true, false);
   if (!is_whole) events.pop_back();

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/testing/manual_clock.h"
+#include "rpc/frontend/frontends.h"
 #include "rpc/frontend/testing/fake_service.h"
 #include "rpc/zookeeper/connection_loop.h"
 #include "rpc/zookeeper/frontend.h"
@@ -31,7 +32,7 @@ class Fixture {
   void Settle() {
     sockets.RunIterations();
     while (!service.batches.empty()) {
-      service.Apply(&frontend);
+      service.Apply(&frontends);
       sockets.RunIterations();
     }
   }
@@ -86,7 +87,9 @@ class Fixture {
   ManualClock clock{kStartMs};
   CountingBytes random;
   FakeService service;
-  ZkFrontend frontend{config, &service, &clock, &random};
+  EventHistory history{static_cast<size_t>(config.event_history_bytes)};
+  ZkFrontend frontend{config, &service, &clock, &random, &history};
+  Frontends frontends{{{&frontend, kZooKeeperTags}}, &history};
   ManualSockets sockets;
   ConnectionLoop loop{&frontend, &sockets};
 };

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/testing/manual_clock.h"
+#include "rpc/frontend/frontends.h"
 #include "rpc/frontend/testing/fake_service.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/stream_loop.h"
@@ -202,8 +203,10 @@ class Fixture {
   ManualClock clock{kStartMs};
   CountingBytes random;
   FakeService service;
-  NativeFrontend frontend{config, &service, &clock, &random};
-  Frontend* listener = &frontend;  // receives the results and events of applied commands
+  EventHistory history{static_cast<size_t>(config.event_history_bytes)};
+  NativeFrontend frontend{config, &service, &clock, &random, &history};
+  Frontends frontends{{{&frontend, kNativeTags}}, &history};
+  Frontend* listener = &frontends;  // receives the results and events of applied commands
   ManualTransport transport;
   StreamLoop loop{&frontend, &transport};
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The recent events, so that a watch can continue where its broken stream ended. The history is
-// bounded in bytes: the events of the oldest transactions are dropped for new ones. Events are
+// The recent events, so that a watch can continue where its broken connection ended. One history
+// serves all front ends of a server (frontends.h). It is bounded in bytes: the events of the oldest transactions are dropped for new ones. Events are
 // stored encoded, not as objects: an event takes a few bytes, the part of its path that differs
 // from the path of the previous event, and its access control list if not everyone may read it.
 //
@@ -27,12 +27,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rpc/frontend/event.h"
 #include "rpc/frontend/service.h"
-#include "rpc/grpc/native/event.h"
-#include "rpc/grpc/native/scope.h"
 #include "tree/tree.h"
 
-namespace quorate::rpc::native {
+namespace quorate::rpc {
 
 class EventHistory {
   // Consecutive events. A chunk is dropped as a whole. It is immutable once another chunk follows.
@@ -145,4 +144,4 @@ class EventHistory {
   size_t bytes_ = 0;
 };
 
-}  // namespace quorate::rpc::native
+}  // namespace quorate::rpc

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "rpc/grpc/native/event_history.h"
+#include "rpc/frontend/event_history.h"
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 
-namespace quorate::rpc::native {
+namespace quorate::rpc {
 namespace {
 
 constexpr auto kChanged = tree::EventType::kNodeDataChanged;
@@ -374,4 +374,4 @@ TEST_CASE("a missing part between others is detected") {
 }
 
 }  // namespace
-}  // namespace quorate::rpc::native
+}  // namespace quorate::rpc

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A change of a znode, for the watches of the native front end.
+// A change of a znode, for the watches of all front ends.
 //
 // Thread-safety: immutable values.
 #pragma once
@@ -10,7 +10,7 @@
 #include "rpc/frontend/client_identities.h"
 #include "tree/types.h"
 
-namespace quorate::rpc::native {
+namespace quorate::rpc {
 
 struct Event {
   tree::EventType type{};  // never kNodeChildrenChanged
@@ -24,4 +24,4 @@ struct Event {
   bool changes_children() const { return type != tree::EventType::kNodeDataChanged; }
 };
 
-}  // namespace quorate::rpc::native
+}  // namespace quorate::rpc

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "rpc/grpc/native/event_history.h"
+#include "rpc/frontend/event_history.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "tree/path.h"
 
-namespace quorate::rpc::native {
+namespace quorate::rpc {
 namespace {
 
 constexpr uint8_t kFormat = 2;
@@ -215,7 +215,7 @@ uint32_t EventHistory::ListOf(const Readers& readers) {
       last_lists_.try_emplace(*readers, static_cast<uint32_t>(last.lists.size()) + 1);
   if (is_new) {
     last.lists.push_back(readers);
-    last.list_bytes += 2 * native::BytesOf(*readers);  // it is also a key, until the chunk is full
+    last.list_bytes += 2 * rpc::BytesOf(*readers);  // it is also a key, until the chunk is full
   }
   return list->second;
 }
@@ -360,4 +360,4 @@ absl::Status EventHistory::RestorePart(std::string_view bytes, tree::Zxid zxid,
   return absl::OkStatus();
 }
 
-}  // namespace quorate::rpc::native
+}  // namespace quorate::rpc
