@@ -74,6 +74,7 @@ struct Config {
   bool enforce_quota = false;                // hard limits of quotas are enforced
   bool linearizable_reads = false;           // of ZooKeeper clients
   bool linearizable_chroot = true;           // the chroot /@linearizable
+  bool send_missed_events = true;            // to persistent watches of ZooKeeper clients
   bool keeper_extensions = true;             // the operations 500 to 507 of ClickHouse Keeper
   int container_check_interval_ms = 60'000;  // interval of the search for empty containers
   int container_max_per_minute = 10'000;     // maximum number removed in a minute
@@ -82,8 +83,8 @@ struct Config {
   // there is none.
   std::string super_digest;
   bool skip_acl = false;  // access control lists are not checked for clients of this server
-  // The bytes of recent events that are kept, so that a watch of a gRPC client can resume after its
-  // stream broke.
+  // The bytes of recent events that are kept, so that a watch can resume after its client's
+  // connection broke.
   int event_history_bytes = 8 << 20;
   std::vector<std::string> four_letter_words;  // "*": all; after ParseConfig: always has srvr
 

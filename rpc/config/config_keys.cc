@@ -102,7 +102,9 @@ constexpr ConfigKey kConfigKeys[] = {
     {.name = "eventHistoryBytes",
      .value = Integer{&Config::event_history_bytes, 0, 1 << 30, Unit::kBytes},
      .section = Section::kData,
-     .meaning = "recent events, from which watches of gRPC clients resume"},
+     .meaning =
+         "recent events, from which watches of gRPC clients and persistent watches of ZooKeeper "
+         "clients resume"},
 
     // --- Times ---
     {.name = "tickTime",
@@ -223,6 +225,12 @@ constexpr ConfigKey kConfigKeys[] = {
      .section = Section::kAccess,
      .is_property = true,
      .meaning = "a server without a quorum serves reads to clients that accept it"},
+    {.name = "sendMissedEvents",
+     .value = Boolean{&Config::send_missed_events},
+     .section = Section::kAccess,
+     .meaning = "a ZooKeeper client that connects again gets the events that its persistent and "
+                "recursive watches missed, as far as `eventHistoryBytes` reaches back. `false`: "
+                "none, as with ZooKeeper"},
     {.name = "linearizableReads",
      .value = Boolean{&Config::linearizable_reads},
      .section = Section::kAccess,

@@ -719,18 +719,19 @@ void Connection::ReplyError(int32_t xid, ErrorCode error) {
 
 void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                               const Readers& readers) {
+  if (long_read_ != nullptr && long_read_->TakesEvent(type, path)) return;
   if (!identities_.MayRead(readers)) return;
   const size_t out_before = out_.size();
   AppendEvent(type, path, zxid);
   unsent_event_bytes_ += out_.size() - out_before;
   event_zxid_ = zxid;
-  ++packets_sent_;
   if (long_read_ != nullptr) long_read_->OnEvent(type, path);
 }
 
 void Connection::AppendEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) {
   std::string storage;
   AppendNotification(type, paths_.ToClient(path, &storage), zxid, &out_);
+  ++packets_sent_;
 }
 
 tree::Zxid Connection::SeenZxid() const { return std::max(loop_->seen_zxid(), event_zxid_); }

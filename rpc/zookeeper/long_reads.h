@@ -18,6 +18,9 @@ class Connection::LongRead {
   // the last piece, appends the reply to the connection's out_. May unlock the tree to encode the
   // reply.
   virtual bool Continue(Connection* connection) = 0;
+  // Returns whether this read itself sends this event to the client later, so that the connection
+  // must not send it. Called, as OnEvent, between two pieces or at the beginning of a piece.
+  virtual bool TakesEvent(tree::EventType /*type*/, std::string_view /*path*/) { return false; }
   // Called when the client is sent this event, between two pieces or at the beginning of a piece.
   // The reply follows the event, so it must not show the state before the event.
   virtual void OnEvent(tree::EventType /*type*/, std::string_view /*path*/) {}

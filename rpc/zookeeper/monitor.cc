@@ -101,6 +101,13 @@ constexpr Metric kMetrics[] = {
      QUORATE_VALUE(s.read_only_sessions)},
     {"watch_count", MetricType::kGauge, "watches of ZooKeeper clients of this server",
      QUORATE_VALUE(s.watches)},
+    {"quorate_missed_events_sent", MetricType::kCounter,
+     "events sent to clients that connected again, for persistent watches that had missed them",
+     QUORATE_VALUE(s.totals.missed_events_sent)},
+    {"quorate_missed_events_lost", MetricType::kCounter,
+     "times that a client with persistent watches connected again and the history of events did "
+     "not reach back to what it had seen",
+     QUORATE_VALUE(s.totals.missed_events_lost)},
     {"open_file_descriptor_count", MetricType::kGauge, "open file descriptors of the process",
      QUORATE_VALUE(s.open_files)},
     {"max_file_descriptor_count", MetricType::kGauge, "file descriptors that the process may have",

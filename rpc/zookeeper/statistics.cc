@@ -95,9 +95,10 @@ void LiveSizes::Clear() {
 // --- Loops and connections -----------------------------------------------------------------------
 
 void LoopStatistics::Clear() {
-  for (Counter* counter : {&packets_received, &packets_sent, &bytes_received, &bytes_sent,
-                           &sessions_requested, &sessions_revalidated, &auth_failures,
-                           &large_requests_rejected, &handshakes_timed_out, &throttle_waits}) {
+  for (Counter* counter :
+       {&packets_received, &packets_sent, &bytes_received, &bytes_sent, &sessions_requested,
+        &sessions_revalidated, &auth_failures, &large_requests_rejected, &handshakes_timed_out,
+        &throttle_waits, &missed_events_sent, &missed_events_lost}) {
     counter->Set(0);
   }
   for (LiveDistribution* latency : {&latency_ms, &read_latency_ms, &update_latency_ms}) {
@@ -157,6 +158,8 @@ Statistics::Totals Statistics::Sum() const {
     totals.large_requests_rejected += loop->large_requests_rejected.value();
     totals.handshakes_timed_out += loop->handshakes_timed_out.value();
     totals.throttle_waits += loop->throttle_waits.value();
+    totals.missed_events_sent += loop->missed_events_sent.value();
+    totals.missed_events_lost += loop->missed_events_lost.value();
     totals.latency_ms.Merge(loop->latency_ms.value());
     totals.read_latency_ms.Merge(loop->read_latency_ms.value());
     totals.update_latency_ms.Merge(loop->update_latency_ms.value());

@@ -99,6 +99,8 @@ struct LoopStatistics {
   Counter large_requests_rejected;
   Counter handshakes_timed_out;
   Counter throttle_waits;
+  Counter missed_events_sent;
+  Counter missed_events_lost;
   LiveDistribution latency_ms;  // of all requests
   LiveDistribution read_latency_ms;
   LiveDistribution update_latency_ms;
@@ -169,6 +171,8 @@ class Statistics {
     int64_t large_requests_rejected = 0;
     int64_t handshakes_timed_out = 0;
     int64_t throttle_waits = 0;
+    int64_t missed_events_sent = 0;
+    int64_t missed_events_lost = 0;
     Distribution latency_ms;
     Distribution read_latency_ms;
     Distribution update_latency_ms;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rpc/zookeeper/missed_events.h"
+
+#include "tree/path.h"
+
+namespace quorate::rpc::zk {
+
+using tree::EventType;
+
+MissedEvents::MissedEvents(const EventHistory& history, tree::Zxid since,
+                           std::span<const std::string_view> persistent,
+                           std::span<const std::string_view> recursive)
+    : history_(history),
+      persistent_(persistent.begin(), persistent.end()),
+      recursive_(recursive.begin(), recursive.end()),
+      next_(history.NumberAfter(since)) {}
+
+size_t MissedEvents::Read(size_t max, const std::function<bool()>& pause, const Tell& tell) {
+  if (history_.IsLost(next_)) {
+    has_gap_ = true;
+    next_ = history_.NumberAfter(history_.oldest());
+  }
+  size_t count = 0;
+  EventHistory::Reader reader(history_, next_);
+  for (; count < max && !reader.at_end() && !pause(); ++count) {
+    const Event& event = reader.Next();
+    if (IsOfNode(event.path)) tell(event.type, event.path, event.zxid, event.readers);
+    if (!event.changes_children() || event.path == "/") continue;
+    const std::string_view parent = tree::ParentPath(event.path);
+    if (persistent_.contains(parent)) {
+      tell(EventType::kNodeChildrenChanged, parent, event.zxid, event.parent_readers);
+    }
+  }
+  next_ = reader.number();
+  return count;
+}
+
+bool MissedEvents::Has(EventType type, std::string_view path) const {
+  return type == EventType::kNodeChildrenChanged ? persistent_.contains(path) : IsOfNode(path);
+}
+
+// Returns whether a persistent or recursive watch covers the znode.
+bool MissedEvents::IsOfNode(std::string_view path) const {
+  if (persistent_.contains(path)) return true;
+  if (recursive_.empty()) return false;
+  while (!recursive_.contains(path)) {
+    if (path == "/") return false;
+    path = tree::ParentPath(path);
+  }
+  return true;
+}
+
+}  // namespace quorate::rpc::zk

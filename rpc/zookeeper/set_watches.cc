@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// setWatches and setWatches2: the watches of a client that has connected again.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rpc/zookeeper/connection_loop.h"
+#include "rpc/zookeeper/long_reads.h"
+#include "rpc/zookeeper/missed_events.h"
+
+namespace quorate::rpc::zk {
+
+using tree::ErrorCode;
+
+// Sets the watches first. Then sends the persistent ones what they missed, from the history of
+// events, up to a moment at which the history is read to its end. Up to that moment the events that
+// arrive for them are discarded, because the history has them too; so they come in order, and
+// before the replies to later requests. An event counts as missed if its zxid is greater than the
+// one in the request, which a client takes from its last reply, and not from the events that it
+// got. So it may get events a second time, but no gap.
+class Connection::WatchesSetting final : public LongRead {
+ public:
+  WatchesSetting(int32_t xid, std::unique_ptr<const std::string> body, SetWatchesRequest request)
+      : LongRead(xid), body_(std::move(body)), request_(std::move(request)) {}
+
+  bool Continue(Connection* connection) override {
+    const tree::Tree& tree = connection->loop_->LockTree();
+    if (!has_begun_) Begin(connection);
+    if (!SetAll(connection, tree) || !SendMissed(connection)) return false;
+    connection->ReplyError(xid(), ErrorCode::kOk);
+    return true;
+  }
+  bool TakesEvent(tree::EventType type, std::string_view path) override {
+    return missed_.has_value() && missed_->Has(type, path);
+  }
+  size_t bytes() const override { return body_->size(); }
+  // This reply is small, and after an error the client would not know which of its watches are set.
+  bool may_be_refused() const override { return false; }
+
+ private:
+  // Each path is looked up in the tree and in the table of watches.
+  static constexpr size_t kPathsPerHold = kNodesPerHold / 4;
+  // The number of events of the history that are read at a time.
+  static constexpr size_t kEventsPerHold = kNodesPerHold;
+
+  void Begin(Connection* connection) {
+    has_begun_ = true;
+    const EventHistory* const history = connection->loop_->frontend().history();
+    const bool has_watches =
+        !request_.persistent_watches.empty() || !request_.persistent_recursive_watches.empty();
+    if (!has_watches || history == nullptr || request_.relative_zxid <= 0 ||
+        !connection->loop_->frontend().config().send_missed_events) {
+      return;
+    }
+    const tree::Zxid since(request_.relative_zxid);
+    if (since < history->oldest()) {
+      connection->loop_->statistics().missed_events_lost.Add(1);
+      return;
+    }
+    missed_.emplace(*history, since, request_.persistent_watches,
+                    request_.persistent_recursive_watches);
+  }
+
+  // Sets the next watches. Returns false if there are more.
+  bool SetAll(Connection* connection, const tree::Tree& tree) {
+    size_t spent = 0;
+    for (; list_ < lists_.size(); ++list_, next_ = 0) {
+      const std::vector<std::string_view>& paths = *lists_[list_];
+      for (; next_ < paths.size(); ++next_) {
+        if (spent++ == kPathsPerHold || connection->HasMuchToSend()) {
+          connection->loop_->Spend(kNodesPerHold);
+          return false;
+        }
+        Set(connection, tree, paths[next_]);
+      }
+    }
+    connection->loop_->Spend(1 + spent * kNodesPerHold / kPathsPerHold);
+    return true;
+  }
+
+  void Set(Connection* connection, const tree::Tree& tree, std::string_view path) {
+    if (connection->IsVirtual(path)) return;  // a virtual znode never changes
+    constexpr tree::Zxid kNone{-1};
+    const tree::Zxid since(request_.relative_zxid);
+    const auto tell = [&](tree::EventType type) { connection->AppendEvent(type, path, kNone); };
+    tree::Stat stat;
+    const std::vector<std::string_view>* list = lists_[list_];
+    if (list == &request_.persistent_watches) {
+      connection->Watch(path, tree::WatchKind::kPersistent);
+    } else if (list == &request_.persistent_recursive_watches) {
+      connection->Watch(path, tree::WatchKind::kPersistentRecursive);
+    } else if (const bool exists = tree.FindStat(path, &stat); list == &request_.exist_watches) {
+      if (exists) return tell(tree::EventType::kNodeCreated);
+      connection->Watch(path, tree::WatchKind::kData);
+    } else if (!exists) {
+      tell(tree::EventType::kNodeDeleted);
+    } else if (list == &request_.data_watches) {
+      if (stat.mzxid > since) return tell(tree::EventType::kNodeDataChanged);
+      connection->Watch(path, tree::WatchKind::kData);
+    } else {
+      if (stat.pzxid > since) return tell(tree::EventType::kNodeChildrenChanged);
+      connection->Watch(path, tree::WatchKind::kChild);
+    }
+  }
+
+  // Sends the next missed events. Returns false if there are more. REQUIRES: all watches are set.
+  bool SendMissed(Connection* connection) {
+    if (!missed_.has_value()) return true;
+    int64_t sent = 0;
+    const size_t read = missed_->Read(
+        kEventsPerHold, [connection] { return connection->HasMuchToSend(); },
+        [&](tree::EventType type, std::string_view path, tree::Zxid zxid, const Readers& readers) {
+          if (!connection->identities_.MayRead(readers)) return;
+          connection->AppendEvent(type, path, zxid);
+          connection->event_zxid_ = std::max(connection->event_zxid_, zxid);
+          ++sent;
+        });
+    connection->loop_->Spend(read);
+    LoopStatistics& statistics = connection->loop_->statistics();
+    statistics.missed_events_sent.Add(sent);
+    if (!missed_->at_end()) return false;
+    if (missed_->has_gap()) statistics.missed_events_lost.Add(1);
+    missed_.reset();
+    return true;
+  }
+
+  const std::unique_ptr<const std::string> body_;
+  SetWatchesRequest request_;
+  const SetWatchesRequest::Lists lists_ = request_.lists();
+  size_t list_ = 0;
+  size_t next_ = 0;
+  bool has_begun_ = false;
+  std::optional<MissedEvents> missed_;  // until they are sent
+};
+
+Connection::Progress Connection::SetWatches(int32_t xid, OpCode op, std::string_view body) {
+  loop_->LockTree();
+  auto kept = std::make_unique<const std::string>(body);
+  SetWatchesRequest request;
+  if (!DecodeSetWatches(op, *kept, &request)) {
+    ReplyError(xid, ErrorCode::kMarshallingError);
+    return Progress::kAnswered;
+  }
+  for (std::vector<std::string_view>* paths : request.lists()) {
+    if (paths_.ToTree(paths)) continue;
+    ReplyError(xid, ErrorCode::kBadArguments);
+    return Progress::kAnswered;
+  }
+  return Begin(std::make_unique<WatchesSetting>(xid, std::move(kept), std::move(request)));
+}
+
+}  // namespace quorate::rpc::zk
