@@ -278,6 +278,18 @@ void ConnectionLoop::LogRefusedMulti(const Connection& connection, int32_t lengt
                    : "requests take an eighth of the server's memory already (memoryLimitMb)");
 }
 
+void ConnectionLoop::CountLostEvents(const Connection& connection, tree::Zxid since,
+                                     tree::Zxid oldest) {
+  statistics_->missed_events_lost.Add(1);
+  // The rate is limited, because very many clients may connect again at once.
+  if (now_ - lost_events_logged_ < kRefusalLogPeriod) return;
+  lost_events_logged_ = now_;
+  spdlog::info(
+      "session 0x{:x} connects again after zxid {}, and the history of events begins after zxid "
+      "{} (eventHistoryBytes): its persistent watches may have missed events",
+      connection.session().value(), since.value(), oldest.value());
+}
+
 void ConnectionLoop::Close(Client& client) {
   if (!client.open) return;
   client.open = false;

@@ -101,6 +101,10 @@ class ConnectionLoop
   // Returns the statistics of the loop, to which its connections add.
   LoopStatistics& statistics() { return *statistics_; }
 
+  // Counts that a client has set its persistent watches again and may have missed events, which the
+  // history no longer has: the client has seen those up to `since`, and the history has those after
+  // `oldest`. Logs that, at a limited rate.
+  void CountLostEvents(const Connection& connection, tree::Zxid since, tree::Zxid oldest);
   // Logs that a multi or multiRead of `length` bytes is refused, at a limited rate: because it is
   // above `bytes_max` or, if it is not, because requests take too much memory.
   void LogRefusedMulti(const Connection& connection, int32_t length, int32_t bytes_max);
@@ -152,6 +156,7 @@ class ConnectionLoop
   std::vector<std::string> spare_buffers_;
   std::chrono::steady_clock::time_point refusal_logged_;
   std::chrono::steady_clock::time_point multi_refusal_logged_;
+  std::chrono::steady_clock::time_point lost_events_logged_;
   int refusals_not_logged_ = 0;
 };
 

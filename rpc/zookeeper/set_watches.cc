@@ -57,7 +57,7 @@ class Connection::WatchesSetting final : public LongRead {
     }
     const tree::Zxid since(request_.relative_zxid);
     if (since < history->oldest()) {
-      connection->loop_->statistics().missed_events_lost.Add(1);
+      connection->loop_->CountLostEvents(*connection, since, history->oldest());
       return;
     }
     missed_.emplace(*history, since, request_.persistent_watches,
@@ -119,10 +119,12 @@ class Connection::WatchesSetting final : public LongRead {
           ++sent;
         });
     connection->loop_->Spend(read);
-    LoopStatistics& statistics = connection->loop_->statistics();
-    statistics.missed_events_sent.Add(sent);
+    connection->loop_->statistics().missed_events_sent.Add(sent);
     if (!missed_->at_end()) return false;
-    if (missed_->has_gap()) statistics.missed_events_lost.Add(1);
+    if (missed_->has_gap()) {
+      connection->loop_->CountLostEvents(*connection, tree::Zxid(request_.relative_zxid),
+                                         connection->loop_->frontend().history()->oldest());
+    }
     missed_.reset();
     return true;
   }

@@ -491,6 +491,15 @@ def stall_notes(lines):
     return [f"the machine stalled {len(seconds)} times, for {max(seconds):.1f} s at most"] if seconds else []
 
 
+def unexplained_gaps(scene, checks):
+    """Returns the problem that clients missed events after a reconnect although each member had them all."""
+    gaps = sum(check["counts"].get("reconnects after which events were missing", 0) for check in checks)
+    logs = [scene.cluster.log(member) for member in scene.cluster.numbers()]
+    if gaps == 0 or any("the history of events begins after" in log for log in logs):
+        return []
+    return [f"watch: after {gaps} reconnects, events of persistent watches were missing, and no member says why"]
+
+
 def check_history(scene, options, periods, outcome):
     """Runs the history checker over the histories."""
     command = [HISTORY_CHECKER, "--json", "--workload", ",".join(options.workloads)]
@@ -505,6 +514,8 @@ def check_history(scene, options, periods, outcome):
     with contextlib.suppress(ValueError):
         outcome.verdict = json.loads(result.stdout)
     checks = (outcome.verdict or {}).get("checks", [])
+    if options.server == "quorate":
+        outcome.problems += unexplained_gaps(scene, checks)
     # An invariant that could not be checked counts as a problem.
     undecided = {check["name"]: f"{check['name']}: {len(check['undecided'])} not decided: {check['undecided'][0]}"
                  for check in checks if check["undecided"]}

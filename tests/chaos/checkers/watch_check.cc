@@ -25,6 +25,12 @@ constexpr char kMade[] = "an event reports a change that was made";
 
 constexpr int64_t kNotKnown = -1;
 
+// A client of the ZooKeeper front end that has connected again gets what its lasting watches
+// missed, from the last answer on that it got. Whether nothing was left out is counted and not
+// judged here, because a member may not have events of so long ago; it says so in its log.
+constexpr char kResumptions[] = "reconnects with lasting watches";
+constexpr char kGaps[] = "reconnects after which events were missing";
+
 struct Watch {
   const Operation* set_by = nullptr;
   bool lasting = false;
@@ -35,6 +41,8 @@ struct Watch {
   int64_t since_zxid = kNotKnown;
   int64_t last_zxid = 0;  // of the events
   std::set<Change> told;  // changes after since_zxid that were reported
+  // The client has connected again, and not yet got the answer after which nothing missed follows.
+  bool resumes = false;
   // For a lasting watch: what its session last learned of the nodes, by events or answers, and as
   // of which zxid.
   struct Known {
@@ -208,7 +216,9 @@ class Checker {
       return true;
     }
     const Change* missing = FindMissing(*watch, operation.zxid);
-    if (missing != nullptr) {
+    if (missing != nullptr && watch->resumes) {
+      CountGap();
+    } else if (missing != nullptr) {
       over_.insert(watch->set_by->watch);
       Fail(kBefore, watch,
            absl::StrCat("an answer has zxid ", operation.zxid, ", and no event came for ",
@@ -217,6 +227,7 @@ class Checker {
       return false;
     }
     if (!watch->lasting) return true;
+    watch->resumes = false;
     watch->since_zxid = std::max(watch->since_zxid, operation.zxid);
     watch->told.erase(watch->told.begin(),
                       watch->told.lower_bound(Change{watch->since_zxid + 1, {}, {}, nullptr}));
@@ -305,6 +316,9 @@ class Checker {
                   nullptr, nullptr, event.line);
     }
     watch->last_zxid = event.zxid;
+    if (watch->resumes && watch->since_zxid != kNotKnown && event.zxid <= watch->since_zxid) {
+      return verdicts_->Count("events that came again after a reconnect");
+    }
     if (!watch->told.insert(change).second) {
       return Fail(kOnce, watch, absl::StrCat(Describe(change), " is reported a second time"),
                   nullptr, nullptr, event.line);
@@ -316,7 +330,9 @@ class Checker {
            nullptr, nullptr, event.line);
     } else if (watch->since_zxid != kNotKnown) {
       const Change* missing = FindMissing(*watch, event.zxid - 1);
-      if (missing != nullptr) {
+      if (missing != nullptr && watch->resumes) {
+        CountGap();
+      } else if (missing != nullptr) {
         Fail(kEach, watch,
              absl::StrCat("an event of zxid ", event.zxid, ", and none for ", Describe(*missing)),
              missing, nullptr, event.line);
@@ -342,18 +358,36 @@ class Checker {
 
   // --- Gaps --------------------------------------------------------------------------------------
 
-  // A node that appears and disappears again while the client is disconnected may be missed.
+  // One-shot watches may miss that a node appears and disappears again while the client is
+  // disconnected.
   void OnDisconnected() {
+    bool any_resumes = false;
     for (auto& [number, watch] : watches_) {
-      if (!watch.native) watch.known.clear();
-      if (!watch.native && (watch.lasting || watch.for_creation)) watch.since_zxid = kNotKnown;
+      if (watch.native) continue;
+      watch.known.clear();
+      if (watch.for_creation) watch.since_zxid = kNotKnown;
+      if (!watch.lasting) continue;
+      watch.resumes = any_resumes = true;
+      watch.told.clear();
+      watch.last_zxid = 0;
     }
+    if (any_resumes) verdicts_->Count(kResumptions);
+    gap_is_counted_ = false;
+  }
+
+  void CountGap() {
+    if (!std::exchange(gap_is_counted_, true)) verdicts_->Count(kGaps);
   }
 
   void OnReset(const WatchEvent& reset) {
     verdicts_->Count("resets");
     for (auto& [number, watch] : watches_) {
       if (reset.watch != 0 ? number != reset.watch : watch.set_by->path != reset.path) continue;
+      if (watch.resumes && watch.since_zxid != kNotKnown && reset.zxid > 0 &&
+          FindMissing(watch, reset.zxid) != nullptr) {
+        CountGap();
+      }
+      watch.resumes = false;
       watch.since_zxid = reset.zxid > 0 ? reset.zxid : kNotKnown;
       watch.known.clear();
     }
@@ -365,6 +399,7 @@ class Checker {
   Verdicts* const verdicts_;
   std::map<int64_t, Watch> watches_;  // by number
   std::map<int64_t, const Operation*> fired_;
+  bool gap_is_counted_ = false;  // since the client was disconnected
   std::set<int64_t> over_;  // ended with their sessions, known to be wrong, or not known to be set
 };
 

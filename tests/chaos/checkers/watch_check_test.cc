@@ -46,6 +46,13 @@ class Watches : public Script {
   }
   void Answer(int64_t zxid) { Do(2, Get("/other"), Found("x", 1, 0, zxid)); }
   void Tell(int64_t zxid, int64_t watch = 1) { Event(2, "/w", "changed", zxid, watch); }
+  // The client is told that its watch is set again, by an answer of this zxid.
+  void Reset(int64_t watch, int64_t zxid) {
+    Line line = At(zxid);
+    line.path = "/w";
+    line.watch = watch;
+    Script::Tell(2, What::kWatchReset, std::move(line));
+  }
   void Move() {
     End(2, What::kDisconnected, 200);
     Connect(2, 200);
@@ -250,6 +257,39 @@ TEST_CASE("Persistent watches: correct histories are accepted") {
     script.Event(2, "/w", "children", 35, 1);
     script.Answer(35);
     CHECK(script.Check() == "");
+  }
+  SECTION("after a reconnect the events after the last answer come, those that had come again") {
+    Watches script;
+    script.Watch("persistent", 1, 5);
+    script.Answer(7);
+    script.Change();
+    script.Tell(10);
+    script.Move();
+    script.Change();
+    script.Tell(10);
+    script.Tell(20);
+    script.Reset(1, 25);
+    script.Change();
+    script.Tell(30);
+    script.Answer(30);
+    const Verdicts verdicts = CheckWatches(script.run());
+    CHECK(Broken(verdicts) == "");
+    CHECK(verdicts.counts().at("reconnects with lasting watches") == 1);
+    CHECK(verdicts.counts().count("reconnects after which events were missing") == 0);
+  }
+  SECTION("missing events are counted after a reconnect, once for each") {
+    Watches script;
+    script.Watch("persistent", 1, 5);
+    script.Move();
+    for (int i = 0; i < 4; ++i) script.Change();
+    if (GENERATE(true, false)) script.Tell(20);
+    script.Reset(1, 45);
+    script.Change();
+    script.Tell(50);
+    script.Answer(50);
+    const Verdicts verdicts = CheckWatches(script.run());
+    CHECK(Broken(verdicts) == "");
+    CHECK(verdicts.counts().at("reconnects after which events were missing") == 1);
   }
   SECTION("a front end whose events have no zxids") {
     Watches script;
