@@ -493,7 +493,7 @@ def stall_notes(lines):
 
 def unexplained_gaps(scene, checks):
     """Returns the problem that clients missed events after a reconnect although each member had them all."""
-    gaps = sum(check["counts"].get("reconnects after which events were missing", 0) for check in checks)
+    gaps = sum(check.get("reconnects after which events were missing", 0) for check in checks)
     logs = [scene.cluster.log(member) for member in scene.cluster.numbers()]
     if gaps == 0 or any("the history of events begins after" in log for log in logs):
         return []
