@@ -66,6 +66,46 @@ bool TakeEvent(uint8_t format, google::protobuf::io::CodedInputStream* in, Event
   return in->Skip(static_cast<int>(rest));
 }
 
+// --- Filters of paths ---
+
+// About one in fifty chunks that have no event of a path cannot be skipped.
+constexpr size_t kFilterBitsPerEvent = 16;  // for the paths above the znodes, too
+constexpr int kFilterBitsPerPath = 4;
+
+// The hash of a path is FNV-1a of its characters, so that the hashes of all paths above a znode are
+// steps on the way to its own. The root is the empty path.
+constexpr uint64_t kHashBegin = 14695981039346656037u;
+constexpr uint64_t HashNext(uint64_t hash, char c) {
+  return (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+}
+
+// Calls `call` with the hash of each path above the znode, from the root on, and of its own.
+template <class Call>
+void ForEachPathAbove(std::string_view path, const Call& call) {
+  uint64_t hash = kHashBegin;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i] == '/') call(hash);
+    hash = HashNext(hash, path[i]);
+  }
+  if (path != "/") call(hash);
+}
+
+// Calls `call` with the place of each bit of a hash, as the index of its word and the bit, until it
+// returns false. Returns whether it never did.
+template <class Call>
+bool ForEachBit(uint64_t hash, size_t words, const Call& call) {
+  // Two halves that are well mixed make any number of places.
+  hash ^= hash >> 32;
+  hash *= 0x9E3779B97F4A7C15u;
+  const uint64_t step = (hash >> 32) | 1;
+  uint64_t place = hash & 0xFFFFFFFF;
+  for (int i = 0; i < kFilterBitsPerPath; ++i, place += step) {
+    const uint64_t bit = place % (words * 64);
+    if (!call(static_cast<size_t>(bit / 64), uint64_t{1} << (bit % 64))) return false;
+  }
+  return true;
+}
+
 size_t BytesOf(const std::vector<tree::Acl>& acl) {
   size_t bytes = sizeof(acl);
   for (const tree::Acl& entry : acl) {
@@ -122,7 +162,7 @@ void EventHistory::Reader::BeginChunk(size_t chunk) {
 
 const Event& EventHistory::Reader::Next() {
   ASSERT(!at_end());
-  if (number_ == chunk_->first_number + chunk_->events) BeginChunk(position_ + 1);
+  if (number_ == chunk_->end_number()) BeginChunk(position_ + 1);
   uint32_t list = kEverybody;
   uint32_t parent_list = kEverybody;
   const bool taken = TakeEvent(kFormat, &*in_, &event_, &list, &parent_list);
@@ -134,6 +174,51 @@ const Event& EventHistory::Reader::Next() {
   event_.parent_readers = event_.changes_children() ? readers_of(parent_list) : nullptr;
   ++number_;
   return event_;
+}
+
+size_t EventHistory::Reader::SkipOthers(std::span<const uint64_t> hashes, size_t max) {
+  if (at_end()) return 0;
+  if (number_ == chunk_->end_number()) BeginChunk(position_ + 1);
+  size_t skipped = 0;
+  // The last chunk still grows, so it has no filter.
+  while (skipped < max && number_ == chunk_->first_number &&
+         position_ + 1 < history_.chunks_.size() && !MayHave(*chunk_, hashes)) {
+    number_ = chunk_->end_number();
+    BeginChunk(position_ + 1);
+    ++skipped;
+  }
+  return skipped;
+}
+
+bool EventHistory::Reader::MayHave(const Chunk& chunk, std::span<const uint64_t> hashes) {
+  PathFilter& filter = *chunk.filter;
+  absl::call_once(filter.once, [&chunk, &filter] {
+    filter.bits.resize(chunk.events * kFilterBitsPerEvent / 64 + 1);
+    Event event;
+    google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(chunk.bytes.data()),
+                                              static_cast<int>(chunk.bytes.size()));
+    uint32_t list = kEverybody;
+    while (TakeEvent(kFormat, &in, &event, &list, &list)) {
+      ForEachPathAbove(event.path, [&filter](uint64_t hash) {
+        ForEachBit(hash, filter.bits.size(), [&filter](size_t word, uint64_t bit) {
+          filter.bits[word] |= bit;
+          return true;
+        });
+      });
+    }
+  });
+  return std::ranges::any_of(hashes, [&filter](uint64_t hash) {
+    return ForEachBit(hash, filter.bits.size(), [&filter](size_t word, uint64_t bit) {
+      return (filter.bits[word] & bit) != 0;
+    });
+  });
+}
+
+uint64_t EventHistory::HashOf(std::string_view path) {
+  uint64_t hash = kHashBegin;
+  if (path == "/") return hash;
+  for (const char c : path) hash = HashNext(hash, c);
+  return hash;
 }
 
 uint64_t EventHistory::NumberAfter(tree::Zxid zxid) const {

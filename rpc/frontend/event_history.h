@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The recent events, so that a watch can continue where its broken connection ended. One history
-// serves all front ends of a server (frontends.h). It is bounded in bytes: the events of the oldest transactions are dropped for new ones. Events are
-// stored encoded, not as objects: an event takes a few bytes, the part of its path that differs
-// from the path of the previous event, and its access control list if not everyone may read it.
+// serves all front ends of a server (frontends.h). It is bounded in bytes: the events of the oldest
+// transactions are dropped for new ones. Events are stored encoded, not as objects: an event takes a
+// few bytes, the part of its path that differs from the path of the previous event, and its access
+// control list if not everyone may read it.
+//
+// A reader that wants the events of a few paths skips most others: each chunk of events has a filter
+// of the paths in it, which the first such reader makes. So very many clients that connect again at
+// once do not each decode the whole history.
 //
 // The events are stored with a checkpoint (Take, Restore), because a server that starts applies
 // only the entries after the checkpoint again.
@@ -26,6 +31,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/base/call_once.h"
 #include "absl/status/status.h"
 #include "rpc/frontend/event.h"
 #include "rpc/frontend/service.h"
@@ -34,6 +40,13 @@
 namespace quorate::rpc {
 
 class EventHistory {
+  // Which paths a chunk may have events of: a Bloom filter of the paths of its events and of those
+  // above them. It is made at its first use, also while several threads read.
+  struct PathFilter {
+    absl::once_flag once;
+    std::vector<uint64_t> bits;
+  };
+
   // Consecutive events. A chunk is dropped as a whole. It is immutable once another chunk follows.
   struct Chunk {
     uint64_t first_number = 0;
@@ -43,6 +56,9 @@ class EventHistory {
     std::string bytes;
     std::vector<Readers> lists;  // the distinct lists of the events
     size_t list_bytes = 0;
+    std::shared_ptr<PathFilter> filter = std::make_shared<PathFilter>();
+
+    uint64_t end_number() const { return first_number + events; }
   };
 
  public:
@@ -58,9 +74,14 @@ class EventHistory {
     bool at_end() const { return number_ == history_.next_number(); }
     // Returns the next event, which is valid until the next call. REQUIRES: !at_end().
     const Event& Next();
+    // If the next event begins a chunk, skips chunks, `max` at most, that have no event of a znode
+    // at or below the paths with these hashes (HashOf). Returns how many were skipped. The events
+    // that follow may still be of any path.
+    size_t SkipOthers(std::span<const uint64_t> hashes, size_t max);
 
    private:
     void BeginChunk(size_t chunk);
+    static bool MayHave(const Chunk& chunk, std::span<const uint64_t> hashes);
 
     const EventHistory& history_;
     uint64_t number_;
@@ -69,6 +90,9 @@ class EventHistory {
     std::optional<google::protobuf::io::CodedInputStream> in_;  // the rest of the chunk's bytes
     Event event_;
   };
+
+  // Returns the hash of a path for Reader::SkipOthers. The same in each process.
+  static uint64_t HashOf(std::string_view path);
 
   // Creates a history that keeps events of about `bytes_max` bytes, including the overhead in
   // memory. It has all events after `zxid`.

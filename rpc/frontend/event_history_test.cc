@@ -46,6 +46,49 @@ TEST_CASE("the events after a given zxid are found") {
   CHECK(ZxidsAfter(history, 12).empty());
 }
 
+TEST_CASE("a reader of few paths skips most other events, and none of its own") {
+  EventHistory history(1 << 20);
+  int64_t zxid = 0;
+  std::map<std::string, int> added;
+  const auto add = [&](const std::string& path) {
+    history.Add(kChanged, path, tree::Zxid(++zxid), kEverybody);
+    ++added[path];
+  };
+  constexpr int kEvents = 30'000;
+  for (int i = 0; i < kEvents; ++i) {
+    add("/app" + std::to_string(i % 50) + "/node" + std::to_string(i));
+    if (i % 10'000 == 5000) add("/rare/a/b");
+    if (i == 12'345) add("/");
+  }
+  REQUIRE(history.oldest() == tree::Zxid(0));
+  // Returns the events at or below `path` that a skipping reader finds; counts what it reads.
+  int reads = 0;
+  const auto find = [&](const std::string& path) {
+    const std::vector<uint64_t> hashes = {EventHistory::HashOf(path)};
+    std::map<std::string, int> found;
+    reads = 0;
+    EventHistory::Reader reader(history, history.NumberAfter(tree::Zxid(1)));
+    for (;;) {
+      if (reader.SkipOthers(hashes, 7) == 7) continue;  // a few at a time
+      if (reader.at_end()) break;
+      const Event& event = reader.Next();
+      ++reads;
+      const bool is_below = path == "/" || event.path == path || event.path.starts_with(path + "/");
+      if (is_below) ++found[event.path];
+    }
+    return found;
+  };
+  for (const std::string path : {"/rare/a/b", "/rare/a", "/rare"}) {
+    CHECK(find(path) == std::map<std::string, int>{{"/rare/a/b", 3}});
+    CHECK(reads < kEvents / 5);
+  }
+  CHECK(find("/nothing").empty());
+  CHECK(reads < kEvents / 5);
+  CHECK(find("/app7").size() == kEvents / 50);
+  CHECK(find("/").size() == added.size() - 1);  // all, without the first event
+  CHECK(find("/rar").empty());
+}
+
 TEST_CASE("the oldest transactions are dropped first, each with all its events") {
   EventHistory history(1000);
   for (int64_t zxid = 1; zxid <= 100; ++zxid) {

@@ -14,7 +14,12 @@ MissedEvents::MissedEvents(const EventHistory& history, tree::Zxid since,
     : history_(history),
       persistent_(persistent.begin(), persistent.end()),
       recursive_(recursive.begin(), recursive.end()),
-      next_(history.NumberAfter(since)) {}
+      next_(history.NumberAfter(since)) {
+  if (persistent.size() + recursive.size() > kHashesMax) return;
+  for (const auto& paths : {persistent, recursive}) {
+    for (const std::string_view path : paths) hashes_.push_back(EventHistory::HashOf(path));
+  }
+}
 
 size_t MissedEvents::Read(size_t max, const std::function<bool()>& pause, const Tell& tell) {
   if (history_.IsLost(next_)) {
@@ -24,6 +29,10 @@ size_t MissedEvents::Read(size_t max, const std::function<bool()>& pause, const 
   size_t count = 0;
   EventHistory::Reader reader(history_, next_);
   for (; count < max && !reader.at_end() && !pause(); ++count) {
+    if (!hashes_.empty()) {
+      count += reader.SkipOthers(hashes_, max - count);
+      if (count >= max || reader.at_end()) break;
+    }
     const Event& event = reader.Next();
     if (IsOfNode(event.path)) tell(event.type, event.path, event.zxid, event.readers);
     if (!event.changes_children() || event.path == "/") continue;

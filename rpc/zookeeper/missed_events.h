@@ -12,6 +12,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "rpc/frontend/event_history.h"
@@ -35,7 +36,7 @@ class MissedEvents {
   MissedEvents& operator=(const MissedEvents&) = delete;
 
   // Reads up to `max` events, and calls `tell` for each one that the client gets, until `pause()`
-  // returns true. Returns how many events were read. Events that the history dropped before they
+  // returns true. Returns how many events were read; several that were skipped count as one. Events that the history dropped before they
   // were read are left out, and has_gap() is true from then on.
   size_t Read(size_t max, const std::function<bool()>& pause, const Tell& tell);
   // Returns whether everything up to now was read.
@@ -47,12 +48,16 @@ class MissedEvents {
   bool Has(tree::EventType type, std::string_view path) const;
 
  private:
+  // With more paths than this, hardly any events could be skipped.
+  static constexpr size_t kHashesMax = 64;
+
   bool IsOfNode(std::string_view path) const;
 
   const EventHistory& history_;
   absl::flat_hash_set<std::string_view> persistent_;  // only for lookups
   absl::flat_hash_set<std::string_view> recursive_;   // only for lookups
-  uint64_t next_;                                     // the number of the next event
+  std::vector<uint64_t> hashes_;  // of the paths, to skip other events; empty: none is skipped
+  uint64_t next_;                 // the number of the next event
   bool has_gap_ = false;
 };
 
