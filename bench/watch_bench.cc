@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Measures the cost of an event among a million watches.
+// Measures the cost of an event among a million watches, and of the events that a watch missed.
 
 #include <benchmark/benchmark.h>
 
@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "rpc/frontend/event_history.h"
+#include "rpc/zookeeper/missed_events.h"
 #include "tree/watch_table.h"
 
 namespace quorate::bench {
@@ -72,6 +74,45 @@ void BM_Add(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kPaths));
 }
 BENCHMARK(BM_Add)->Unit(benchmark::kMillisecond);
+
+// Measures what an event costs that goes into the history.
+void BM_KeepEvent(benchmark::State& state) {
+  rpc::EventHistory history(8 << 20);
+  int64_t zxid = 0;
+  std::vector<std::string> paths;
+  for (uint64_t i = 0; i < 10'000; ++i) paths.push_back(PathOf(i * 97));
+  for (auto unused : state) {
+    history.Add(tree::EventType::kNodeDataChanged, paths[static_cast<size_t>(zxid) % paths.size()],
+                tree::Zxid(zxid + 1), nullptr);
+    ++zxid;
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(BM_KeepEvent);
+
+// Measures how long a client that connects again takes whose last reply is older than all events of
+// a full history. Its recursive watch is on one of 1000 services (0), which is as good as all
+// chunks, or on something else (1), of which there are no events.
+void BM_Resume(benchmark::State& state) {
+  rpc::EventHistory history(8 << 20);
+  for (uint64_t i = 0; i < kPaths; ++i) {
+    history.Add(tree::EventType::kNodeDataChanged, PathOf(i), tree::Zxid(static_cast<int64_t>(i)),
+                nullptr);
+  }
+  const std::vector<std::string_view> paths = {state.range(0) == 0 ? "/services/7" : "/config"};
+  size_t told = 0;
+  for (auto unused : state) {
+    rpc::zk::MissedEvents missed(history, history.oldest(), {}, paths);
+    while (!missed.at_end()) {
+      missed.Read(
+          SIZE_MAX, [] { return false; },
+          [&told](tree::EventType, std::string_view, tree::Zxid, const rpc::Readers&) { ++told; });
+    }
+  }
+  state.counters["told"] =
+      benchmark::Counter(static_cast<double>(told), benchmark::Counter::kAvgIterations);
+}
+BENCHMARK(BM_Resume)->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace quorate::bench
