@@ -27,6 +27,8 @@ constexpr size_t kPipelineRequestsMax = 4096;
 constexpr size_t kHeldBytesMax = 8u << 20;
 // The most capacity that in_ keeps after a packet that came in several parts.
 constexpr size_t kInKeptBytesMax = 64u << 10;
+// What is received of a client whose connect request waits for its turn.
+constexpr size_t kQueuedBytesMax = 64u << 10;
 // When this many bytes are unsent, no more requests are answered.
 constexpr size_t kUnsentBytesPause = 4u << 20;
 constexpr auto kHandshakeTimeout = std::chrono::seconds(30);
@@ -67,6 +69,7 @@ bool Connection::HasMuchToSend() const { return out_.size() > kUnsentBytesPause;
 
 bool Connection::IsFull() const {
   if (state_ == State::kUnheard) return false;
+  if (state_ == State::kQueued) return in_.size() >= kQueuedBytesMax;
   return (state_ != State::kHandshake && state_ != State::kUp) || HasMuchToSend() ||
          pipeline_.size() >= kPipelineRequestsMax || held_bytes_ >= kHeldBytesMax;
 }
@@ -87,6 +90,7 @@ bool Connection::CanContinue() const {
 absl::Status Connection::Continue() {
   if (state_ == State::kConfirming) {
     TakeSessionOver(/*confirmed=*/true);
+    if (state_ != State::kConnecting) loop_->EndHandshake(tag_);
     return absl::OkStatus();
   }
   if (state_ == State::kAnsweringWord) {
@@ -117,7 +121,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
     used += discarded;
     discard_bytes_ -= discarded;
     if (bytes.size() - used < kLengthBytes) break;
-    if (IsFull()) {
+    if (IsFull() || state_ == State::kQueued) {
       unread_ = true;  // Continue parses the rest
       break;
     }
@@ -282,18 +286,32 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
     state_ = State::kCatchingUp;
     return absl::OkStatus();
   }
-  return BeginSession();
+  return RequestSession();
 }
 
 absl::Status Connection::RetryHandshake() {
   ASSERT(state_ == State::kCatchingUp);
   const tree::Zxid applied = loop_->LockTree().last_zxid();
   if (state_ == State::kFinished) return absl::OkStatus();  // by an item that LockTree delivered
-  if (connect_.last_zxid_seen <= applied.value()) return BeginSession();
+  if (connect_.last_zxid_seen <= applied.value()) return RequestSession();
   if (loop_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the client has seen zxid ", connect_.last_zxid_seen, ", this server has only ",
                    applied.value(), "; the client will try another server"));
+}
+
+absl::Status Connection::RequestSession() {
+  if (loop_->handshakes().Begin(tag_, connect_.session_id != 0)) return Admit();
+  state_ = State::kQueued;
+  return absl::OkStatus();
+}
+
+absl::Status Connection::Admit() {
+  const absl::Status status = BeginSession();
+  if (state_ != State::kConfirming && state_ != State::kConnecting) {
+    loop_->EndHandshake(tag_);
+  }
+  return status;
 }
 
 absl::Status Connection::BeginSession() {
@@ -588,6 +606,7 @@ void Connection::StopAnswering() {
 
 void Connection::SetFinished() {
   long_read_ = nullptr;
+  if (state_ == State::kConfirming) loop_->EndHandshake(tag_);
   has_rest_ |= (state_ == State::kUp || state_ == State::kUnheard) && !read_only_;
   state_ = State::kFinished;
 }

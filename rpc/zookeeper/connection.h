@@ -94,6 +94,11 @@ class Connection {
   // REQUIRES: waits_for_catch_up().
   absl::Status RetryHandshake();
 
+  // Serves the connect request, whose turn it is. REQUIRES: the loop's Handshakes count it as under
+  // way.
+  absl::Status Admit();
+  bool is_queued() const { return state_ == State::kQueued; }
+
   uint32_t tag() const { return tag_; }
   const std::string& address() const { return address_; }
   std::string& out() { return out_; }
@@ -131,6 +136,7 @@ class Connection {
   enum class State {
     kHandshake,   // only a part of a connect request (or of a four-letter word) so far
     kCatchingUp,  // the client has seen a newer zxid than this server has applied
+    kQueued,      // the connect request waits until fewer handshakes are under way
     kConfirming,  // the session is unknown here; waits for a sync with the leader
     kConnecting,  // the command of the session is submitted, not yet applied
     kUp,
@@ -187,6 +193,8 @@ class Connection {
   size_t TakePacket(std::string_view bytes, std::string_view* packet) const;
   absl::Status OnPacket(std::string_view packet);
   absl::Status OnConnectRequest(std::string_view packet);
+  // Begins the session now, or later if very many handshakes are under way.
+  absl::Status RequestSession();
   absl::Status BeginSession();
   // Attaches the client to an existing session if its password is right. Otherwise refuses the
   // client here, without an entry in the log. `confirmed`: a sync with the leader is done, so a

@@ -324,6 +324,7 @@ void ConnectionLoop::BeginIteration() {
 
 void ConnectionLoop::EndIteration() {
   iteration_end_scheduled_ = false;
+  AdmitWaiting();
   ContinueClients(/*has_items=*/false);
   for (const std::shared_ptr<Client>& client : dirty_) client->connection.SubmitRest();
   SubmitBatch();
@@ -335,6 +336,21 @@ void ConnectionLoop::EndIteration() {
     MaybeReceive(client);
     if (NeedsAttention(client)) Attend(client);
   });
+}
+
+void ConnectionLoop::AdmitWaiting() {
+  while (const std::optional<uint32_t> tag = handshakes_.TakeNext()) {
+    LockTree();  // may deliver that the client is to be closed
+    Spend(1);
+    Client* const client = Find(*tag);
+    if (client == nullptr || !client->open || !client->connection.is_queued()) {
+      handshakes_.End(*tag);
+      continue;
+    }
+    MarkDirty(*client);
+    FinishIfBad(*client, client->connection.Admit());
+  }
+  UnlockTree();
 }
 
 void ConnectionLoop::UpdateStatistics(Client& client) {
@@ -367,6 +383,7 @@ void ConnectionLoop::DeliverApplied() {
 
 void ConnectionLoop::HandleItem(Item& item) {
   if (std::holds_alternative<TreeReplaced>(item)) {
+    handshakes_.EndAll();
     for (const std::shared_ptr<Client>& client : in_order_) {
       Finish(*client,
              absl::AbortedError(
@@ -374,6 +391,10 @@ void ConnectionLoop::HandleItem(Item& item) {
     }
   } else if (auto* result = std::get_if<tree::ApplyResult>(&item)) {
     seen_zxid_ = std::max(seen_zxid_, result->zxid);
+    const tree::CommandKind kind = result->header.kind;
+    if (kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) {
+      EndHandshake(result->header.proposer_tag);
+    }
     DeliverTo(result->header.proposer_tag,
               [result](Client& client) { return client.connection.OnResult(std::move(*result)); });
   } else if (auto* event = std::get_if<WatchEventItem>(&item)) {
@@ -396,6 +417,11 @@ void ConnectionLoop::HandleItem(Item& item) {
                  : absl::OkStatus();
     });
   }
+}
+
+void ConnectionLoop::EndHandshake(uint32_t tag) {
+  handshakes_.End(tag);
+  if (handshakes_.has_waiting()) ScheduleIterationEnd();
 }
 
 void ConnectionLoop::OnBarrierDone(Client& client, uint64_t barrier) {

@@ -24,6 +24,7 @@
 #include "rpc/frontend/client_loop.h"
 #include "rpc/zookeeper/connection.h"
 #include "rpc/zookeeper/frontend.h"
+#include "rpc/zookeeper/handshakes.h"
 
 namespace quorate::rpc::zk {
 
@@ -98,6 +99,9 @@ class ConnectionLoop
   // Ends all connections without sending anything or calling Sockets. This is the last call. The
   // service may be destroyed before the loop.
   void Stop();
+  Handshakes& handshakes() { return handshakes_; }
+  // Takes note that a handshake has ended, so that the next one may begin.
+  void EndHandshake(uint32_t tag);
   // Returns the statistics of the loop, to which its connections add.
   LoopStatistics& statistics() { return *statistics_; }
 
@@ -118,6 +122,8 @@ class ConnectionLoop
   void MaybeReceive(Client& client);
   // Returns whether nothing more should be received from clients that wait for replies.
   bool IsCongested() const;
+  // Begins waiting handshakes, as many as may be under way.
+  void AdmitWaiting();
   // Updates the statistics with what the connection did since the last call.
   void UpdateStatistics(Client& client);
   void Flush(Client& client);
@@ -145,6 +151,7 @@ class ConnectionLoop
   void CloseHeaviest();
   void CloseForMemory(Client& client, size_t unsent);
 
+  Handshakes handshakes_;
   LoopStatistics* const statistics_;
   // Tags of the connections that OnTimer checks. While a leader is in contact, a connection that
   // has a session and is read from needs no check, so that few of ten thousand connections are

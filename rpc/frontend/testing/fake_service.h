@@ -20,11 +20,16 @@ namespace quorate::rpc {
 
 inline constexpr int64_t kStartMs = 1'700'000'000'000;
 
+// Fills with one byte that is another each time; after 255 times, with two different bytes in turns.
 class CountingBytes : public RandomBytes {
  public:
   void Fill(char* bytes, size_t size) override {
     ++count_;
+    if (count_ > 255 && count_ % 256 == count_ / 256) ++count_;
     std::fill_n(bytes, size, static_cast<char>('a' + count_));
+    for (size_t i = 1; i < size && count_ > 255; i += 2) {
+      bytes[i] = static_cast<char>('a' + count_ / 256);
+    }
   }
 
  private:
