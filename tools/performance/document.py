@@ -266,6 +266,44 @@ class Document:
                                budget_text(row.budget), result_cell(verdicts, [])])
         self.add(table)
 
+    def linearizable(self):
+        found = self.measured(rows.LINEARIZABLE)
+        if not found:
+            return
+        self.add(Heading("What linearizable reads cost"), Text(
+            "Two clusters of Quorate in turns, one with `linearizableReads=true`: its figures divided by those of the "
+            "other. A server answers such a read when a majority has confirmed its leader after the read came; reads "
+            "that wait at the same time share that."))
+        table = Table(["work", "rate", "p50", "p99", "server CPU", "CPU/op, us: linearizable", "plain", "budget",
+                       "result"], [])
+        for row, result in found:
+            workload = result["runs"][0]["document"]["workloads"][0]
+            spreads = {figure: workload["ratios"].get(key) for figure, key, _ in GROWTH_FIGURES}
+            verdicts = self.verdicts_of(row, {figure: spread and spread["median"] for figure, spread in spreads.items()})
+            table.rows.append([
+                row.title, *map(spread_text, spreads.values()),
+                *(number(measurement["server_cpu_us"]) for measurement in workload["measurements"]),
+                budget_text(row.budget), result_cell(verdicts, [])])
+        self.add(table)
+
+    def herd(self):
+        for _, result in self.measured(rows.HERD):
+            points = result["points"]
+            self.add(Heading("Everyone comes back"), Text(
+                f"{points[0]['sessions']:,} clients, each with a session and a connection, whose servers are all killed "
+                "(SIGKILL) and started again at once. The clients do what ZooKeeper's Java library does: they wait up to "
+                "a second before they connect to the next server. Seconds from the kill until sessions are back, of "
+                "each round; and how many connections the clients began for that."))
+            table = Table(["system", "first", "median", "p99", "last", "connections begun", "sessions lost"], [])
+            for system, label in zip(rows.SYSTEMS, LABELS):
+                of_system = [point for point in points if point["system"] == system]
+                cells = [", ".join(number(point["seconds"][name]) for point in of_system)
+                         for name in ("first", "median", "p99", "last")]
+                lost = sum(point["lost"] + point["sessions"] - point["back"] for point in of_system)
+                table.rows.append([label, *cells, number(statistics.median(point["attempts"] for point in of_system)),
+                                   str(lost)])
+            self.add(table)
+
     def where(self):
         found = self.measured(rows.WHERE)
         if not found:
@@ -755,8 +793,9 @@ WHAT_TAILS_ARE = (
 def build(results):
     """Returns all blocks of the document."""
     document = Document(results)
-    for section in (document.budget, document.limit, document.where, document.slowest, document.idle, document.growth,
-                    document.growth_where, document.tail, document.checkpoints, document.memory):
+    for section in (document.budget, document.limit, document.linearizable, document.herd, document.where,
+                    document.slowest, document.idle, document.growth, document.growth_where, document.tail,
+                    document.checkpoints, document.memory):
         section()
     commands = list(dict.fromkeys(run["command"] for row in ROWS if row.name in results
                                   for run in results[row.name].get("runs", ())))

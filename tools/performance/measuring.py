@@ -58,6 +58,8 @@ class Scale:
         self.warm_up_seconds = 0.2 if quick else 1
         self.limit_turns = 2 if quick else 5
         self.limit_seconds = 0.5 if quick else 2
+        self.herd = 1_000 if quick else 20_000
+        self.herd_rounds = 1 if quick else 3
         self.kill_rounds = 1 if quick else 5
         self.freeze_rounds = 1 if quick else 2
         self.populate = 20_000 if quick else 100_000

@@ -5,18 +5,22 @@ A row's `measure(bench, scale, results)` returns the row's result; `results` has
 that were measured before. Ratios are always Quorate's figure divided by ZooKeeper's, or by that of the
 limit, in one run."""
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import os
+import time
 from typing import Callable
 
+import herd
 import measuring
 import profiles
 import where
 from measuring import SYSTEMS, Failure
 
-BUDGET, LIMIT, WHERE, SLOWEST, IDLE, GROWTH, GROWTH_WHERE, TAIL, CHECKPOINTS, MEMORY = (
-    "budget", "limit", "where", "slowest", "idle", "growth", "growth-where", "tail", "checkpoints", "memory")
+BUDGET, LIMIT, LINEARIZABLE, HERD, WHERE, SLOWEST, IDLE, GROWTH, GROWTH_WHERE, TAIL, CHECKPOINTS, MEMORY = (
+    "budget", "limit", "linearizable", "herd", "where", "slowest", "idle", "growth", "growth-where", "tail",
+    "checkpoints", "memory")
 
 
 # A number of log entries between checkpoints that is so large that it causes no checkpoint.
@@ -136,6 +140,51 @@ def limit_row(workload, clients, budget):
         return {"runs": runs, "limits": limits}
 
     return Row(f"limit-{workload}-{clients}", LIMIT, f"{workload}, {clients:,} x 1", measure, 30, budget)
+
+
+# --- Linearizable reads
+
+
+def linearizable_row(depth, budget):
+    """Returns a row of two clusters of Quorate, of which one makes all reads linearizable."""
+    def measure(bench, scale, _):
+        bench.close_pair()
+        with bench.cluster("quorate", settings=["linearizableReads=true"]) as linearizable, \
+                bench.cluster("quorate") as plain:
+            return {"runs": [bench.compare(["read"], linearizable, plain, [
+                "--connections", 30, "--depth", depth, *scale.time_options], labels=("linearizable", "plain"))]}
+
+    return Row(f"linearizable-read-30x{depth}", LINEARIZABLE, f"read, 30 x {depth}", measure, 25, budget)
+
+
+# --- Everyone comes back
+
+
+HERD_PATIENCE_SECONDS = 120
+
+
+def measure_return(bench, scale, system):
+    """Returns the times until the sessions of very many clients are back after all members were killed."""
+    with bench.cluster(system) as cluster:
+        servers = [(host, int(port)) for host, port in (text.rsplit(":", 1) for text in cluster.hosts().split(","))]
+        with herd.Herd(servers, scale.herd) as clients, concurrent.futures.ThreadPoolExecutor(cluster.size) as pool:
+            time.sleep(scale.warm_up_seconds)
+            list(pool.map(cluster.kill, cluster.numbers()))
+            killed = time.monotonic()
+            restarts = [pool.submit(cluster.restart, member) for member in cluster.numbers()]
+            times, attempts, lost = clients.await_return(killed, HERD_PATIENCE_SECONDS)
+            for restart in restarts:
+                restart.result()
+    if not times:
+        raise Failure(f"no session of {system} came back within {HERD_PATIENCE_SECONDS} s")
+    return {"system": system, "sessions": scale.herd, "back": len(times), "attempts": attempts, "lost": lost,
+            "seconds": {"first": times[0], "median": times[len(times) // 2],
+                        "p99": times[len(times) * 99 // 100], "last": times[-1]}}
+
+
+def measure_herd(bench, scale, _):
+    bench.close_pair()
+    return {"points": [measure_return(bench, scale, system) for _ in range(scale.herd_rounds) for system in SYSTEMS]}
 
 
 LIMIT_ROWS = [
@@ -478,6 +527,9 @@ def memory_row(shape, sizes_of, seconds, budget):
 ROWS = [
     *BUDGET_ROWS,
     *LIMIT_ROWS,
+    linearizable_row(1, {}),
+    linearizable_row(32, {"cpu": 3}),
+    Row("herd", HERD, "all members are killed and started again", measure_herd, 110),
     where_row("write-1x1", "write, 1 x 1", "write", ["--connections", 1]),
     where_row("write-30x1", "write, 30 x 1", "write", ["--connections", 30]),
     where_row("write-30x32", "write, 30 x 32", "write", ["--connections", 30, "--depth", 32]),
