@@ -141,6 +141,11 @@ class ClientFrontend : public Frontend {
         random_(random),
         tags_(tags) {}
 
+  // Returns the tag of the client that has the session; nullopt if it is none of this front end.
+  std::optional<uint32_t> TagOfSession(tree::SessionId session) const {
+    return sessions_.Find(session);
+  }
+
   Loop& LoopOf(uint32_t tag) { return *loops_[(tag - tags_.first) % loops_.size()]; }
 
   const Config& config_;

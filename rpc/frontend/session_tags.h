@@ -23,6 +23,13 @@ class SessionTags {
     MutexLock lock(&mutex_);
     tags_[session] = tag;
   }
+  // Returns the tag that serves the session; nullopt if there is none.
+  std::optional<uint32_t> Find(tree::SessionId session) const {
+    MutexLock lock(&mutex_);
+    const auto found = tags_.find(session);
+    if (found == tags_.end()) return std::nullopt;
+    return found->second;
+  }
   // Removes the session and returns its tag; nullopt if no tag serves it.
   std::optional<uint32_t> Take(tree::SessionId session) {
     MutexLock lock(&mutex_);

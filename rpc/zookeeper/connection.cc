@@ -402,6 +402,7 @@ absl::Status Connection::BeginReadOnlySession() {
 
 void Connection::BeUp(bool read_only) {
   read_only_ = read_only;
+  session_is_linearizable_ = loop_->frontend().linearizable_sessions().Has(session_);
   AppendConnectResponse({.timeout_ms = timeout_ms_,
                          .session_id = session_.value(),
                          .password = connect_.password,
@@ -542,7 +543,8 @@ absl::Status Connection::OnRequest(Pending pending, std::string_view body) {
 }
 
 bool Connection::IsLinearizable(OpCode op) const {
-  return (paths_.uses_chroot() || loop_->frontend().config().linearizable_reads) &&
+  return (paths_.uses_chroot() || session_is_linearizable_ ||
+          loop_->frontend().config().linearizable_reads) &&
          InfoOf(op).kind == OpCodeKind::kRead && op != OpCode::kWhoAmI;
 }
 

@@ -62,6 +62,9 @@ class Connection {
 
   // --- From the inbox ----------------------------------------------------------------------------
   absl::Status OnResult(tree::ApplyResult result);
+  // Sets whether an administrator has made the reads of the session linearizable. Counts for
+  // requests that are parsed from now on.
+  void SetLinearizable(bool is_linearizable) { session_is_linearizable_ = is_linearizable; }
   // Called when a barrier that the connection joined has ended, and with it all earlier ones.
   void OnBarrierDone(uint64_t barrier);
   // Sends the event, unless `readers` does not allow this client to read the znode.
@@ -304,6 +307,7 @@ class Connection {
   int32_t timeout_ms_ = 0;
   bool touched_ = false;
   bool read_only_ = false;
+  bool session_is_linearizable_ = false;
   bool local_ = false;  // the session is known only to this server
   // The client has read a virtual znode of ClickHouse Keeper's extensions: it is ClickHouse, and
   // expects Keeper's form where that differs from ZooKeeper's.

@@ -402,6 +402,11 @@ void ConnectionLoop::HandleItem(Item& item) {
       client.connection.OnWatchEvent(event->type, event->path, event->zxid, event->readers);
       return absl::OkStatus();
     });
+  } else if (auto* setting = std::get_if<LinearizableItem>(&item)) {
+    DeliverTo(setting->tag, [setting](Client& client) {
+      client.connection.SetLinearizable(setting->is_linearizable);
+      return absl::OkStatus();
+    });
   } else if (auto* barrier = std::get_if<BarrierDone>(&item)) {
     DeliverBarrier(*barrier);
   } else if (auto* attached = std::get_if<SessionAttached>(&item)) {

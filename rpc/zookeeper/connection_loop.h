@@ -64,10 +64,17 @@ struct WatchEventItem {
   Readers readers;
 };
 
+// An item for one connection: an administrator has changed whether the reads of its session are
+// linearizable.
+struct LinearizableItem {
+  uint32_t tag;
+  bool is_linearizable;
+};
+
 struct LoopConnection;  // a connection and what its loop keeps about it
 
-class ConnectionLoop
-    : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, LoopConnection, WatchEventItem> {
+class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, LoopConnection,
+                                         WatchEventItem, LinearizableItem> {
  public:
   // The time until the first call of OnTimer.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(100);

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,11 @@ bool ZkFrontend::AllowsInlineApply() const {
 void ZkFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                              const tree::EventAcls& acls) {
   listings().OnNodeEvent(type, path);
+  if (const auto change = linearizable_sessions_.OnNodeEvent(type, path)) {
+    if (const std::optional<uint32_t> tag = TagOfSession(change->session)) {
+      LoopOf(*tag).Push(LinearizableItem{*tag, change->is_linearizable});
+    }
+  }
   MutexLock lock(&watches_.mutex);
   if (watches_.table.empty()) return;
   Readers readers;
@@ -53,6 +59,11 @@ void ZkFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::
         const auto tag = static_cast<uint32_t>(watcher);
         LoopOf(tag).Push(WatchEventItem{tag, event, std::string(where), zxid, readers});
       });
+}
+
+void ZkFrontend::OnTreeReplaced(const tree::Tree& tree) {
+  linearizable_sessions_.Reset(tree);
+  ClientFrontend::OnTreeReplaced(tree);
 }
 
 WatchTotals ZkFrontend::watch_totals() const {

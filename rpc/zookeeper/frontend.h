@@ -24,6 +24,7 @@
 #include "rpc/frontend/client_frontend.h"
 #include "rpc/frontend/event_history.h"
 #include "rpc/zookeeper/four_letter_words.h"
+#include "rpc/zookeeper/linearizable_sessions.h"
 #include "rpc/zookeeper/statistics.h"
 #include "tree/watch_table.h"
 
@@ -50,6 +51,7 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   bool AllowsInlineApply() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
+  void OnTreeReplaced(const tree::Tree& tree) override;
   WatchTotals watch_totals() const override;
 
   // --- For the loops -----------------------------------------------------------------------------
@@ -64,6 +66,8 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   // Counts a refused connection, and logs it, at a limited rate.
   void Refuse(const std::string& address, const std::string& why);
   FourLetterWords& words() { return words_; }
+  // Any thread.
+  const LinearizableSessions& linearizable_sessions() const { return linearizable_sessions_; }
   // The sessions that only this server knows, while it has no quorum (Connection::read_only).
   int64_t read_only_sessions() const { return read_only_sessions_.load(); }
   void AddReadOnlySessions(int64_t count) { read_only_sessions_.fetch_add(count); }
@@ -84,6 +88,7 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
  private:
   const EventHistory* const history_;
   mutable Watches watches_;
+  LinearizableSessions linearizable_sessions_;
   Statistics statistics_;
   std::atomic<int64_t> read_only_sessions_{0};
   FourLetterWords words_;

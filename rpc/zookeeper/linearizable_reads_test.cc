@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "rpc/zookeeper/testing/loop_fixture.h"
 
 namespace quorate::rpc::zk {
@@ -102,6 +103,75 @@ TEST_CASE("the linearizable reads of an iteration share one barrier, over all co
     CHECK(f.Next(other).xid == xid);
   }
   CHECK(f.service.syncs.size() == 1);
+}
+
+TEST_CASE("an administrator makes the reads of a session linearizable, and plain again") {
+  Fixture f;
+  ConnectResponse session;
+  const uint32_t tag = f.ConnectSession(&session);
+  const uint32_t admin = f.ConnectSession();
+  const std::string parent(LinearizableSessions::kParent);
+  const std::string name = parent + "/" + absl::StrFormat("0x%x", session.session_id);
+  const auto call = [&f](uint32_t of, OpCode op, const std::string& body) {
+    REQUIRE(f.Call(of, op, body).error == ErrorCode::kOk);
+  };
+  const std::string exists = PathAndWatch("/", false);
+  call(admin, OpCode::kCreate, Create(parent, ""));
+  call(tag, OpCode::kExists, exists);
+  call(admin, OpCode::kCreate, Create(name, ""));
+  CHECK(f.service.syncs.empty());
+  CHECK(Read(f, tag, OpCode::kExists, exists).error == ErrorCode::kOk);
+  CHECK(f.service.syncs.size() == 1);
+  call(admin, OpCode::kExists, exists);  // other sessions stay as they are
+  CHECK(f.service.syncs.size() == 1);
+
+  SECTION("the setting stays when the session moves to another connection") {
+    const uint32_t moved = f.Connect();
+    f.sockets.Write(moved, ConnectPacket({session.session_id, session.password}));
+    f.Settle();
+    f.Frame(moved);
+    CHECK(Read(f, moved, OpCode::kExists, exists).error == ErrorCode::kOk);
+    call(admin, OpCode::kDelete, Delete(name));
+    call(moved, OpCode::kExists, exists);
+    CHECK(f.service.syncs.size() == 2);
+  }
+  SECTION("the setting is removed with its znode") {
+    call(admin, OpCode::kSetData, SetData(name, "x"));
+    CHECK(Read(f, tag, OpCode::kExists, exists).error == ErrorCode::kOk);
+    call(admin, OpCode::kDelete, Delete(name));
+    call(tag, OpCode::kExists, exists);
+    CHECK(f.service.syncs.size() == 2);
+  }
+  SECTION("a tree that replaces the one before has its own settings") {
+    const bool is_kept = GENERATE(true, false);
+    if (!is_kept) f.Write(admin, 1, OpCode::kDelete, Delete(name));
+    f.sockets.RunIterations();
+    f.service.ReplaceTree(&f.frontends);
+    f.frontends.OnBatchApplied();
+    f.Settle();
+    const uint32_t again = f.Connect();
+    f.sockets.Write(again, ConnectPacket({session.session_id, session.password}));
+    f.Settle();
+    f.Frame(again);
+    f.Write(again, 1, OpCode::kExists, exists);
+    f.Settle();
+    CHECK(f.sockets.received(again).empty() == is_kept);
+  }
+}
+
+TEST_CASE("znodes below the settings that name no session change nothing") {
+  LinearizableSessions sessions;
+  const std::string parent(LinearizableSessions::kParent);
+  for (const char* name : {"/0x", "/1f", "/0x01f", "/0x1F", "/0x1g", "/0x1f/a",
+                           "/0x1ffffffffffffffff", "", "/", "x/0x1f"}) {
+    CHECK_FALSE(sessions.OnNodeEvent(tree::EventType::kNodeCreated, parent + name).has_value());
+  }
+  CHECK_FALSE(sessions.OnNodeEvent(tree::EventType::kNodeCreated, "/a/0x1f").has_value());
+  const auto change =
+      sessions.OnNodeEvent(tree::EventType::kNodeCreated, parent + "/0xff0000000000001f");
+  REQUIRE(change.has_value());
+  CHECK(sessions.Has(change->session));
+  CHECK(change->session.value() == static_cast<int64_t>(0xff0000000000001f));
 }
 
 TEST_CASE("a read that came after a barrier has begun waits for the next one") {
