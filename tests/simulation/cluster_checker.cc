@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -15,6 +16,7 @@
 #include "tests/simulation/machine.h"
 #include "tests/simulation/membership_rules.h"
 #include "tests/simulation/process.h"
+#include "tree/command.h"
 
 namespace quorate::simulation {
 namespace {
@@ -303,12 +305,33 @@ void ClusterChecker::RecordCommitted(const consensus::Entry& entry) {
     if (entry.index <= leader.required) CheckTerm(leader, entry.index);
   }
   std::erase_if(awaited_, [&](const Awaited& leader) { return leader.required <= entry.index; });
+  CheckVersion(entry);
   if (entry.kind != consensus::EntryKind::kMembership) return;
   auto membership = consensus::DecodeMembership(entry.payload.view());
   ASSERT(membership.ok(), "it was applied");
   CheckIntersection(memberships_.rbegin()->second, *membership,
                     fmt::format("committed at {}", entry.index.value()));
   memberships_.emplace(entry.index, *std::move(membership));
+}
+
+void ClusterChecker::CheckVersion(const consensus::Entry& entry) {
+  if (entry.kind == consensus::EntryKind::kVersion) {
+    version_ = std::max(version_, consensus::DecodeVersion(entry.payload.view()).value());
+  }
+  if (entry.kind != consensus::EntryKind::kCommand) return;
+  const std::string_view command = entry.payload.view();
+  const tree::CommandHeader header = tree::DecodeHeader(command).value();
+  uint32_t needed = tree::VersionNeeded(header.kind);
+  if (header.kind == tree::CommandKind::kRequest) {
+    needed = tree::VersionNeeded(header, tree::DecodeRequest(command).value());
+  } else if (header.kind == tree::CommandKind::kSequencedRequest) {
+    needed = tree::VersionNeeded(header, tree::DecodeSequencedRequest(command).value().request);
+  }
+  if (header.bounds_time) needed = std::max(needed, tree::kVersionBoundedTime);
+  if (needed <= version_) return;
+  simulation_.Fail("no command enters the log before every member knows it",
+                   fmt::format("{} needs version {}; the version of the cluster is {}",
+                               ToString(entry), needed, version_));
 }
 
 std::vector<Membership> ClusterChecker::MembershipsInForce() const {

@@ -123,6 +123,8 @@ class ClusterChecker : public MessageObserver {
   void CheckTerm(const Awaited& leader, consensus::Index index);
   // Records the entry as committed: its first member has applied it.
   void RecordCommitted(const consensus::Entry& entry);
+  // Checks that the committed versions before a command allow it.
+  void CheckVersion(const consensus::Entry& entry);
   void CheckIntersection(const consensus::Membership& before, const consensus::Membership& after,
                          std::string_view where);
   // The index up to which the log of a leader of `term` must reach: everything known to be
@@ -173,6 +175,7 @@ class ClusterChecker : public MessageObserver {
   std::map<consensus::Index, consensus::Membership> decided_under_;
   std::map<size_t, consensus::Index> acknowledged_;  // by member: the highest acknowledged index
   std::vector<Awaited> awaited_;
+  uint32_t version_ = consensus::kVersionBase;  // of the cluster, as committed
   // The committed memberships, by the index of their entries; the one at 0 is that of the
   // bootstrap.
   std::map<consensus::Index, consensus::Membership> memberships_;
