@@ -25,6 +25,7 @@ struct Arguments {
   bool verbose = false;
   bool check_determinism = false;
   size_t failures_max = 1;
+  std::string options;  // those that change what a seed means
 };
 
 constexpr char kUsage[] =
@@ -34,6 +35,9 @@ constexpr char kUsage[] =
     "       simulation --seeds A..B --check-determinism\n"
     "                                              each twice; both runs must be equal\n"
     "       simulation --rocksdb ...                the same with checkpoints in RocksDB\n"
+    "       simulation --keeper ...                 with ClickHouse Keeper's operations in all "
+    "seeds\n"
+    "       simulation --no-keeper ...              in no seed, and not in some\n"
     "       simulation --list-faults                the seeded bugs (--config=seeded_bugs)\n"
     "       simulation --fault NAME ...             the same with that bug in the servers\n";
 
@@ -68,6 +72,10 @@ Arguments Parse(int argc, char** argv) {
       arguments.check_determinism = true;
     } else if (name == "--rocksdb") {
       PutStoresInRocksDb();
+      arguments.options += " " + name;
+    } else if (name == "--keeper" || name == "--no-keeper") {
+      ChooseKeeperSeeds(name == "--keeper" ? KeeperSeeds::kAll : KeeperSeeds::kNone);
+      arguments.options += " " + name;
     } else if (name == "--fault") {
       if (!kBugsAreSeeded) Usage();
       SeedBug(value());
@@ -101,7 +109,7 @@ std::string Commit() {
 }
 
 // Runs a failed seed again, with a trace.
-void Explain(uint64_t seed) {
+void Explain(uint64_t seed, const std::string& options) {
   bool failed_again = false;
   RunSeeds(seed, seed, 1, Trace::Lines::kLast, [&](const RunResult& result) {
     failed_again = !result.passed;
@@ -110,8 +118,8 @@ void Explain(uint64_t seed) {
   });
   if (!failed_again)
     std::printf("seed %lu passes when it is traced: a run is not deterministic\n", seed);
-  std::printf("commit %s\nagain: bazel run --config=opt //tests/simulation -- --seed %lu\n\n",
-              Commit().c_str(), seed);
+  std::printf("commit %s\nagain: bazel run --config=opt //tests/simulation -- --seed %lu%s\n\n",
+              Commit().c_str(), seed, options.c_str());
 }
 
 int RunOne(const Arguments& arguments) {
@@ -134,7 +142,7 @@ int RunOne(const Arguments& arguments) {
     }
     return true;
   });
-  if (status != 0) Explain(arguments.first);
+  if (status != 0) Explain(arguments.first, arguments.options);
   return status;
 }
 
@@ -147,7 +155,7 @@ class Sweep {
              [this](const RunResult& result) { return OnResult(result); });
     if (arguments_.check_determinism && failed_.empty()) CheckAgain();
     PrintProgress('\n');
-    for (uint64_t seed : failed_) Explain(seed);
+    for (uint64_t seed : failed_) Explain(seed, arguments_.options);
     PrintSummary();
     return failed_.empty() && differing_ == 0 ? 0 : 1;
   }

@@ -29,6 +29,10 @@ constexpr double kRocksDbChance = 0.125;
 // The share of seeds with native clients.
 constexpr double kNativeChance = 0.5;
 
+// The share of seeds with operations of ClickHouse Keeper.
+constexpr double kKeeperChance = 0.3;
+
+KeeperSeeds g_keeper_seeds = KeeperSeeds::kSome;
 bool g_stores_are_in_rocksdb = false;
 
 template <class T>
@@ -362,6 +366,13 @@ void AddMoreFaults(uint64_t seed, Options* options) {
   }
 }
 
+// Uses a random stream of its own, so that seeds without these operations give the same runs as
+// before.
+bool UsesKeeper(uint64_t seed) {
+  if (g_keeper_seeds != KeeperSeeds::kSome) return g_keeper_seeds == KeeperSeeds::kAll;
+  return Random(seed, "keeper operations in options").Chance(kKeeperChance);
+}
+
 // Uses a random stream of its own, so that seeds without native clients give the same runs as
 // before.
 void AddNativeClients(uint64_t seed, Options* options) {
@@ -372,6 +383,8 @@ void AddNativeClients(uint64_t seed, Options* options) {
 }
 
 }  // namespace
+
+void ChooseKeeperSeeds(KeeperSeeds seeds) { g_keeper_seeds = seeds; }
 
 void PutStoresInRocksDb() { g_stores_are_in_rocksdb = true; }
 
@@ -425,6 +438,7 @@ Options ChooseOptions(uint64_t seed) {
   AddMoreFaults(seed, &options);
   LetLargestRecordsPass(&options);
   AddNativeClients(seed, &options);
+  options.clients.uses_keeper = UsesKeeper(seed);
   return options;
 }
 
@@ -511,6 +525,7 @@ std::string ToString(const Options& options) {
   add("writes_during_repair", options.cluster.writes_during_repair);
   add("ballast_nodes", options.clients.ballast_nodes);
   add("ballast_bytes", options.clients.ballast_bytes);
+  add("uses_keeper", options.clients.uses_keeper);
   add("native_clients", options.clients.native_count);
   add("native_history_bytes", options.clients.native_history_bytes);
   end();

@@ -122,6 +122,7 @@ struct ClientOptions {
   size_t ballast_bytes = 0;    // of each of these nodes
   // If not 0: now and then all clients send writes of this size at once.
   size_t large_write_bytes = 0;
+  bool uses_keeper = false;         // ZooKeeper clients also make ClickHouse Keeper's operations
   size_t native_count = 0;          // clients of the native protocol, beside the others
   size_t native_history_bytes = 0;  // of events kept by servers for them; 0: as a server
 };
@@ -147,6 +148,11 @@ struct Options {
 
 // The options that `seed` chooses; the same on every machine.
 Options ChooseOptions(uint64_t seed);
+
+// Which seeds have clients that make the operations of ClickHouse Keeper.
+enum class KeeperSeeds { kSome, kAll, kNone };
+// From now on, ChooseOptions() gives these seeds such clients. Without it: some.
+void ChooseKeeperSeeds(KeeperSeeds seeds);
 
 // From now on, ChooseOptions() keeps the checkpoints of all seeds in RocksDB instead of a file.
 void PutStoresInRocksDb();

@@ -102,21 +102,19 @@ class Script {
     logged.multi = request.kind == OperationKind::kMulti;
     for (const Step& step : request.steps) {
       tree::Op op;
-      op.kind = step.kind == OperationKind::kCreate    ? tree::OpKind::kCreate
-                : step.kind == OperationKind::kDelete  ? tree::OpKind::kDelete
-                : step.kind == OperationKind::kSetData ? tree::OpKind::kSetData
-                : step.kind == OperationKind::kSetAcl  ? tree::OpKind::kSetAcl
-                                                       : tree::OpKind::kCheck;
+      op.kind = KindOf(step);
       op.path = step.path;
-      if (op.kind == tree::OpKind::kCreate || op.kind == tree::OpKind::kSetData) {
+      if (IsCreate(step.kind) || op.kind == tree::OpKind::kSetData) {
         op.has_data = step.has_data;
         op.data = step.data;
       }
-      if (op.kind == tree::OpKind::kCreate || op.kind == tree::OpKind::kSetAcl) {
+      if (IsCreate(step.kind) || op.kind == tree::OpKind::kSetAcl) {
         op.acl = tree::OpenAcl();
       }
       op.mode = step.mode;
       op.version = step.version;
+      op.limit = step.limit;
+      op.expected = step.expected;
       logged.ops.push_back(op);
     }
     const std::string credentials = LinkCredentials(link);
@@ -144,6 +142,31 @@ class Script {
   }
 
  private:
+  static tree::OpKind KindOf(const Step& step) {
+    switch (step.kind) {
+      case OperationKind::kCreate:
+        return tree::OpKind::kCreate;
+      case OperationKind::kDelete:
+        return tree::OpKind::kDelete;
+      case OperationKind::kSetData:
+        return tree::OpKind::kSetData;
+      case OperationKind::kSetAcl:
+        return tree::OpKind::kSetAcl;
+      case OperationKind::kCheckNotExists:
+        return tree::OpKind::kCheckNotExists;
+      case OperationKind::kCreateIfNotExists:
+        return tree::OpKind::kCreateIfNotExists;
+      case OperationKind::kRemoveRecursive:
+        return tree::OpKind::kRemoveSubtree;
+      case OperationKind::kCheckStat:
+        return tree::OpKind::kCheckStat;
+      case OperationKind::kTryRemove:
+        return tree::OpKind::kTryDelete;
+      default:
+        return tree::OpKind::kCheck;
+    }
+  }
+
   tree::CommandHeader Header(tree::CommandKind kind, int64_t session) {
     tree::CommandHeader header;
     header.kind = kind;

@@ -21,8 +21,10 @@ constexpr size_t kKeptBytesMax = 256;
 
 bool Touches(const Request& request, std::string_view path) {
   return request.path == path ||
-         std::any_of(request.steps.begin(), request.steps.end(),
-                     [path](const Step& step) { return step.path == path; });
+         std::any_of(request.steps.begin(), request.steps.end(), [path](const Step& step) {
+           return step.path == path || (step.kind == OperationKind::kRemoveRecursive &&
+                                        path.starts_with(step.path + "/"));
+         });
 }
 
 LinkId History::OpenLink(Link link) {
@@ -77,6 +79,9 @@ void History::Answer(OperationId id, Reply reply) {
                     static_cast<uint64_t>(operation.reply.error));
   for (HistoryListener* listener : listeners_) listener->OnAnswered(operation);
   if (operation.reply.data.size() > kKeptBytesMax) operation.reply.data.resize(kKeptBytesMax);
+  for (auto& data : operation.reply.child_data) {
+    if (data.has_value() && data->size() > kKeptBytesMax) data->resize(kKeptBytesMax);
+  }
 }
 
 void History::Pong(LinkId id, int64_t zxid) {

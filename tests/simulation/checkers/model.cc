@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -32,6 +33,10 @@ bool IsWellFormed(std::string_view path) {
 bool IsSystemPath(std::string_view path) {
   return path == "/" || path == "/zookeeper" || path == "/zookeeper/quota" ||
          path == "/zookeeper/config";
+}
+
+bool VersionDiffers(int32_t expected, int32_t actual) {
+  return expected != tree::kAnyVersion && expected != actual;
 }
 
 StepResult Failed(ErrorCode error) {
@@ -99,13 +104,42 @@ Reply Model::Read(const Request& request, int64_t zxid) const {
     reply.error = ErrorCode::kNoNode;
     return reply;
   }
+  if (request.kind == OperationKind::kListRecursive) {
+    const std::string prefix = request.path == "/" ? "/" : request.path + "/";
+    for (auto it = nodes_.upper_bound(prefix); it != nodes_.end(); ++it) {
+      if (!it->first.starts_with(prefix)) break;
+      if (FindVersion(it->second, zxid) != nullptr) reply.children.push_back(it->first);
+    }
+    return reply;
+  }
   if (request.kind != OperationKind::kGetChildren || request.wants_stat) reply.stat = node->stat;
   if (request.kind == OperationKind::kGetData) {
     reply.has_data = node->has_data;
     reply.data = *node->data;
   }
-  if (request.kind != OperationKind::kGetChildren) return reply;
+  if (IsList(request.kind)) ListChildren(request, &reply);
+  return reply;
+}
+
+void Model::ListChildren(const Request& request, Reply* reply) const {
   const std::string prefix = request.path == "/" ? "/" : request.path + "/";
+  for (std::string& name : Children(request.path, reply->zxid)) {
+    const Node& child = *Find(prefix + name, reply->zxid);
+    const bool is_ephemeral = child.stat.ephemeral_owner != tree::kNoSession;
+    if (request.child_kind != ChildKind::kAll &&
+        is_ephemeral != (request.child_kind == ChildKind::kEphemeral)) {
+      continue;
+    }
+    reply->children.push_back(std::move(name));
+    if (request.wants_child_stats) reply->child_stats.push_back(child.stat);
+    if (!request.wants_child_data) continue;
+    reply->child_data.push_back(child.has_data ? std::optional(*child.data) : std::nullopt);
+  }
+}
+
+std::vector<std::string> Model::Children(std::string_view of, int64_t zxid) const {
+  std::vector<std::string> names;
+  const std::string prefix = of == "/" ? "/" : std::string(of) + "/";
   for (auto it = nodes_.upper_bound(prefix); it != nodes_.end();) {
     const std::string& path = it->first;
     if (!path.starts_with(prefix)) break;
@@ -115,12 +149,28 @@ Reply Model::Read(const Request& request, int64_t zxid) const {
       it = nodes_.lower_bound(path.substr(0, slash) + static_cast<char>('/' + 1));
       continue;
     }
-    if (FindVersion(it->second, zxid) != nullptr) {
-      reply.children.push_back(path.substr(prefix.size()));
-    }
+    if (FindVersion(it->second, zxid) != nullptr) names.push_back(path.substr(prefix.size()));
     ++it;
   }
-  return reply;
+  return names;
+}
+
+bool Model::WasSo(std::string_view path, const tree::Stat* stat,
+                  const std::optional<std::string>* data, int64_t from_zxid,
+                  int64_t to_zxid) const {
+  const auto found = nodes_.find(path);
+  if (found == nodes_.end()) return false;
+  const History& versions = found->second;
+  for (size_t i = 0; i < versions.size() && versions[i].zxid <= to_zxid; ++i) {
+    const bool ends_before = i + 1 < versions.size() && versions[i + 1].zxid <= from_zxid;
+    const Node& node = versions[i].node;
+    if (ends_before || !versions[i].exists) continue;
+    if (stat != nullptr && *stat != node.stat) continue;
+    if (data != nullptr && (data->has_value() != node.has_data || data->value_or("") != *node.data))
+      continue;
+    return true;
+  }
+  return false;
 }
 
 std::vector<WatchEvent> Model::FindMissed(const Request& request, int64_t zxid) const {
@@ -317,9 +367,18 @@ void Model::ApplySteps(Applied* applied) {
 StepResult Model::ApplyStep(const tree::Op& op, int64_t session) {
   switch (op.kind) {
     case tree::OpKind::kCreate:
+    case tree::OpKind::kCreateIfNotExists:
       return Create(op, session);
     case tree::OpKind::kDelete:
       return Delete(op);
+    case tree::OpKind::kCheckNotExists:
+      return CheckNotExists(op);
+    case tree::OpKind::kCheckStat:
+      return CheckStat(op);
+    case tree::OpKind::kTryDelete:
+      return TryRemove(op);
+    case tree::OpKind::kRemoveSubtree:
+      return RemoveRecursive(op);
     case tree::OpKind::kRefused:
       return Failed(op.refusal);
     default:
@@ -342,7 +401,12 @@ StepResult Model::Create(const tree::Op& op, int64_t session) {
     path += number;
   }
   if (!IsWellFormed(path)) return Failed(ErrorCode::kBadArguments);
-  if (Latest(path) != nullptr) return Failed(ErrorCode::kNodeExists);
+  if (Latest(path) != nullptr) {
+    if (op.kind != tree::OpKind::kCreateIfNotExists) return Failed(ErrorCode::kNodeExists);
+    StepResult found;
+    found.path = path;
+    return found;
+  }
   if (parent->node.stat.ephemeral_owner != tree::kNoSession) {
     return Failed(ErrorCode::kNoChildrenForEphemerals);
   }
@@ -380,9 +444,7 @@ StepResult Model::Delete(const tree::Op& op) {
   }
   const Version* node = Latest(path);
   if (node == nullptr || !IsWellFormed(path)) return Failed(ErrorCode::kNoNode);
-  if (op.version != tree::kAnyVersion && op.version != node->node.stat.version) {
-    return Failed(ErrorCode::kBadVersion);
-  }
+  if (VersionDiffers(op.version, node->node.stat.version)) return Failed(ErrorCode::kBadVersion);
   if (node->node.stat.num_children > 0) return Failed(ErrorCode::kNotEmpty);
   Unlink(path);
   return StepResult();
@@ -396,9 +458,7 @@ StepResult Model::Alter(const tree::Op& op) {
   if (latest == nullptr) return Failed(ErrorCode::kNoNode);
   const bool of_acl = op.kind == tree::OpKind::kSetAcl;
   const int32_t version = of_acl ? latest->node.stat.aversion : latest->node.stat.version;
-  if (op.version != tree::kAnyVersion && op.version != version) {
-    return Failed(ErrorCode::kBadVersion);
-  }
+  if (VersionDiffers(op.version, version)) return Failed(ErrorCode::kBadVersion);
   StepResult result;
   if (op.kind == tree::OpKind::kCheck) return result;
   Node& node = Modify(path).node;
@@ -415,6 +475,66 @@ StepResult Model::Alter(const tree::Op& op) {
   }
   result.stat = node.stat;
   return result;
+}
+
+StepResult Model::CheckNotExists(const tree::Op& op) const {
+  if (!IsWellFormed(op.path)) return Failed(ErrorCode::kBadArguments);
+  const Version* node = Latest(op.path);
+  const bool exists = node != nullptr && !VersionDiffers(op.version, node->node.stat.version);
+  return Failed(exists ? ErrorCode::kNodeExists : ErrorCode::kOk);
+}
+
+StepResult Model::CheckStat(const tree::Op& op) const {
+  if (!IsWellFormed(op.path)) return Failed(ErrorCode::kBadArguments);
+  const Version* node = Latest(op.path);
+  if (node == nullptr) return Failed(ErrorCode::kNoNode);
+  const tree::Stat& stat = node->node.stat;
+  // With the fields that match any value taken from the stat, the two must be equal.
+  tree::Stat expected = op.expected;
+  const auto fill = [](auto* field, auto value) {
+    if (*field == decltype(value)(-1)) *field = value;
+  };
+  fill(&expected.czxid, stat.czxid);
+  fill(&expected.mzxid, stat.mzxid);
+  fill(&expected.ctime_ms, stat.ctime_ms);
+  fill(&expected.mtime_ms, stat.mtime_ms);
+  fill(&expected.version, stat.version);
+  fill(&expected.cversion, stat.cversion);
+  fill(&expected.aversion, stat.aversion);
+  fill(&expected.ephemeral_owner, stat.ephemeral_owner);
+  fill(&expected.data_length, stat.data_length);
+  fill(&expected.num_children, stat.num_children);
+  fill(&expected.pzxid, stat.pzxid);
+  const bool is_equal = expected == stat && !VersionDiffers(op.version, stat.version);
+  return Failed(is_equal ? ErrorCode::kOk : ErrorCode::kBadVersion);
+}
+
+// Differs from a delete in that a node that is missing, has another version or has children is no
+// error.
+StepResult Model::TryRemove(const tree::Op& op) {
+  if (!IsWellFormed(op.path)) return Failed(ErrorCode::kBadArguments);
+  const ErrorCode error = Delete(op).error;
+  return Failed(error == ErrorCode::kBadArguments ? error : ErrorCode::kOk);
+}
+
+// Children are removed before their parent, in the order of their names.
+StepResult Model::RemoveRecursive(const tree::Op& op) {
+  const std::string top(op.path);
+  if (!IsWellFormed(top) || IsSystemPath(top) || top == "/keeper") {
+    return Failed(ErrorCode::kBadArguments);
+  }
+  if (Latest(top) == nullptr) return StepResult();
+  std::vector<std::string> removed;
+  const std::function<void(const std::string&)> collect = [&](const std::string& path) {
+    for (const std::string& name : Children(path, last_zxid_)) collect(path + "/" + name);
+    removed.push_back(path);
+  };
+  collect(top);
+  // These clients make no subtree that is too large for the servers' own limits.
+  ASSERT(removed.size() <= tree::kDeleteRecursiveMax, "a tree of a few names");
+  if (removed.size() > op.limit) return Failed(ErrorCode::kNotEmpty);
+  for (const std::string& path : removed) Unlink(path);
+  return StepResult();
 }
 
 void Model::Unlink(const std::string& path) {

@@ -81,7 +81,8 @@ class Model {
 
   int64_t last_zxid() const { return last_zxid_; }
 
-  // The reply to a read at this zxid. REQUIRES: zxid <= last_zxid().
+  // The reply to a read at this zxid; to a listRecursive all paths below the node, ascending,
+  // whatever their maximum number. REQUIRES: zxid <= last_zxid().
   Reply Read(const Request& request, int64_t zxid) const;
   // The events that setWatches fires at this zxid, in the order of the request, and no others.
   std::vector<WatchEvent> FindMissed(const Request& set_watches, int64_t zxid) const;
@@ -99,6 +100,10 @@ class Model {
   };
   // nullptr if the node does not exist at this zxid.
   const Node* Find(std::string_view path, int64_t zxid) const;
+  // Whether the node had this stat, if any is given, and this data at some zxid from `from_zxid` to
+  // `to_zxid`.
+  bool WasSo(std::string_view path, const tree::Stat* stat, const std::optional<std::string>* data,
+             int64_t from_zxid, int64_t to_zxid) const;
   // All paths that ever existed, ascending.
   std::vector<std::string> Paths() const;
 
@@ -119,6 +124,9 @@ class Model {
   // which the caller may change.
   const Version* Latest(std::string_view path) const;
   Version& Modify(const std::string& path);
+  // The names of the node's children at this zxid, ascending.
+  std::vector<std::string> Children(std::string_view path, int64_t zxid) const;
+  void ListChildren(const Request& request, Reply* reply) const;
   void Tell(const std::string& path, Table table, tree::EventType type);
   void Unlink(const std::string& path);
 
@@ -132,6 +140,11 @@ class Model {
   StepResult ApplyStep(const tree::Op& op, int64_t session);
   StepResult Create(const tree::Op& op, int64_t session);
   StepResult Delete(const tree::Op& op);
+  // The writes of ClickHouse Keeper.
+  StepResult CheckNotExists(const tree::Op& op) const;
+  StepResult CheckStat(const tree::Op& op) const;
+  StepResult TryRemove(const tree::Op& op);
+  StepResult RemoveRecursive(const tree::Op& op);
   StepResult Alter(const tree::Op& op);
   void Rollback();
 

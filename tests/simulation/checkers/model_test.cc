@@ -122,5 +122,113 @@ TEST_CASE("The model finds the first change that fires a watch") {
   CHECK(change("/a/b", Model::Table::kChild, b) == Change(deleted, EventType::kNodeDeleted));
 }
 
+// The outcome of the last entry.
+class Outcomes : public LogListener {
+ public:
+  void OnEntry(const consensus::Entry&, const Model::Applied& entry) override { applied = entry; }
+  Model::Applied applied;
+};
+
+TEST_CASE("The writes of ClickHouse Keeper succeed and fail as it says") {
+  Modelled script;
+  Outcomes outcomes;
+  script.replay.AddListener(&outcomes);
+  const auto error_of = [&](Step step) {
+    script.Do(MakeWrite(std::move(step)));
+    return outcomes.applied.steps.at(0).error;
+  };
+  const auto step = [](OperationKind kind, const char* path, int32_t version = tree::kAnyVersion) {
+    return MakeStep(kind, path, "", version);
+  };
+  CHECK(error_of(step(OperationKind::kCheckNotExists, "/a")) == ErrorCode::kOk);
+  CHECK(error_of(step(OperationKind::kCreateIfNotExists, "/a")) == ErrorCode::kOk);
+  const int64_t created = script.model().last_zxid();
+  CHECK(error_of(step(OperationKind::kCreateIfNotExists, "/a")) == ErrorCode::kOk);
+  CHECK(outcomes.applied.steps[0].path == "/a");
+  CHECK(script.StatAt("/a", created + 1).czxid.value() == created);
+  CHECK(error_of(step(OperationKind::kCreateIfNotExists, "/b/c")) == ErrorCode::kNoNode);
+  CHECK(error_of(step(OperationKind::kCheckNotExists, "/a")) == ErrorCode::kNodeExists);
+  CHECK(error_of(step(OperationKind::kCheckNotExists, "/a", 0)) == ErrorCode::kNodeExists);
+  CHECK(error_of(step(OperationKind::kCheckNotExists, "/a", 1)) == ErrorCode::kOk);
+
+  Step check = step(OperationKind::kCheckStat, "/a");
+  check.expected = AnyStat();
+  CHECK(error_of(check) == ErrorCode::kOk);
+  check.expected.czxid = tree::Zxid(created);
+  CHECK(error_of(check) == ErrorCode::kOk);
+  check.expected.num_children = 1;
+  CHECK(error_of(check) == ErrorCode::kBadVersion);
+  check.path = "/b";
+  CHECK(error_of(check) == ErrorCode::kNoNode);
+
+  script.Do(MakeCreate("/a/b", ""));
+  CHECK(error_of(step(OperationKind::kTryRemove, "/a")) == ErrorCode::kOk);
+  CHECK(error_of(step(OperationKind::kTryRemove, "/a/b", 3)) == ErrorCode::kOk);
+  CHECK(error_of(step(OperationKind::kTryRemove, "/none")) == ErrorCode::kOk);
+  CHECK(error_of(step(OperationKind::kTryRemove, "/zookeeper")) == ErrorCode::kBadArguments);
+  const auto exists = [&](const char* path) {
+    return script.model().Find(path, script.model().last_zxid()) != nullptr;
+  };
+  CHECK(exists("/a"));
+  CHECK(exists("/a/b"));
+  CHECK(error_of(step(OperationKind::kTryRemove, "/a/b", 0)) == ErrorCode::kOk);
+  CHECK_FALSE(exists("/a/b"));
+}
+
+TEST_CASE("A recursive removal removes children before their parents, within its limit") {
+  Modelled script;
+  Outcomes outcomes;
+  script.replay.AddListener(&outcomes);
+  for (const char* path : {"/a", "/a/c", "/a/b", "/a/b/d"}) script.Do(MakeCreate(path, ""));
+  script.Do(MakeCreate("/a/e", "", CreateMode::kEphemeral));
+  Step remove = MakeStep(OperationKind::kRemoveRecursive, "/a");
+  remove.limit = 4;
+  const int64_t refused = script.Do(MakeWrite(remove));
+  CHECK(outcomes.applied.steps[0].error == ErrorCode::kNotEmpty);
+  CHECK(script.model().Find("/a/b/d", refused) != nullptr);
+  remove.limit = 5;
+  const int64_t removed = script.Do(MakeWrite(remove));
+  CHECK(outcomes.applied.steps[0].error == ErrorCode::kOk);
+  std::vector<std::string> paths;
+  for (const Model::NodeEvent& event : outcomes.applied.events) {
+    CHECK(event.type == EventType::kNodeDeleted);
+    paths.push_back(event.path);
+  }
+  CHECK(paths == std::vector<std::string>{"/a/b/d", "/a/b", "/a/c", "/a/e", "/a"});
+  CHECK(script.model().sessions().at(1).ephemerals.empty());
+  CHECK(script.StatAt("/", removed).num_children == 1);
+  script.Do(MakeWrite(remove));
+  CHECK(outcomes.applied.steps[0].error == ErrorCode::kOk);
+  CHECK(outcomes.applied.events.empty());
+}
+
+TEST_CASE("The model filters lists, and lists all paths below a node") {
+  Modelled script;
+  script.Do(MakeCreate("/a", ""));
+  script.Do(MakeCreate("/a/p", "1"));
+  script.Do(MakeCreate("/a/p/q", ""));
+  const int64_t zxid = script.Do(MakeCreate("/a/e", "2", CreateMode::kEphemeral));
+  Request list = MakeRead(OperationKind::kFilteredListDetailed, "/a");
+  list.wants_child_data = true;
+  list.child_kind = ChildKind::kEphemeral;
+  Reply reply = script.model().Read(list, zxid);
+  CHECK(reply.children == std::vector<std::string>{"e"});
+  CHECK(reply.child_data == std::vector<std::optional<std::string>>{"2"});
+  CHECK(reply.child_stats.empty());
+  CHECK(reply.stat->num_children == 2);
+  list.child_kind = ChildKind::kPersistent;
+  list.wants_child_stats = true;
+  reply = script.model().Read(list, zxid);
+  CHECK(reply.children == std::vector<std::string>{"p"});
+  CHECK(reply.child_stats.at(0) == script.StatAt("/a/p", zxid));
+  CHECK(script.model().Read(MakeListRecursive("/a", 1), zxid).children ==
+        std::vector<std::string>{"/a/e", "/a/p", "/a/p/q"});
+  const std::optional<std::string> one = "1";
+  CHECK(script.model().WasSo("/a/p", nullptr, &one, zxid, zxid));
+  script.Do(MakeSetData("/a/p", "3"));
+  CHECK_FALSE(script.model().WasSo("/a/p", nullptr, &one, zxid + 1, zxid + 1));
+  CHECK(script.model().WasSo("/a/p", nullptr, &one, zxid, zxid + 1));
+}
+
 }  // namespace
 }  // namespace quorate::simulation

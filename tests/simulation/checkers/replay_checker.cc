@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -16,6 +17,13 @@ namespace {
 using tree::ErrorCode;
 
 constexpr char kUserPrefix[] = "link";
+
+// As in rpc/frontend/listing.h, by which servers divide long reads into pieces.
+constexpr size_t kNodesPerHold = 4096;
+constexpr size_t kBytesPerNode = 256;
+
+// Features 0 to 10 of ClickHouse Keeper without feature 5, the first in the highest bit.
+constexpr std::string_view kKeeperFlags = "\xfb\xe0";
 
 // The link named in a command's identities, if any.
 std::optional<LinkId> LinkOf(const tree::Request& request) {
@@ -40,6 +48,16 @@ tree::OpKind KindInLog(OperationKind kind) {
       return tree::OpKind::kSetData;
     case OperationKind::kSetAcl:
       return tree::OpKind::kSetAcl;
+    case OperationKind::kCheckNotExists:
+      return tree::OpKind::kCheckNotExists;
+    case OperationKind::kCreateIfNotExists:
+      return tree::OpKind::kCreateIfNotExists;
+    case OperationKind::kRemoveRecursive:
+      return tree::OpKind::kRemoveSubtree;
+    case OperationKind::kCheckStat:
+      return tree::OpKind::kCheckStat;
+    case OperationKind::kTryRemove:
+      return tree::OpKind::kTryDelete;
     default:
       return tree::OpKind::kCheck;
   }
@@ -48,17 +66,19 @@ tree::OpKind KindInLog(OperationKind kind) {
 // Whether servers may refuse the request while disks are full.
 bool AddsData(const Request& request) {
   return std::any_of(request.steps.begin(), request.steps.end(), [](const Step& step) {
-    return step.kind != OperationKind::kDelete && step.kind != OperationKind::kCheck;
+    return IsCreate(step.kind) || step.kind == OperationKind::kSetData ||
+           step.kind == OperationKind::kSetAcl;
   });
 }
 
 bool IsSame(const Step& step, const tree::Op& op) {
   if (op.kind != KindInLog(step.kind) || op.path != step.path) return false;
-  const bool creates = step.kind == OperationKind::kCreate;
+  const bool creates = IsCreate(step.kind);
   if (creates || step.kind == OperationKind::kSetData) {
     if (op.has_data != step.has_data || (step.has_data && op.data != step.data)) return false;
   }
-  return creates ? op.mode == step.mode : op.version == step.version;
+  if (creates) return op.mode == step.mode;
+  return op.version == step.version && op.limit == step.limit && op.expected == step.expected;
 }
 
 bool IsSame(const Request& sent, const tree::Request& logged) {
@@ -69,18 +89,57 @@ bool IsSame(const Request& sent, const tree::Request& logged) {
 
 // The part of a step's result that the reply contains.
 StepResult Shown(const Step& step, StepResult result) {
-  const bool creates = step.kind == OperationKind::kCreate;
-  if (!creates) result.path.clear();
-  if ((creates && !step.wants_stat) || step.kind == OperationKind::kDelete ||
-      step.kind == OperationKind::kCheck) {
-    result.stat.reset();
-  }
+  if (!IsCreate(step.kind)) result.path.clear();
+  const bool has_stat = (step.kind == OperationKind::kCreate && step.wants_stat) ||
+                        step.kind == OperationKind::kSetData || step.kind == OperationKind::kSetAcl;
+  if (!has_stat) result.stat.reset();
   return result;
 }
 
 bool IsSame(const Reply& a, const Reply& b) {
   return a.error == b.error && a.steps == b.steps && a.has_data == b.has_data && a.data == b.data &&
-         a.stat == b.stat && a.children == b.children && a.path == b.path;
+         a.stat == b.stat && a.children == b.children && a.child_stats == b.child_stats &&
+         a.child_data == b.child_data && a.path == b.path;
+}
+
+// About how many znodes a server looks at for this reply: from rpc::kNodesPerHold on, it reads in
+// pieces, and other writes come in between.
+size_t CostOf(const Reply& reply) {
+  const auto children = static_cast<size_t>(reply.stat ? reply.stat->num_children : 0);
+  size_t cost = 2 * (1 + std::max(reply.children.size(), children));
+  for (const auto& data : reply.child_data) cost += data.value_or("").size() / kBytesPerNode;
+  return cost;
+}
+
+// Returns why a reply to listRecursive is not the beginning of a list of `all` paths, breadth first;
+// an empty string if it is.
+std::string WrongPlaces(const Request& request, const Reply& reply,
+                        const std::vector<std::string>& all) {
+  const size_t count = std::min<size_t>(request.max, all.size());
+  if (reply.children.size() != count) {
+    return absl::StrCat("the list has ", reply.children.size(), " paths instead of ", count);
+  }
+  const std::set<std::string> expected(all.begin(), all.end());
+  std::set<std::string> listed;
+  const auto depth_of = [](const std::string& path) {
+    return std::count(path.begin(), path.end(), '/');
+  };
+  std::vector<size_t> left;  // how many paths of each depth are not listed yet
+  for (const std::string& path : all) {
+    left.resize(std::max<size_t>(left.size(), static_cast<size_t>(depth_of(path)) + 1));
+    ++left[static_cast<size_t>(depth_of(path))];
+  }
+  for (const std::string& path : reply.children) {
+    if (!expected.contains(path)) return absl::StrCat(path, " is not below the node");
+    if (!listed.insert(path).second) return absl::StrCat(path, " is listed twice");
+    const auto depth = static_cast<size_t>(depth_of(path));
+    --left[depth];
+    if (std::any_of(left.begin(), left.begin() + static_cast<ptrdiff_t>(depth),
+                    [](size_t count_left) { return count_left > 0; })) {
+      return absl::StrCat(path, " is listed before paths that are less deep");
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -213,6 +272,13 @@ void ReplayChecker::OnInvoked(const Operation& operation) {
 
 void ReplayChecker::OnAnswered(const Operation& operation) {
   CheckCommitted(history_->link(operation.link), operation.reply.zxid);
+  CheckAnswer(operation);
+  CountKeeper(operation);
+  int64_t& answered_zxid = links_[operation.link].answered_zxid;
+  answered_zxid = std::max(answered_zxid, operation.reply.zxid);
+}
+
+void ReplayChecker::CheckAnswer(const Operation& operation) {
   if (IsLogged(operation.request.kind)) {
     if (!IsRefused(operation)) CheckWrite(operation);
   } else if (IsRead(operation.request.kind)) {
@@ -297,11 +363,77 @@ void ReplayChecker::CheckWrite(const Operation& operation) const {
   }
 }
 
+void ReplayChecker::CountKeeper(const Operation& operation) const {
+  const auto count = [this](OperationKind kind, ErrorCode error) {
+    history_->environment().Count(
+        absl::StrCat("keeper: ", ToString(kind), ": ", std::string(tree::ToString(error))));
+  };
+  const Request& request = operation.request;
+  const Reply& reply = operation.reply;
+  if (request.kind >= OperationKind::kFilteredList &&
+      request.kind <= OperationKind::kListRecursive) {
+    count(request.kind, reply.error);
+  }
+  for (size_t i = 0; i < request.steps.size(); ++i) {
+    const OperationKind kind = request.steps[i].kind;
+    if (kind < OperationKind::kCheckNotExists || kind > OperationKind::kTryRemove) continue;
+    count(kind, i < reply.steps.size() ? reply.steps[i].error : reply.error);
+  }
+}
+
 void ReplayChecker::CheckRead(const Operation& operation) const {
-  const Reply expected = model_.Read(operation.request, operation.reply.zxid);
-  if (IsSame(operation.reply, expected)) return;
+  const Request& request = operation.request;
+  const Reply& reply = operation.reply;
+  if (request.path == kKeeperFlagsPath && reply.error != ErrorCode::kNoNode) {
+    return CheckKeeperFlags(operation);
+  }
+  Reply expected = model_.Read(request, reply.zxid);
+  const bool is_long = CostOf(expected) >= kNodesPerHold;
+  if (is_long && request.kind == OperationKind::kFilteredListDetailed &&
+      reply.error == ErrorCode::kOk) {
+    history_->environment().Count("checker: a list with data was read in pieces");
+    CheckOlderChildren(operation);
+    expected.child_stats = reply.child_stats;
+    expected.child_data = reply.child_data;
+  }
+  std::string wrong;
+  if (request.kind == OperationKind::kListRecursive && reply.error == ErrorCode::kOk &&
+      expected.error == ErrorCode::kOk) {
+    // In a list that is read in pieces, nodes that were created or deleted meanwhile may be missing.
+    if (!is_long) wrong = WrongPlaces(request, reply, expected.children);
+    expected.children = reply.children;
+  }
+  if (wrong.empty() && IsSame(reply, expected)) return;
   history_->Fail("a read shows the tree of its zxid", operation,
-                 absl::StrCat("the log says: ", ToString(operation.request, expected)));
+                 absl::StrCat("the log says: ", ToString(request, expected), " ", wrong));
+}
+
+// The stat and the data of a child may be older than the reply if they were read in an earlier
+// piece, but not older than what the client had received before the read began.
+void ReplayChecker::CheckOlderChildren(const Operation& operation) const {
+  const Request& request = operation.request;
+  const Reply& reply = operation.reply;
+  const std::string prefix = request.path == "/" ? "/" : request.path + "/";
+  const int64_t from_zxid = links_[operation.link].answered_zxid;
+  for (size_t i = 0; i < reply.children.size(); ++i) {
+    const tree::Stat* stat = request.wants_child_stats ? &reply.child_stats[i] : nullptr;
+    const auto* data = request.wants_child_data ? &reply.child_data[i] : nullptr;
+    if (model_.WasSo(prefix + reply.children[i], stat, data, from_zxid, reply.zxid)) continue;
+    history_->Fail(
+        "a read shows the tree of its zxid", operation,
+        absl::StrCat(reply.children[i], " was not so from zxid ", from_zxid, " to ", reply.zxid));
+  }
+}
+
+void ReplayChecker::CheckKeeperFlags(const Operation& operation) const {
+  Reply expected;
+  expected.has_data = true;
+  expected.data = kKeeperFlags;
+  expected.stat = tree::Stat();
+  expected.stat->data_length = static_cast<int32_t>(expected.data.size());
+  if (IsSame(operation.reply, expected)) return;
+  history_->Fail("servers announce the operations of ClickHouse Keeper that they have", operation,
+                 absl::StrCat("expected: ", ToString(operation.request, expected)));
 }
 
 void ReplayChecker::CheckPlace(const Operation& operation) const {

@@ -28,6 +28,9 @@
 
 namespace quorate::simulation {
 
+// The virtual node by which clients learn that their server has the operations of ClickHouse Keeper.
+inline constexpr char kKeeperFlagsPath[] = "/keeper/feature_flags";
+
 // The digest credentials by which a connection names its link.
 std::string LinkCredentials(LinkId link);
 
@@ -73,6 +76,7 @@ class ReplayChecker : public HistoryListener, public ServerObserver {
     std::vector<OperationId> logged;  // operations that go through the log, in the order of sending
     size_t found = 0;                 // how many of them were found in the log
     int64_t attach_zxid = 0;          // 0: not known yet
+    int64_t answered_zxid = 0;        // the greatest of a reply
   };
   struct Found {
     int64_t zxid = 0;
@@ -91,7 +95,12 @@ class ReplayChecker : public HistoryListener, public ServerObserver {
   // Whether the answer was that disks are full, and the operation is not in the log.
   bool IsRefused(const Operation& operation);
   void CheckWrite(const Operation& operation) const;
+  void CheckAnswer(const Operation& operation);
+  // Counts the outcomes of operations of ClickHouse Keeper.
+  void CountKeeper(const Operation& operation) const;
   void CheckRead(const Operation& operation) const;
+  void CheckOlderChildren(const Operation& operation) const;
+  void CheckKeeperFlags(const Operation& operation) const;
   // Checks that a read saw the writes sent before it on the connection, and none sent after it.
   void CheckPlace(const Operation& operation) const;
   void CheckCommitted(const Link& link, int64_t zxid) const;

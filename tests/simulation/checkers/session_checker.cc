@@ -13,6 +13,10 @@ using tree::ErrorCode;
 
 constexpr int64_t kMsToUs = 1000;
 
+bool IsDeletion(const Step& step) {
+  return step.kind == OperationKind::kDelete || step.kind == OperationKind::kTryRemove;
+}
+
 bool IsEphemeral(const Step& step) {
   return step.kind == OperationKind::kCreate &&
          (step.mode == tree::CreateMode::kEphemeral ||
@@ -140,10 +144,30 @@ std::vector<int64_t> SessionChecker::LingeringSessions() const {
 
 void SessionChecker::OnInvoked(const Operation& operation) {
   for (const Step& step : operation.request.steps) {
-    if (step.kind != OperationKind::kDelete) continue;
-    ++deletions_[step.path].open;
+    const bool is_recursive = step.kind == OperationKind::kRemoveRecursive;
+    if (!IsDeletion(step) && !is_recursive) continue;
+    ++(is_recursive ? removals_ : deletions_)[step.path].open;
     ephemerals_.erase(step.path);
+    if (!is_recursive) continue;
+    const std::string prefix = step.path + "/";
+    const auto is_below = [&](const auto& each) { return each.first.starts_with(prefix); };
+    std::erase_if(ephemerals_, is_below);
   }
+}
+
+bool SessionChecker::MayBeDeleted(const std::string& path, int64_t from_us) const {
+  const auto may = [from_us](const std::map<std::string, Deletions>& deletions,
+                             const std::string& at) {
+    const auto found = deletions.find(at);
+    return found != deletions.end() &&
+           (found->second.open > 0 || found->second.answered_us >= from_us);
+  };
+  if (may(deletions_, path)) return true;
+  for (size_t end = path.size(); end > 0 && end != std::string::npos;
+       end = path.rfind('/', end - 1)) {
+    if (may(removals_, path.substr(0, end))) return true;
+  }
+  return false;
 }
 
 void SessionChecker::OnAnswered(const Operation& operation) {
@@ -155,18 +179,17 @@ void SessionChecker::OnAnswered(const Operation& operation) {
                                 [](const auto& step) { return step.error == ErrorCode::kOk; });
   for (size_t i = 0; i < request.steps.size(); ++i) {
     const Step& step = request.steps[i];
-    if (step.kind == OperationKind::kDelete) {
+    const bool is_recursive = step.kind == OperationKind::kRemoveRecursive;
+    if (IsDeletion(step) || is_recursive) {
       // An answered deletion is over; a lost one may still happen at any time.
-      --deletions_[step.path].open;
-      deletions_[step.path].answered_us = operation.completed_us;
+      Deletions& deletions = (is_recursive ? removals_ : deletions_)[step.path];
+      --deletions.open;
+      deletions.answered_us = operation.completed_us;
     }
     if (!done || !IsEphemeral(step)) continue;
     const std::string& path = operation.reply.steps[i].path;
-    const auto deletions = deletions_.find(path);
-    if (deletions != deletions_.end() &&
-        (deletions->second.open > 0 || deletions->second.answered_us >= operation.invoked_us)) {
-      continue;  // which of the two came first is not known
-    }
+    // Which of the two came first is not known.
+    if (MayBeDeleted(path, operation.invoked_us)) continue;
     ephemerals_[path] = {history_->link(operation.link).session, operation.id};
   }
 }

@@ -63,6 +63,8 @@ class SessionChecker : public HistoryListener, public LogListener, public Server
     OperationId created_by = 0;
   };
 
+  // Whether a deletion of the node may have happened at or after `from_us`, or may still happen.
+  bool MayBeDeleted(const std::string& path, int64_t from_us) const;
   void CheckExpiry(const consensus::Entry& entry, int64_t session) const;
   int64_t LeastSilenceUs(int32_t timeout_ms) const;
   // For how long since `from_us` the leader of a term has been running, pauses excluded.
@@ -84,13 +86,14 @@ class SessionChecker : public HistoryListener, public LogListener, public Server
   std::map<int64_t, LinkId> open_links_;         // by session
   std::set<int64_t> abandoned_;
   // By path: the nodes that must exist if their session lives. A deletion by any client removes the
-  // path.
+  // path, and a recursive one the paths below too.
   std::map<std::string, Ephemeral> ephemerals_;
   struct Deletions {
     int open = 0;  // requested, and may still happen
     int64_t answered_us = -1;
   };
   std::map<std::string, Deletions> deletions_;  // by path
+  std::map<std::string, Deletions> removals_;   // with all nodes below, by path
 };
 
 }  // namespace quorate::simulation

@@ -180,5 +180,21 @@ TEST_CASE("Ephemeral nodes exist if and only if their session lives") {
   CHECK(check(without_node, {1}) == "");
 }
 
+TEST_CASE("An ephemeral node may be deleted by an operation of ClickHouse Keeper") {
+  tree::Tree without_node;
+  Fill(&without_node, false);
+  for (const OperationKind kind : {OperationKind::kTryRemove, OperationKind::kRemoveRecursive}) {
+    CAPTURE(ToString(kind));
+    Sessions script;
+    const Request create = MakeCreate("/e", "", tree::CreateMode::kEphemeral);
+    const OperationId created = script.Ask(script.link, create);
+    const int64_t zxid = script.LogRequest(script.link, create);
+    script.AnswerStep(created, zxid, "/e", script.replay.model().Find("/e", zxid)->stat);
+    CHECK(Broken([&] { script.checker.CheckEphemerals(0, without_node, {1}); }) == kEphemerals);
+    script.Ask(script.link, MakeWrite(MakeStep(kind, "/e")));
+    CHECK(Broken([&] { script.checker.CheckEphemerals(0, without_node, {1}); }) == "");
+  }
+}
+
 }  // namespace
 }  // namespace quorate::simulation

@@ -95,8 +95,7 @@ void WatchChecker::Set(const Operation& operation) {
   const bool for_creation =
       request.kind == OperationKind::kExists && operation.reply.error == ErrorCode::kNoNode;
   if (operation.reply.error != ErrorCode::kOk && !for_creation) return;
-  const Key key{request.path, request.kind == OperationKind::kGetChildren ? Model::Table::kChild
-                                                                          : Model::Table::kData};
+  const Key key{request.path, IsList(request.kind) ? Model::Table::kChild : Model::Table::kData};
   const int64_t zxid = operation.reply.zxid;
   // A watch that is set twice still fires once.
   sessions_[history_->link(operation.link).session].set.try_emplace(

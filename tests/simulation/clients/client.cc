@@ -311,8 +311,7 @@ void Client::OnReply(const ReplyHeader& header, std::string_view body) {
 void Client::RecordWatch(const Request& request, const Reply& reply) {
   if (!request.watch) return;
   if (reply.error == ErrorCode::kOk) {
-    (request.kind == OperationKind::kGetChildren ? child_watches_ : data_watches_)
-        .insert(request.path);
+    (IsList(request.kind) ? child_watches_ : data_watches_).insert(request.path);
   } else if (request.kind == OperationKind::kExists && reply.error == ErrorCode::kNoNode) {
     exist_watches_.insert(request.path);
   }

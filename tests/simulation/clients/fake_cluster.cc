@@ -254,8 +254,16 @@ class FakeCluster::Member : public tree::ApplyListener {
       AnswerSetWatches(connection, pending);
       return true;
     }
+    if (zk::IsOfKeeper(pending.op)) {
+      AnswerKeeper(connection, pending);
+      return true;
+    }
     zk::ReadRequest request;
     ASSERT(zk::DecodeReadRequest(pending.body, true, &request));
+    if (request.path == "/keeper/feature_flags") {
+      AnswerKeeperFlags(connection, pending);
+      return true;
+    }
     std::string reply;
     const bool children =
         pending.op == zk::OpCode::kGetChildren || pending.op == zk::OpCode::kGetChildren2;
@@ -269,6 +277,100 @@ class FakeCluster::Member : public tree::ApplyListener {
     connection.out += reply;
     connection.out += std::exchange(connection.late_event, "");
     return true;
+  }
+
+  // --- The reads of ClickHouse Keeper ------------------------------------------------------------
+
+  void AnswerKeeperFlags(Connection& connection, const Connection::Pending& pending) {
+    zk::ReplyWriter reply(&connection.out, pending.xid, tree_.last_zxid(), ErrorCode::kOk);
+    std::string flags = "\xfb\xe0";
+    if (cluster_->Lies(Lie::kWrongFlags)) flags.back() ^= 0x20;
+    zk::WriteData(true, flags, reply.body());
+    tree::Stat stat;
+    stat.data_length = static_cast<int32_t>(flags.size());
+    zk::WriteStat(stat, reply.body());
+  }
+
+  void AnswerKeeper(Connection& connection, const Connection::Pending& pending) {
+    if (pending.op == zk::OpCode::kListRecursive) return ListRecursive(connection, pending);
+    zk::FilteredListRequest request;
+    ASSERT(zk::DecodeFilteredList(pending.op, pending.body, &request));
+    tree::Stat stat;
+    std::vector<std::string> names;
+    const std::string path(request.path);
+    const ErrorCode error = ListNames(path, &names, &stat);
+    zk::ReplyWriter reply(&connection.out, pending.xid, tree_.last_zxid(), error);
+    if (error != ErrorCode::kOk) return;
+    if (request.watch) watches_.Add(connection.id, path, tree::WatchKind::kChild);
+    struct Child {
+      std::string name;
+      tree::Stat stat;
+      bool has_data = false;
+      std::string data;
+    };
+    std::vector<Child> children;
+    for (const std::string& name : names) {
+      Child child{name, {}, false, {}};
+      std::string_view data;
+      tree_.GetData((path == "/" ? "" : path) + "/" + name, {}, &data, &child.has_data,
+                    &child.stat);
+      child.data = data;
+      const bool is_ephemeral = child.stat.ephemeral_owner != tree::kNoSession;
+      const bool is_listed = request.details.kind == zk::ChildKind::kAll ||
+                             is_ephemeral == (request.details.kind == zk::ChildKind::kEphemeral);
+      if (is_listed || cluster_->Lies(Lie::kWrongKind)) children.push_back(std::move(child));
+    }
+    BigEndianWriter& to = reply.body();
+    to.Int(static_cast<int32_t>(children.size()));
+    for (const Child& child : children) to.String(child.name);
+    zk::WriteStat(stat, to);
+    if (pending.op != zk::OpCode::kFilteredListDetailed) return;
+    to.Int(static_cast<int32_t>(request.details.has_stats ? children.size() : 0));
+    for (const Child& child : children) {
+      if (request.details.has_stats) zk::WriteStat(child.stat, to);
+    }
+    to.Int(static_cast<int32_t>(request.details.has_data ? children.size() : 0));
+    for (Child& child : children) {
+      if (!request.details.has_data) continue;
+      if (!child.data.empty() && cluster_->Lies(Lie::kWrongChildData)) child.data.back() ^= 1;
+      zk::WriteData(child.has_data, child.data, to);
+    }
+  }
+
+  void ListRecursive(Connection& connection, const Connection::Pending& pending) {
+    zk::ListRecursiveRequest request;
+    ASSERT(zk::DecodeListRecursive(pending.body, &request));
+    std::vector<std::string> paths = {std::string(request.path)};
+    ErrorCode top_error = ErrorCode::kOk;
+    for (size_t i = 0; i < paths.size() && paths.size() <= request.max; ++i) {
+      tree::Stat stat;
+      std::vector<std::string> names;
+      const ErrorCode error = ListNames(paths[i], &names, &stat);
+      if (i == 0) top_error = error;
+      for (const std::string& name : names) {
+        paths.push_back((paths[i] == "/" ? "" : paths[i]) + "/" + name);
+      }
+    }
+    paths.erase(paths.begin());
+    if (paths.size() > request.max) paths.resize(request.max);
+    if (paths.size() > 1 && paths.back().starts_with(paths.front() + "/") &&
+        cluster_->Lies(Lie::kWrongDepth)) {
+      std::swap(paths.front(), paths.back());
+    }
+    if (top_error == ErrorCode::kOk && request.max == 0) {
+      tree::Stat stat;
+      if (!tree_.FindStat(request.path, &stat)) top_error = ErrorCode::kNoNode;
+    }
+    zk::ReplyWriter reply(&connection.out, pending.xid, tree_.last_zxid(), top_error);
+    if (top_error != ErrorCode::kOk) return;
+    reply.body().Int(static_cast<int32_t>(paths.size()));
+    for (const std::string& path : paths) reply.body().String(path);
+  }
+
+  ErrorCode ListNames(const std::string& path, std::vector<std::string>* names,
+                      tree::Stat* stat) const {
+    return tree_.GetChildren(
+        path, {}, [names](std::string_view name) { names->emplace_back(name); }, stat);
   }
 
   tree::Zxid ReplyZxid() const {

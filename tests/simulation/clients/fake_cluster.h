@@ -32,6 +32,10 @@ enum class Lie : uint8_t {
   kWrongAnswer,     // a write is answered with another version
   kWrongData,       // a read shows wrong data
   kWrongChildren,   // a read omits a child
+  kWrongKind,       // a filtered list has a child of the other kind
+  kWrongChildData,  // a list with data shows wrong data
+  kWrongDepth,      // a recursive list has a path before its parent
+  kWrongFlags,      // other operations of ClickHouse Keeper are announced
   kEarlyRead,       // a read does not wait for the write before it
   kOldZxid,         // a ping is answered with an old zxid
   kOldSync,         // sync does not wait

@@ -12,24 +12,21 @@ namespace {
 
 constexpr size_t kShownBytesMax = 40;
 
-Request OneStep(Step step) {
-  Request request;
-  request.kind = step.kind;
-  request.steps.push_back(std::move(step));
-  return request;
-}
-
 std::string VersionText(int32_t version) {
   return version == tree::kAnyVersion ? "" : absl::StrCat(" v", version);
 }
 
 std::string StepText(const Step& step) {
   std::string text = absl::StrCat(ToString(step.kind), " ", step.path);
-  if (step.kind == OperationKind::kCreate) {
+  if (IsCreate(step.kind)) {
     absl::StrAppend(&text, " mode ", static_cast<int32_t>(step.mode));
   }
   absl::StrAppend(&text, VersionText(step.version));
-  if (step.kind == OperationKind::kCreate || step.kind == OperationKind::kSetData) {
+  if (step.kind == OperationKind::kRemoveRecursive) absl::StrAppend(&text, " limit ", step.limit);
+  if (step.kind == OperationKind::kCheckStat) {
+    absl::StrAppend(&text, " ", simulation::ToString(step.expected));
+  }
+  if (IsCreate(step.kind) || step.kind == OperationKind::kSetData) {
     absl::StrAppend(&text,
                     step.has_data ? absl::StrCat(" \"", Shortened(step.data), "\"") : " null");
   }
@@ -48,27 +45,42 @@ std::string ResultText(const StepResult& result) {
 bool IsLogged(OperationKind kind) { return kind <= OperationKind::kCloseSession; }
 
 bool IsRead(OperationKind kind) {
-  return kind == OperationKind::kExists || kind == OperationKind::kGetData ||
-         kind == OperationKind::kGetChildren;
+  return kind >= OperationKind::kExists && kind <= OperationKind::kListRecursive;
+}
+
+bool IsList(OperationKind kind) {
+  return kind == OperationKind::kGetChildren || kind == OperationKind::kFilteredList ||
+         kind == OperationKind::kFilteredListDetailed;
+}
+
+bool IsCreate(OperationKind kind) {
+  return kind == OperationKind::kCreate || kind == OperationKind::kCreateIfNotExists;
 }
 
 Request MakeCreate(std::string path, std::string data, tree::CreateMode mode, bool wants_stat) {
   Step step = MakeStep(OperationKind::kCreate, std::move(path), std::move(data));
   step.mode = mode;
   step.wants_stat = wants_stat;
-  return OneStep(std::move(step));
+  return MakeWrite(std::move(step));
 }
 
 Request MakeDelete(std::string path, int32_t version) {
-  return OneStep(MakeStep(OperationKind::kDelete, std::move(path), "", version));
+  return MakeWrite(MakeStep(OperationKind::kDelete, std::move(path), "", version));
 }
 
 Request MakeSetData(std::string path, std::string data, int32_t version) {
-  return OneStep(MakeStep(OperationKind::kSetData, std::move(path), std::move(data), version));
+  return MakeWrite(MakeStep(OperationKind::kSetData, std::move(path), std::move(data), version));
 }
 
 Request MakeSetAcl(std::string path, int32_t version) {
-  return OneStep(MakeStep(OperationKind::kSetAcl, std::move(path), "", version));
+  return MakeWrite(MakeStep(OperationKind::kSetAcl, std::move(path), "", version));
+}
+
+Request MakeWrite(Step step) {
+  Request request;
+  request.kind = step.kind;
+  request.steps.push_back(std::move(step));
+  return request;
 }
 
 Request MakeMulti(std::vector<Step> steps) {
@@ -84,6 +96,14 @@ Request MakeRead(OperationKind kind, std::string path, bool watch) {
   request.path = std::move(path);
   request.watch = watch;
   request.wants_stat = true;
+  return request;
+}
+
+Request MakeListRecursive(std::string path, uint32_t max) {
+  Request request;
+  request.kind = OperationKind::kListRecursive;
+  request.path = std::move(path);
+  request.max = max;
   return request;
 }
 
@@ -109,6 +129,11 @@ Step MakeStep(OperationKind kind, std::string path, std::string data, int32_t ve
   return step;
 }
 
+tree::Stat AnyStat() {
+  constexpr tree::Zxid kAny(-1);
+  return {kAny, kAny, -1, -1, -1, -1, -1, tree::SessionId(-1), -1, -1, kAny};
+}
+
 std::string Shortened(std::string_view data) {
   if (data.size() <= kShownBytesMax) return std::string(data);
   return absl::StrCat(std::string(data.substr(0, kShownBytesMax)), "... (", data.size(), " bytes)");
@@ -126,6 +151,16 @@ std::string ToString(OperationKind kind) {
       return "setACL";
     case OperationKind::kCheck:
       return "check";
+    case OperationKind::kCheckNotExists:
+      return "checkNotExists";
+    case OperationKind::kCreateIfNotExists:
+      return "createIfNotExists";
+    case OperationKind::kRemoveRecursive:
+      return "removeRecursive";
+    case OperationKind::kCheckStat:
+      return "checkStat";
+    case OperationKind::kTryRemove:
+      return "tryRemove";
     case OperationKind::kMulti:
       return "multi";
     case OperationKind::kCloseSession:
@@ -136,6 +171,12 @@ std::string ToString(OperationKind kind) {
       return "getData";
     case OperationKind::kGetChildren:
       return "getChildren";
+    case OperationKind::kFilteredList:
+      return "filteredList";
+    case OperationKind::kFilteredListDetailed:
+      return "filteredListWithStatsAndData";
+    case OperationKind::kListRecursive:
+      return "listRecursive";
     case OperationKind::kSync:
       return "sync";
     case OperationKind::kSetWatches:
@@ -166,7 +207,16 @@ std::string ToString(const Request& request) {
   if (request.kind == OperationKind::kMultiRead) {
     return absl::StrCat("multiRead [", absl::StrJoin(request.paths, " "), "]");
   }
-  return absl::StrCat(ToString(request.kind), " ", request.path, request.watch ? " watch" : "");
+  std::string text =
+      absl::StrCat(ToString(request.kind), " ", request.path, request.watch ? " watch" : "");
+  if (request.kind == OperationKind::kListRecursive) absl::StrAppend(&text, " max ", request.max);
+  if (request.child_kind != ChildKind::kAll) {
+    absl::StrAppend(&text,
+                    request.child_kind == ChildKind::kEphemeral ? " ephemerals" : " no ephemerals");
+  }
+  if (request.wants_child_stats) absl::StrAppend(&text, " stats");
+  if (request.wants_child_data) absl::StrAppend(&text, " data");
+  return text;
 }
 
 std::string ToString(const Request& request, const Reply& reply) {
@@ -177,8 +227,13 @@ std::string ToString(const Request& request, const Reply& reply) {
     absl::StrAppend(&text,
                     reply.has_data ? absl::StrCat(" \"", Shortened(reply.data), "\"") : " null");
   }
-  if (request.kind == OperationKind::kGetChildren && reply.error == tree::ErrorCode::kOk) {
+  const bool lists = IsList(request.kind) || request.kind == OperationKind::kListRecursive;
+  if (lists && reply.error == tree::ErrorCode::kOk) {
     absl::StrAppend(&text, " [", Shortened(absl::StrJoin(reply.children, " ")), "]");
+  }
+  for (const tree::Stat& stat : reply.child_stats) absl::StrAppend(&text, " ", ToString(stat));
+  for (const auto& data : reply.child_data) {
+    absl::StrAppend(&text, data ? absl::StrCat(" \"", Shortened(*data), "\"") : " null");
   }
   if (reply.stat) absl::StrAppend(&text, " ", ToString(*reply.stat));
   return text;

@@ -22,16 +22,29 @@ enum class OperationKind : uint8_t {
   kSetData,
   kSetAcl,
   kCheck,  // in a multi only
+  // The writes of ClickHouse Keeper, which servers have from cluster version 8 on.
+  kCheckNotExists,
+  kCreateIfNotExists,
+  kRemoveRecursive,
+  kCheckStat,
+  kTryRemove,
   kMulti,
   kCloseSession,
   kExists,
   kGetData,
   kGetChildren,
+  // The reads of ClickHouse Keeper.
+  kFilteredList,
+  kFilteredListDetailed,  // with stats and data
+  kListRecursive,
   kSync,
   kSetWatches,
   kAddWatch,   // persistent
   kMultiRead,  // getData of several paths
 };
+
+// Which children a filtered list has.
+enum class ChildKind : uint8_t { kAll = 0, kPersistent = 1, kEphemeral = 2 };
 
 // One change, alone or in a multi.
 struct Step {
@@ -41,7 +54,10 @@ struct Step {
   bool has_data = true;                                   // null data is not empty data
   tree::CreateMode mode = tree::CreateMode::kPersistent;  // create
   bool wants_stat = false;                                // create: the reply has the stat as well
-  int32_t version = tree::kAnyVersion;  // delete, setData, check, setAcl (of the ACL)
+  // delete, tryRemove, setData, setAcl (of the ACL), check, checkNotExists, checkStat
+  int32_t version = tree::kAnyVersion;
+  uint32_t limit = 0;   // removeRecursive: the most nodes that it may remove
+  tree::Stat expected;  // checkStat; a field of -1 matches any value
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -52,9 +68,13 @@ struct Request {
   // Reads, sync and addWatch.
   std::string path;
   bool watch = false;
-  bool recursive = false;          // addWatch
-  std::vector<std::string> paths;  // multiRead
-  bool wants_stat = false;         // getChildren
+  bool recursive = false;                  // addWatch
+  std::vector<std::string> paths;          // multiRead
+  bool wants_stat = false;                 // getChildren
+  ChildKind child_kind = ChildKind::kAll;  // the filtered lists
+  bool wants_child_stats = false;          // filteredListWithStatsAndData
+  bool wants_child_data = false;           // filteredListWithStatsAndData
+  uint32_t max = 0;                        // listRecursive: the most paths in the reply
   // setWatches.
   int64_t relative_zxid = 0;
   std::vector<std::string> data_watches;
@@ -68,6 +88,10 @@ struct Request {
 bool IsLogged(OperationKind kind);
 // Whether the operation is answered from the server's applied state.
 bool IsRead(OperationKind kind);
+// Whether a step of this kind creates a node, so that it has data and a mode.
+bool IsCreate(OperationKind kind);
+// Whether the operation lists the children of one node, so that its watch is one of children.
+bool IsList(OperationKind kind);
 
 struct StepResult {
   tree::ErrorCode error = tree::ErrorCode::kOk;
@@ -89,10 +113,14 @@ struct Reply {
   std::vector<StepResult> steps;  // writes; empty if the single one failed
   std::string data;               // getData
   bool has_data = false;
-  std::optional<tree::Stat> stat;     // reads
-  std::vector<std::string> children;  // getChildren, ascending
-  std::vector<ReadResult> reads;      // multiRead
-  std::string path;                   // sync
+  std::optional<tree::Stat> stat;  // reads
+  // Lists of children: names, ascending. listRecursive: whole paths, in the order of the reply.
+  std::vector<std::string> children;
+  // filteredListWithStatsAndData: of each child, or empty. A child without a value has null data.
+  std::vector<tree::Stat> child_stats;
+  std::vector<std::optional<std::string>> child_data;
+  std::vector<ReadResult> reads;  // multiRead
+  std::string path;               // sync
 };
 
 struct WatchEvent {
@@ -108,8 +136,10 @@ Request MakeCreate(std::string path, std::string data,
 Request MakeDelete(std::string path, int32_t version = tree::kAnyVersion);
 Request MakeSetData(std::string path, std::string data, int32_t version = tree::kAnyVersion);
 Request MakeSetAcl(std::string path, int32_t version = tree::kAnyVersion);
+Request MakeWrite(Step step);
 Request MakeMulti(std::vector<Step> steps);
 Request MakeRead(OperationKind kind, std::string path, bool watch = false);
+Request MakeListRecursive(std::string path, uint32_t max);
 Request MakeSync(std::string path);
 Request MakeCloseSession();
 Step MakeStep(OperationKind kind, std::string path, std::string data = "",
@@ -121,6 +151,8 @@ std::string ToString(const Request& request);
 std::string ToString(const Request& request, const Reply& reply);
 std::string ToString(const WatchEvent& event);
 std::string ToString(const tree::Stat& stat);
+// The stat that matches any other in a checkStat.
+tree::Stat AnyStat();
 // The first bytes of `data`, at most a few tens, and its length if that is not all of it.
 std::string Shortened(std::string_view data);
 

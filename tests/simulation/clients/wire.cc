@@ -3,6 +3,8 @@
 #include "tests/simulation/clients/wire.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/assert.h"
@@ -23,6 +25,16 @@ wire::OpCode CodeOf(const Step& step) {
       return wire::kSetData;
     case OperationKind::kSetAcl:
       return wire::kSetAcl;
+    case OperationKind::kCheckNotExists:
+      return wire::kCheckNotExists;
+    case OperationKind::kCreateIfNotExists:
+      return wire::kCreateIfNotExists;
+    case OperationKind::kRemoveRecursive:
+      return wire::kRemoveRecursive;
+    case OperationKind::kCheckStat:
+      return wire::kCheckStat;
+    case OperationKind::kTryRemove:
+      return wire::kTryRemove;
     default:
       ASSERT(step.kind == OperationKind::kCheck, "no other operation is a step");
       return wire::kCheck;
@@ -45,6 +57,12 @@ wire::OpCode CodeOf(const Request& request) {
       return wire::kGetData;
     case OperationKind::kGetChildren:
       return request.wants_stat ? wire::kGetChildren2 : wire::kGetChildren;
+    case OperationKind::kFilteredList:
+      return wire::kFilteredList;
+    case OperationKind::kFilteredListDetailed:
+      return wire::kFilteredListDetailed;
+    case OperationKind::kListRecursive:
+      return wire::kListRecursive;
     case OperationKind::kSync:
       return wire::kSync;
     case OperationKind::kSetWatches:
@@ -66,17 +84,51 @@ void WriteOpenAcl(BigEndianWriter& to) {
   to.String("anyone");
 }
 
+void WriteStat(const tree::Stat& stat, BigEndianWriter& to) {
+  to.Int(stat.czxid.value());
+  to.Int(stat.mzxid.value());
+  to.Int(stat.ctime_ms);
+  to.Int(stat.mtime_ms);
+  to.Int(stat.version);
+  to.Int(stat.cversion);
+  to.Int(stat.aversion);
+  to.Int(stat.ephemeral_owner.value());
+  to.Int(stat.data_length);
+  to.Int(stat.num_children);
+  to.Int(stat.pzxid.value());
+}
+
 void WriteStep(const Step& step, BigEndianWriter& to) {
   to.String(step.path);
-  if (step.kind == OperationKind::kCreate || step.kind == OperationKind::kSetData) {
+  if (step.kind == OperationKind::kRemoveRecursive) {
+    to.Int(step.limit);
+    return;
+  }
+  if (IsCreate(step.kind) || step.kind == OperationKind::kSetData) {
     if (step.has_data) {
       to.String(step.data);
     } else {
       to.Int<int32_t>(-1);
     }
   }
-  if (step.kind == OperationKind::kCreate || step.kind == OperationKind::kSetAcl) WriteOpenAcl(to);
-  to.Int(step.kind == OperationKind::kCreate ? static_cast<int32_t>(step.mode) : step.version);
+  if (IsCreate(step.kind) || step.kind == OperationKind::kSetAcl) WriteOpenAcl(to);
+  to.Int(IsCreate(step.kind) ? static_cast<int32_t>(step.mode) : step.version);
+  if (step.kind == OperationKind::kCheckStat) WriteStat(step.expected, to);
+}
+
+// Writes what a read has behind its path.
+void WriteReadRest(const Request& request, BigEndianWriter& to) {
+  if (request.kind == OperationKind::kListRecursive) {
+    to.Int(request.max);
+    return;
+  }
+  to.Int<uint8_t>(request.watch ? 1 : 0);
+  const bool is_detailed = request.kind == OperationKind::kFilteredListDetailed;
+  if (request.kind != OperationKind::kFilteredList && !is_detailed) return;
+  to.Int(static_cast<uint8_t>(request.child_kind));
+  if (!is_detailed) return;
+  to.Int<uint8_t>(request.wants_child_stats ? 1 : 0);
+  to.Int<uint8_t>(request.wants_child_data ? 1 : 0);
 }
 
 void WriteMultiHeader(wire::OpCode type, bool done, BigEndianWriter& to) {
@@ -92,7 +144,9 @@ void WriteStrings(const std::vector<std::string>& strings, BigEndianWriter& to) 
 
 StepResult ReadStepResult(wire::OpCode code, BigEndianReader& reader) {
   StepResult result;
-  if (code == wire::kCreate || code == wire::kCreate2) result.path = wire::ReadBuffer(reader);
+  if (code == wire::kCreate || code == wire::kCreate2 || code == wire::kCreateIfNotExists) {
+    result.path = wire::ReadBuffer(reader);
+  }
   if (code == wire::kCreate2 || code == wire::kSetData || code == wire::kSetAcl)
     result.stat = wire::ReadStat(reader);
   return result;
@@ -145,6 +199,44 @@ bool ReadMultiRead(BigEndianReader& reader, const Request& request, Reply* reply
   return ReadMultiEnd(reader);
 }
 
+void ReadNames(BigEndianReader& reader, std::vector<std::string>* names) {
+  for (int32_t left = reader.Int<int32_t>(); left > 0 && reader.ok(); --left) {
+    names->emplace_back(wire::ReadBuffer(reader));
+  }
+}
+
+// Reads the children of a filtered list, and sorts them by their names.
+bool ReadFilteredList(BigEndianReader& reader, const Request& request, Reply* reply) {
+  std::vector<std::string> names;
+  ReadNames(reader, &names);
+  reply->stat = wire::ReadStat(reader);
+  std::vector<size_t> order(names.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return names[a] < names[b]; });
+  std::vector<tree::Stat> stats;
+  std::vector<std::optional<std::string>> data;
+  if (request.kind == OperationKind::kFilteredListDetailed) {
+    for (int32_t left = reader.Int<int32_t>(); left > 0 && reader.ok(); --left) {
+      stats.push_back(wire::ReadStat(reader));
+    }
+    for (int32_t left = reader.Int<int32_t>(); left > 0 && reader.ok(); --left) {
+      bool has_data = false;
+      std::string each(wire::ReadBuffer(reader, &has_data));
+      data.push_back(has_data ? std::optional(std::move(each)) : std::nullopt);
+    }
+  }
+  if (stats.size() != (request.wants_child_stats ? names.size() : 0) ||
+      data.size() != (request.wants_child_data ? names.size() : 0)) {
+    return false;
+  }
+  for (const size_t from : order) {
+    reply->children.push_back(std::move(names[from]));
+    if (request.wants_child_stats) reply->child_stats.push_back(stats[from]);
+    if (request.wants_child_data) reply->child_data.push_back(std::move(data[from]));
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string EncodeRequest(int32_t xid, const Request& request) {
@@ -178,7 +270,7 @@ std::string EncodeRequest(int32_t xid, const Request& request) {
     writer.Int<int32_t>(request.recursive ? 1 : 0);
   } else if (IsRead(request.kind) || request.kind == OperationKind::kSync) {
     writer.String(request.path);
-    if (IsRead(request.kind)) writer.Int<uint8_t>(request.watch ? 1 : 0);
+    if (IsRead(request.kind)) WriteReadRest(request, writer);
   } else if (request.kind != OperationKind::kCloseSession) {
     WriteStep(request.steps[0], writer);
   }
@@ -203,11 +295,16 @@ bool DecodeReply(const ReplyHeader& header, std::string_view body, const Request
       reply->stat = wire::ReadStat(reader);
       break;
     case OperationKind::kGetChildren:
-      for (int32_t left = reader.Int<int32_t>(); left > 0 && reader.ok(); --left) {
-        reply->children.emplace_back(wire::ReadBuffer(reader));
-      }
+      ReadNames(reader, &reply->children);
       std::sort(reply->children.begin(), reply->children.end());
       if (request.wants_stat) reply->stat = wire::ReadStat(reader);
+      break;
+    case OperationKind::kFilteredList:
+    case OperationKind::kFilteredListDetailed:
+      if (!ReadFilteredList(reader, request, reply)) return false;
+      break;
+    case OperationKind::kListRecursive:
+      ReadNames(reader, &reply->children);
       break;
     case OperationKind::kSync:
       reply->path = wire::ReadBuffer(reader);

@@ -71,6 +71,13 @@ std::array<uint64_t, kActionCount> ChooseWeights(Random& random) {
   return weights;
 }
 
+void FavorKeeper(std::array<uint64_t, kActionCount>* weights) {
+  for (const Action action : {Action::kRead, Action::kTreeWrite, Action::kMulti}) {
+    (*weights)[static_cast<size_t>(action)] += 50;
+  }
+  (*weights)[static_cast<size_t>(Action::kEphemeral)] += 20;
+}
+
 Request MakeSetUp(const Playground& playground, size_t worker_count) {
   std::vector<Step> steps;
   const auto create = [&steps](std::string path, std::string data = "") {
@@ -104,7 +111,9 @@ Worker::Worker(SimEnvironment* environment, Endpoint* endpoint, Checkers* checke
       worker_count_(worker_count),
       only_looks_(only_looks),
       random_(environment->random("workload")),
-      client_(environment, endpoint, &checkers->history(), settings) {}
+      client_(environment, endpoint, &checkers->history(), settings) {
+  if (playground->uses_keeper) keeper_.emplace(&environment->random("keeper operations"));
+}
 
 void Worker::Start() {
   client_.Start();
@@ -122,6 +131,10 @@ void Worker::Loop() {
     return;
   }
   if (client_.outstanding() >= playground_->outstanding_max) return;
+  if (keeper_ && keeper_->Asks(client_.link())) {
+    Submit(KeeperChoices::AskRequest(),
+           [this](const Operation& operation) { keeper_->OnAsked(operation); });
+  }
   if (only_looks_) return Look();
   uint64_t sum = 0;
   for (uint64_t weight : playground_->weights) sum += weight;
@@ -211,6 +224,11 @@ void Worker::Submit(Request request, Client::Done done) {
 
 // --- Choices -------------------------------------------------------------------------------------
 
+bool Worker::PicksKeeper(double probability) {
+  return keeper_ && client_.connected() && keeper_->IsServedOn(client_.link()) &&
+         keeper_->Chance(probability);
+}
+
 std::string Worker::NewValue() { return absl::StrCat("c", client_.number(), ".", ++values_); }
 
 std::string Worker::PickRegister() {
@@ -254,6 +272,7 @@ int32_t Worker::PickVersion() {
 
 Step Worker::PickTreeStep() {
   const std::string path = PickTreePath();
+  if (PicksKeeper(0.5)) return keeper_->PickStep(path, NewValue(), PickVersion());
   switch (random_.Below(6)) {
     case 0:
     case 1: {
@@ -297,32 +316,38 @@ void Worker::ReadRegister() {
 }
 
 void Worker::Read() {
+  if (PicksKeeper(0.4)) {
+    std::string path = keeper_->Chance(0.1) ? kLargePath : PickPath();
+    Request request = keeper_->PickRead(std::move(path), random_.Chance(playground_->watch_chance));
+    return Submit(std::move(request));
+  }
   static constexpr OperationKind kKinds[] = {OperationKind::kExists, OperationKind::kGetData,
                                              OperationKind::kGetChildren};
   const OperationKind kind = kKinds[random_.Below(std::size(kKinds))];
   Request request = MakeRead(kind, PickPath(), random_.Chance(playground_->watch_chance));
   if (kind == OperationKind::kGetChildren) request.wants_stat = random_.Chance(0.7);
-  Submit(std::move(request));
+  if (!keeper_) return Submit(std::move(request));
+  Submit(std::move(request), [this](const Operation& operation) { keeper_->Remember(operation); });
 }
 
 void Worker::WriteTree() {
   Step step = PickTreeStep();
   if (step.kind == OperationKind::kCheck) step.kind = OperationKind::kSetAcl;
-  Request request;
-  request.kind = step.kind;
-  request.steps.push_back(std::move(step));
-  Submit(std::move(request));
+  Submit(MakeWrite(std::move(step)));
 }
 
 void Worker::TakeFromQueue() {
   Submit(MakeRead(OperationKind::kGetChildren, kQueuePath), [this](const Operation& operation) {
     if (!IsOk(operation) || operation.reply.children.empty() || playground_->quiet) return;
-    Submit(MakeDelete(absl::StrCat(kQueuePath, "/", operation.reply.children[0])));
+    const OperationKind kind =
+        PicksKeeper(0.5) ? OperationKind::kTryRemove : OperationKind::kDelete;
+    Submit(MakeWrite(MakeStep(kind, absl::StrCat(kQueuePath, "/", operation.reply.children[0]))));
   });
 }
 
 void Worker::UseEphemeral() {
   const std::string path = absl::StrCat(kEphemeralPath, "/e", random_.Below(kEphemeralNames));
+  if (PicksKeeper(0.3)) return Submit(keeper_->PickEphemeral(path, NewValue()));
   switch (random_.Below(5)) {
     case 0:
       return Submit(MakeDelete(path));

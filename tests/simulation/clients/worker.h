@@ -9,11 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/simulation/checkers/checkers.h"
 #include "tests/simulation/clients/client.h"
+#include "tests/simulation/clients/keeper_choices.h"
 #include "tests/simulation/clients/operation.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/sim_environment.h"
@@ -58,6 +60,7 @@ struct Playground {
   size_t current_register = 0;
   bool set_up = false;
   bool quiet = false;
+  bool uses_keeper = false;  // clients also make the operations of ClickHouse Keeper
 
   static std::string Register(size_t number);
   static std::string Account(size_t number);
@@ -75,6 +78,8 @@ inline constexpr char kTreePath[] = "/tree";
 
 // Weights in which some actions are frequent, some rare and some missing.
 std::array<uint64_t, kActionCount> ChooseWeights(Random& random);
+// Makes the actions that have variants with operations of ClickHouse Keeper more frequent.
+void FavorKeeper(std::array<uint64_t, kActionCount>* weights);
 // Creates the nodes that a run begins with, in one multi.
 Request MakeSetUp(const Playground& playground, size_t worker_count);
 
@@ -126,6 +131,8 @@ class Worker {
   void Burst();
   void UseLargeValue();
 
+  // Whether an operation of ClickHouse Keeper should be made in the place of another.
+  bool PicksKeeper(double probability);
   // Returns text that no other write contains.
   std::string NewValue();
   std::string PickRegister();
@@ -148,6 +155,7 @@ class Worker {
     std::string data;
   };
   std::map<std::string, Seen> seen_;  // registers and accounts, as last read
+  std::optional<KeeperChoices> keeper_;
   QuietStage quiet_stage_ = QuietStage::kWorking;
   LinkId quiet_link_ = 0;  // the link on which the stage was reached
 };

@@ -49,6 +49,8 @@ class MixedWorkload : public Workload, public ServerObserver {
     environment->AddObserver(this);
     Random& random = environment->random("workload");
     playground_.weights = ChooseWeights(random);
+    playground_.uses_keeper = options.clients.uses_keeper;
+    if (playground_.uses_keeper) FavorKeeper(&playground_.weights);
     playground_.operation_rate = options.clients.operation_rate;
     playground_.watch_chance = random.Unit() * 0.6;
     playground_.outstanding_max = static_cast<size_t>(random.Between(1, 100));

@@ -26,7 +26,7 @@ struct Outcome {
   std::map<std::string, uint64_t> counts;
 };
 
-Outcome RunSeed(uint64_t seed, Lie lie, int64_t work_us) {
+Outcome RunSeed(uint64_t seed, Lie lie, int64_t work_us, bool uses_keeper = false) {
   FakeEnvironment environment(seed);
   FakeCluster cluster(&environment, lie, 2 * kSecondUs);
   cluster.SetTroubleUntil(work_us);
@@ -35,6 +35,7 @@ Outcome RunSeed(uint64_t seed, Lie lie, int64_t work_us) {
   options.clients.operation_rate = 60;
   options.clients.min_session_timeout_ms = 1000;
   options.clients.max_session_timeout_ms = 3000;
+  options.clients.uses_keeper = uses_keeper;
   const std::unique_ptr<Workload> workload = MakeWorkload(&environment, &cluster, options);
   Outcome outcome;
   try {
@@ -80,6 +81,29 @@ TEST_CASE("Correct servers violate no invariant") {
   }
 }
 
+TEST_CASE("Correct servers with the operations of ClickHouse Keeper violate no invariant") {
+  std::map<std::string, uint64_t> counts;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    const Outcome outcome = RunSeed(seed, Lie::kNone, 15 * kSecondUs, /*uses_keeper=*/true);
+    INFO(outcome.details);
+    REQUIRE(outcome.invariant == "");
+    INFO(outcome.waiting_for);
+    REQUIRE(outcome.idle);
+    for (const auto& [probe, count] : outcome.counts) counts[probe] += count;
+  }
+  for (const char* probe :
+       {"keeper: checkNotExists: ok", "keeper: checkNotExists: node exists",
+        "keeper: createIfNotExists: ok", "keeper: removeRecursive: ok",
+        "keeper: removeRecursive: not empty", "keeper: checkStat: ok",
+        "keeper: checkStat: bad version", "keeper: checkStat: no node", "keeper: tryRemove: ok",
+        "keeper: filteredList: ok", "keeper: filteredListWithStatsAndData: ok",
+        "keeper: listRecursive: ok"}) {
+    CAPTURE(probe);
+    CHECK(counts[probe] > 0);
+  }
+}
+
 TEST_CASE("A seed gives the same run each time") {
   const Outcome first = RunSeed(7, Lie::kNone, 5 * kSecondUs);
   const Outcome second = RunSeed(7, Lie::kNone, 5 * kSecondUs);
@@ -91,6 +115,7 @@ TEST_CASE("A seed gives the same run each time") {
 struct Case {
   Lie lie;
   std::string invariant;
+  bool uses_keeper = false;
 };
 
 TEST_CASE("Each mistake of a server is found as a violation of the right invariant") {
@@ -102,6 +127,11 @@ TEST_CASE("Each mistake of a server is found as a violation of the right invaria
       {Lie::kWrongAnswer, "a write is answered with its result"},
       {Lie::kWrongData, "a read shows the tree of its zxid"},
       {Lie::kWrongChildren, "a read shows the tree of its zxid"},
+      {Lie::kWrongKind, "a read shows the tree of its zxid", true},
+      {Lie::kWrongChildData, "a read shows the tree of its zxid", true},
+      {Lie::kWrongDepth, "a read shows the tree of its zxid", true},
+      {Lie::kWrongFlags, "servers announce the operations of ClickHouse Keeper that they have",
+       true},
       {Lie::kEarlyRead, "a read sees the writes before it on its connection"},
       {Lie::kOldZxid, "a session does not see time go back"},
       {Lie::kOldSync, "a sync shows everything that was seen before it began"},
@@ -121,7 +151,7 @@ TEST_CASE("Each mistake of a server is found as a violation of the right invaria
     int found = 0;
     // A seed may give no opportunity to lie.
     for (uint64_t seed = 1; seed <= 40 && found < 2; ++seed) {
-      const Outcome outcome = RunSeed(seed, each.lie, 15 * kSecondUs);
+      const Outcome outcome = RunSeed(seed, each.lie, 15 * kSecondUs, each.uses_keeper);
       told += outcome.lied ? 1 : 0;
       if (outcome.invariant.empty()) continue;
       CAPTURE(seed, outcome.details);
