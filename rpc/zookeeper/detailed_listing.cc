@@ -62,7 +62,7 @@ tree::ErrorCode DetailedListing::ReadChild(const tree::Tree& tree, std::string_v
   std::string_view data;
   bool has_data = false;
   const tree::ErrorCode error = tree.GetData(path, identities, &data, &has_data, &stat);
-  *spent += 1 + identities.size() / kIdentitiesPerNode;
+  *spent += 1 + path.size() / kBytesPerNode + identities.size() / kIdentitiesPerNode;
   if (error == tree::ErrorCode::kNoNode) return tree::ErrorCode::kOk;
   if (error != tree::ErrorCode::kOk) return error;
   CompleteConfigNode(members_text_, path, &stat, &data, &has_data);

@@ -378,6 +378,51 @@ TEST_CASE("a recursive list is breadth first, without its root, and is cut at it
         ErrorCode::kNoAuth);
 }
 
+void CreateChildren(Fixture* f, uint32_t tag, const std::string& parent, size_t first, size_t end) {
+  for (size_t i = first; i < end; ++i) {
+    const std::string path = parent + "/" + std::to_string(i);
+    REQUIRE(f->Call(tag, OpCode::kCreate, Create(path, "")).error == ErrorCode::kOk);
+  }
+}
+
+// Creates a parent with a path of 100 KB, and `count` children. Returns the parent's path.
+std::string CreateLongPaths(Fixture* f, uint32_t tag, size_t count) {
+  const std::string parent = "/" + std::string(100'000, 'p');
+  f->Call(tag, OpCode::kCreate, Create(parent, ""));
+  CreateChildren(f, tag, parent, 0, count);
+  return parent;
+}
+
+TEST_CASE("a recursive list of long paths is read in pieces, and refused if it is too long") {
+  Config config = TestConfig();
+  config.max_reply_bytes = 4 << 20;
+  Fixture f(config);
+  const uint32_t tag = f.ConnectSession();
+  const std::string parent = CreateLongPaths(&f, tag, 30);
+  f.Write(tag, 1, OpCode::kListRecursive, PathAndInt(parent, -1));
+  // A path of this length costs as much to copy as a look at hundreds of znodes.
+  REQUIRE(f.sockets.RunIteration());
+  CHECK(f.sockets.received(tag).empty());
+  f.Settle();
+  CHECK(PathsIn(f.Next(tag)).size() == 30);
+  CreateChildren(&f, tag, parent, 30, 100);
+  CHECK(f.Call(tag, OpCode::kListRecursive, PathAndInt(parent, -1)).error == kReplyTooLarge);
+}
+
+TEST_CASE("a detailed list of long paths is read in pieces") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  const size_t count = 100;
+  const std::string parent = CreateLongPaths(&f, tag, count);
+  f.Write(tag, 1, OpCode::kFilteredListDetailed, Detailed(parent, ChildKind::kAll, true, true));
+  // Each look-up costs as much as hundreds of others.
+  REQUIRE(f.sockets.RunIteration());
+  CHECK(f.sockets.received(tag).empty());
+  f.Settle();
+  CHECK(ListIn(f.Next(tag), true).names.size() == count);
+  CHECK(f.loop.longest_hold() <= 2 * kNodesPerHold);
+}
+
 TEST_CASE("the conditional writes, alone") {
   Fixture f;
   const uint32_t tag = ConnectWithChildren(&f);

@@ -221,12 +221,16 @@ class Connection::RecursiveListRead final : public LongRead {
     const size_t bytes_max = connection->ReplyBytesMax();
     size_t spent = 0;
     while (spent < kNodesPerHold) {
-      const size_t before = count_;
+      const size_t count_before = count_;
+      const size_t bytes_before = paths_.size();
+      const size_t count_max = 1 + (kNodesPerHold - spent) / (1 + node_.size() / kBytesPerNode);
       tree::Stat stat;
       const ErrorCode error = tree.ReadChildren(
-          node_, connection->identities_.all(), kNodesPerHold - spent,
-          [this](std::string_view name) { Add(name); }, &place_, &stat);
-      spent += 1 + count_ - before + connection->identities_.all().size() / kIdentitiesPerNode;
+          node_, connection->identities_.all(), count_max,
+          [this, bytes_max](std::string_view name) { Add(name, bytes_max); }, &place_, &stat);
+      spent += 1 + count_ - count_before +
+               (node_.size() + paths_.size() - bytes_before) / kBytesPerNode +
+               connection->identities_.all().size() / kIdentitiesPerNode;
       if (error != ErrorCode::kOk && is_top_) {
         connection->loop_->Spend(spent);
         connection->ReplyError(xid(), error);
@@ -255,8 +259,10 @@ class Connection::RecursiveListRead final : public LongRead {
   size_t bytes() const override { return paths_.size(); }
 
  private:
-  void Add(std::string_view name) {
-    if (count_ >= max_) return;
+  // Adds a child. Beyond `bytes_max` it adds nothing: each child repeats the path of its parent, so
+  // that the children that are read at once may have gigabytes of paths.
+  void Add(std::string_view name, size_t bytes_max) {
+    if (count_ >= max_ || paths_.size() > bytes_max) return;
     std::string path = node_ == "/" ? std::string() : node_;
     path.append("/").append(name);
     BigEndianWriter(&paths_).String(path);
