@@ -20,6 +20,7 @@
 #include "rpc/frontend/listing.h"
 #include "rpc/grpc/native/testing/fixture.h"
 #include "rpc/zookeeper/testing/loop_fixture.h"
+#include "tree/limits.h"
 
 // The bytes allocated now, and their maximum.
 static std::atomic<int64_t> allocated{0};
@@ -102,6 +103,28 @@ std::string PathAndInt(const std::string& path, int32_t number) {
   return body;
 }
 
+// The body of checkStat, with a stat whose fields match any value.
+std::string CheckStat(const std::string& path) {
+  constexpr size_t kStatBytes = 68;
+  return PathAndInt(path, -1) + std::string(kStatBytes, '\xff');
+}
+
+// The body of setACL with a list of 1 MB.
+std::string SetAcl(const std::string& path) {
+  std::string body = zk::Path(path);
+  BigEndianWriter to(&body);
+  constexpr size_t kEntryBytes = 40;
+  const size_t count = kRequestBytes / kEntryBytes - 1;
+  to.Int(static_cast<int32_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    to.Int<int32_t>(tree::permission::kAll);
+    to.String("digest");
+    to.String("user-" + std::to_string(1'000'000 + i) + ":hash-hash");
+  }
+  to.Int<int32_t>(-1);
+  return body;
+}
+
 TEST_CASE("the cost of one ZooKeeper request of any kind is bounded") {
   zk::Fixture f;
   const uint32_t tag = f.ConnectSession();
@@ -117,6 +140,19 @@ TEST_CASE("the cost of one ZooKeeper request of any kind is bounded") {
     for (size_t i = 0; i < 1000 && made < nodes; ++i, ++made) {
       zk::WriteMultiResultHeader(zk::OpCode::kCreate, to);
       to.Raw(zk::Create("/d/m/node-" + std::to_string(made), "", 1));
+    }
+    zk::WriteMultiEnd(to);
+    call(zk::OpCode::kMulti, multi);
+  }
+  // The most that one recursive removal removes, with paths that are rather long.
+  const std::string removed = "/" + std::string(500, 'r');
+  call(zk::OpCode::kCreate, zk::Create(removed, ""));
+  for (size_t made = 1; made < tree::kDeleteRecursiveMax;) {
+    std::string multi;
+    BigEndianWriter to(&multi);
+    for (size_t i = 0; i < 1000 && made < tree::kDeleteRecursiveMax; ++i, ++made) {
+      zk::WriteMultiResultHeader(zk::OpCode::kCreate, to);
+      to.Raw(zk::Create(removed + "/" + std::to_string(made), "x"));
     }
     zk::WriteMultiEnd(to);
     call(zk::OpCode::kMulti, multi);
@@ -185,10 +221,27 @@ TEST_CASE("the cost of one ZooKeeper request of any kind is bounded") {
        {reply_max, 0, 4 * reply_max}},
       {zk::OpCode::kListRecursive,
        "all znodes",
-       PathAndInt("/", -1),
+       PathAndInt("/d", -1),
        {reply_max, 0, 4 * reply_max}},
       {zk::OpCode::kCheckNotExists, "any", PathAndInt("/none", -1), {100, 500, kMiB}},
+      {zk::OpCode::kCreateIfNotExists,
+       "data of 1 MB",
+       zk::Create("/large3", large),
+       {100, 2 * kMiB, 16 * kMiB}},
+      {zk::OpCode::kRemoveRecursive,
+       "more than 10,000 znodes",
+       PathAndInt("/d/m", -1),
+       {100, 500, 8 * kMiB}},
+      {zk::OpCode::kRemoveRecursive,
+       "10,000 znodes",
+       PathAndInt(removed, -1),
+       {100, 2000, 16 * kMiB}},
+      {zk::OpCode::kCheckStat, "any", CheckStat("/d"), {100, 500, kMiB}},
       {zk::OpCode::kTryRemove, "any", PathAndInt("/d", -1), {100, 500, kMiB}},
+      {zk::OpCode::kMulti,
+       "1 MB of removeRecursive of missing znodes",
+       Multi(zk::OpCode::kRemoveRecursive, PathAndInt("/n", -1)),
+       {8 * kMiB, 2 * kMiB, 128 * kMiB}},
       {zk::OpCode::kReconfig, "1 MB of members", zk::Path(large), {100, 0, 8 * kMiB}},
       {zk::OpCode::kCreate,
        "data of 1 MB",
@@ -198,6 +251,17 @@ TEST_CASE("the cost of one ZooKeeper request of any kind is bounded") {
        "data of 1 MB",
        zk::Create("/large2", large),
        {200, 2 * kMiB, 16 * kMiB}},
+      {zk::OpCode::kCreateContainer,
+       "data of 1 MB",
+       zk::Create("/large4", large, static_cast<int32_t>(tree::CreateMode::kContainer)),
+       {200, 2 * kMiB, 16 * kMiB}},
+      {zk::OpCode::kCreateTtl,
+       "data of 1 MB",
+       zk::Create("/large5", large, static_cast<int32_t>(tree::CreateMode::kPersistentWithTtl)) +
+           std::string(6, '\0') + std::string("\1\0", 2),
+       {200, 2 * kMiB, 16 * kMiB}},
+      {zk::OpCode::kDeleteContainer, "any", zk::Path("/d"), {100, 0, kMiB}},
+      {zk::OpCode::kSetAcl, "1 MB of entries", SetAcl("/large2"), {200, 2 * kMiB, 64 * kMiB}},
       {zk::OpCode::kSetData,
        "data of 1 MB",
        zk::SetData("/large", large),
@@ -236,7 +300,7 @@ TEST_CASE("the cost of one ZooKeeper request of any kind is bounded") {
     CHECK(bytes <= each.bounds.allocated);
   }
   for (const zk::OpCodeInfo& info : zk::kOpCodes) {
-    if (info.kind != zk::OpCodeKind::kRead && info.kind != zk::OpCodeKind::kWatch) continue;
+    if (info.kind == zk::OpCodeKind::kNotServed || info.kind == zk::OpCodeKind::kSession) continue;
     CAPTURE(info.name);
     CHECK(std::ranges::any_of(cases, [&](const Case& each) { return each.op == info.op; }));
   }
