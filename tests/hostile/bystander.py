@@ -65,11 +65,11 @@ class Bystander:
         self.connection.abandon()
 
 
-def memory_mib(pid):
-    """Returns the resident memory of a process."""
+def memory_mib(pid, field="VmRSS"):
+    """Returns the resident memory of a process, or with VmHWM its peak."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         for line in file:
-            if line.startswith("VmRSS:"):
+            if line.startswith(f"{field}:"):
                 return int(line.split()[1]) // 1024
     raise AssertionError(f"process {pid} has ended")
 
@@ -85,6 +85,22 @@ class Memory:
         now = memory_mib(self.pid)
         note = f"memory {self.before} -> {now} MiB"
         assert now - self.before <= growth_max_mib, f"{note}; {growth_max_mib} MiB more are allowed"
+        return note
+
+
+class Peak:
+    """Measures the peak of a member's memory since this object was made."""
+
+    def __init__(self, cluster, member=1):
+        self.pid = cluster.pids()[member - 1]
+        with open(f"/proc/{self.pid}/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")  # the peak begins again at the present memory
+        self.before = memory_mib(self.pid)
+
+    def note(self, growth_max_mib):
+        peak = memory_mib(self.pid, "VmHWM")
+        note = f"memory {self.before} MiB, peak {peak} MiB"
+        assert peak - self.before <= growth_max_mib, f"{note}; {growth_max_mib} MiB more are allowed"
         return note
 
 

@@ -17,7 +17,6 @@ OVER_MIB = 128
 # The limit of the address space is far higher, because memory that is mapped and never touched counts there, too.
 ADDRESS_SPACE_MIB = 6144
 SYSTEM_ERROR = -1
-MULTI_READ = 22
 LARGE = b"x" * 900_000
 
 
@@ -91,7 +90,7 @@ def alone_one_request_for_gigabytes(server):
         with zk.Connection(address) as session:
             session.create("/large", LARGE)
         reads = zk.request_multi([(zk.GET_DATA, zk.request_path_watch("/large", False))] * 30_000)
-        _abandon(_flood(address, [(MULTI_READ, reads)] * 3, connections=10))
+        _abandon(_flood(address, [(zk.MULTI_READ, reads)] * 3, connections=10))
         _is_served(address)
 
 
@@ -103,6 +102,23 @@ def alone_long_lists(server):
                 session.call(zk.MULTI, zk.request_multi(
                     [(zk.CREATE, zk.request_create(f"/list/{'n' * 60}-{i}", b"")) for i in range(first, first + 1000)]))
         floods = _flood(address, [(zk.GET_CHILDREN, zk.request_path_watch("/list", False))] * 200)
+        _abandon(floods)
+        _is_served(address)
+
+
+def alone_lists_of_keeper(server):
+    with _server(server) as (_, address):
+        with zk.Connection(address, timeout=30) as session:
+            session.create("/list")
+            for first in range(0, 50_000, 1000):
+                session.call(zk.MULTI, zk.request_multi(
+                    [(zk.CREATE, zk.request_create(f"/list/{'n' * 60}-{i}", b"d" * 100))
+                     for i in range(first, first + 1000)]))
+        lists = [(zk.LIST_RECURSIVE, zk.request_path_number("/", 0xFFFFFFFF)),
+                 (zk.FILTERED_LIST_DETAILED, zk.request_filtered_list("/list", True, 0, (True, True))),
+                 (zk.MULTI_READ, zk.request_multi(
+                     [(zk.FILTERED_LIST_DETAILED, zk.request_filtered_list("/list", False, 1, (True, True)))] * 100))]
+        floods = _flood(address, lists * 60)
         _abandon(floods)
         _is_served(address)
 

@@ -14,6 +14,10 @@ import time
 # Operations.
 CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, GET_ACL, GET_CHILDREN, SYNC = 1, 2, 3, 4, 5, 6, 8, 9
 PING, GET_CHILDREN2, CHECK, MULTI, SET_WATCHES, AUTH, CLOSE = 11, 12, 13, 14, 101, 100, -11
+MULTI_READ = 22
+# Operations of ClickHouse Keeper.
+FILTERED_LIST, CHECK_NOT_EXISTS, CREATE_IF_NOT_EXISTS, REMOVE_RECURSIVE = 500, 501, 502, 503
+CHECK_STAT, TRY_REMOVE, FILTERED_LIST_DETAILED, LIST_RECURSIVE = 504, 505, 506, 507
 
 # Create flags.
 PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL = 0, 1, 2, 3
@@ -24,6 +28,7 @@ XID_EVENT, XID_PING, XID_AUTH, XID_SET_WATCHES = -1, -2, -4, -8
 # Error codes.
 OK, UNIMPLEMENTED, NO_NODE, BAD_VERSION = 0, -6, -101, -103
 NODE_EXISTS, SESSION_EXPIRED, AUTH_FAILED = -110, -112, -115
+MARSHALLING_ERROR, BAD_ARGUMENTS, NOT_EMPTY, INVALID_ACL = -5, -8, -111, -114
 
 # Event types.
 NODE_CREATED, NODE_DELETED, NODE_DATA_CHANGED, NODE_CHILDREN_CHANGED = 1, 2, 3, 4
@@ -117,6 +122,22 @@ def request_multi(operations):
 
 def multi_header(operation, done, err):
     return struct.pack(">i?i", operation, done, err)
+
+
+def request_filtered_list(path, watch, kind, details=()):
+    """`kind`: 0 all children, 1 those that are no ephemerals, 2 the ephemerals. `details`: of
+    filteredListWithStatsAndData, whether it has stats and data."""
+    return request_path_watch(path, watch) + bytes([kind]) + bytes(details)
+
+
+def request_path_number(path, number):
+    """Encodes the body of removeRecursive and listRecursive."""
+    return ustring(path) + struct.pack(">I", number)
+
+
+def request_check_stat(path, version=-1, stat=None):
+    """A field of -1 matches any value; so does no stat."""
+    return ustring(path) + struct.pack(">iqqqqiiiqiiq", version, *(stat or [-1] * len(Stat._fields)))
 
 
 def request_set_watches(relative_zxid, data=(), exist=(), child=()):
