@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/seeded_bug.h"
 #include "tree/acl.h"
 #include "tree/digest.h"
 #include "tree/limits.h"
@@ -372,6 +373,9 @@ ErrorCode Tree::Impl::FindDeleteTarget(const Op& op, const Context& context, Zno
   if (parent_path == "/") return ErrorCode::kNoNode;
   *node = parent->children().Find(op.path.substr(slash + 1));
   if (*node == nullptr) return ErrorCode::kNoNode;
+  if (op.kind == OpKind::kTryDelete && SeededBug("tryRemove ignores the version")) {
+    return ErrorCode::kOk;
+  }
   return VersionDiffers(op.version, (*node)->version) ? ErrorCode::kBadVersion : ErrorCode::kOk;
 }
 
@@ -412,6 +416,7 @@ ErrorCode Tree::Impl::RemoveSubtree(const Op& op, const Context& context, OpResu
   for (const Znode* node : subtree_) {
     if (!IsPermitted(*node, context.identities, permission::kDelete)) return ErrorCode::kNoAuth;
   }
+  if (SeededBug("removeRecursive leaves a node")) subtree_.pop_back();
   DetachSubtree(context, result);
   return ErrorCode::kOk;
 }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "base/seeded_bug.h"
 #include "rpc/frontend/config_node.h"
 #include "rpc/frontend/listing.h"
 #include "rpc/zookeeper/connection.h"
@@ -26,7 +27,8 @@ constexpr int32_t kAddWatchModeMax = 1;  // persistent, persistent and recursive
 
 bool Connection::ServesKeeper() const {
   return loop_->frontend().config().keeper_extensions &&
-         loop_->frontend().service().cluster_version() >= tree::kVersionKeeper;
+         (loop_->frontend().service().cluster_version() >= tree::kVersionKeeper ||
+          SeededBug("commands of Keeper before their version"));
 }
 
 bool Connection::IsVirtual(std::string_view path) const {

@@ -81,8 +81,9 @@ Arguments Parse(int argc, char** argv) {
       SeedBug(value());
     } else if (name == "--list-faults") {
       for (const SeededBugCase& fault : kSeededBugs) {
-        std::printf("%-40s within %lu seeds from %lu on\n", fault.name, fault.seeds_max,
-                    fault.first_seed);
+        std::printf("%-40s within %lu seeds from %lu on%s\n", fault.name, fault.seeds_max,
+                    fault.first_seed,
+                    fault.needs_keeper ? ", with --keeper" : ", with --no-keeper");
       }
       std::exit(0);
     } else {

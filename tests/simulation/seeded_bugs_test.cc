@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/seeded_bug.h"
+#include "tests/simulation/options.h"
 #include "tests/simulation/runner.h"
 
 int main() {
@@ -22,6 +23,7 @@ int main() {
   int missed = 0;
   for (const SeededBugCase& fault : kSeededBugs) {
     SeedBug(fault.name);
+    ChooseKeeperSeeds(fault.needs_keeper ? KeeperSeeds::kAll : KeeperSeeds::kNone);
     uint64_t runs = 0;
     std::string found;
     RunSeeds(
