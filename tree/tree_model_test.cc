@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <utility>
 
 #include "tree/testing/tree_test_util.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 TEST_CASE("trees agree with a model and with each other") {
   std::map<ErrorCode, int> errors;
+  std::map<std::pair<OpKind, ErrorCode>, int> outcomes;
   int expired = 0;
   int subtrees = 0;
   int repeated = 0;
@@ -24,6 +26,7 @@ TEST_CASE("trees agree with a model and with each other") {
     }
     run.Compare();
     for (const auto& [error, count] : run.errors()) errors[error] += count;
+    for (const auto& [outcome, count] : run.outcomes()) outcomes[outcome] += count;
     expired += run.expired();
     subtrees += run.subtrees();
     repeated += run.repeated();
@@ -36,6 +39,25 @@ TEST_CASE("trees agree with a model and with each other") {
         ErrorCode::kQuotaExceeded, ErrorCode::kAlreadyAcknowledged, ErrorCode::kOutOfSequence}) {
     CAPTURE(error);
     CHECK(errors[error] > 20);
+  }
+  const std::pair<OpKind, ErrorCode> kOfKeeper[] = {
+      {OpKind::kCheckNotExists, ErrorCode::kOk},
+      {OpKind::kCheckNotExists, ErrorCode::kNodeExists},
+      {OpKind::kCheckNotExists, ErrorCode::kNoAuth},
+      {OpKind::kCreateIfNotExists, ErrorCode::kOk},
+      {OpKind::kCreateIfNotExists, ErrorCode::kQuotaExceeded},
+      {OpKind::kRemoveSubtree, ErrorCode::kOk},
+      {OpKind::kRemoveSubtree, ErrorCode::kNotEmpty},
+      {OpKind::kRemoveSubtree, ErrorCode::kNoAuth},
+      {OpKind::kCheckStat, ErrorCode::kOk},
+      {OpKind::kCheckStat, ErrorCode::kBadVersion},
+      {OpKind::kCheckStat, ErrorCode::kNoAuth},
+      {OpKind::kTryDelete, ErrorCode::kOk},
+      {OpKind::kTryDelete, ErrorCode::kNoAuth},
+  };
+  for (const auto& outcome : kOfKeeper) {
+    CAPTURE(outcome.first, outcome.second);
+    CHECK(outcomes[outcome] > 1);
   }
   CHECK(expired > 100);
   CHECK(subtrees > 10);

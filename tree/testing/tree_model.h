@@ -13,6 +13,8 @@
 #include <random>
 #include <set>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tree/testing/tree_test_util.h"
@@ -218,7 +220,9 @@ class Model {
     if (mode < 0 || mode > 6 || (mode >= 5) != has_ttl) return ErrorCode::kBadArguments;
     if (has_ttl && (op.ttl_ms < 1 || op.ttl_ms > 0xFFFFFFFFFF)) return ErrorCode::kBadArguments;
     if (path.find('/') == std::string::npos) return ErrorCode::kBadArguments;
-    const bool ephemeral = op.kind == OpKind::kCreate && (mode == 1 || mode == 3);
+    const bool takes_ephemerals =
+        op.kind == OpKind::kCreate || op.kind == OpKind::kCreateIfNotExists;
+    const bool ephemeral = takes_ephemerals && (mode == 1 || mode == 3);
     if (ephemeral && session == kNoSession) return ErrorCode::kBadArguments;
     ModelNode node;
     node.acl.clear();
@@ -232,7 +236,11 @@ class Model {
       path += number;
     }
     if (!Valid(path)) return ErrorCode::kBadArguments;
-    if (Find(path) != nullptr) return ErrorCode::kNodeExists;
+    if (Find(path) != nullptr) {
+      if (op.kind != OpKind::kCreateIfNotExists) return ErrorCode::kNodeExists;
+      result->path = path;
+      return ErrorCode::kOk;
+    }
     if (parent->owner != kNoSession) return ErrorCode::kNoChildrenForEphemerals;
     const int64_t bytes = static_cast<int64_t>(op.data.size());
     if (const ErrorCode error = CheckQuota(path, bytes, 1); error != ErrorCode::kOk) return error;
@@ -310,6 +318,68 @@ class Model {
     return ErrorCode::kOk;
   }
 
+  // Does not check the limits of tree/limits.h, only that of the operation.
+  ErrorCode RemoveSubtree(const Op& op, const std::vector<Identity>& who, Zxid zxid,
+                          OpResult* result) {
+    if (!Valid(std::string(op.path)) || op.path == "/keeper") return ErrorCode::kBadArguments;
+    const ErrorCode error = CheckDelete(op, who);
+    if (error != ErrorCode::kOk) return error == ErrorCode::kNoNode ? ErrorCode::kOk : error;
+    const std::vector<std::string> paths = Subtree(std::string(op.path));
+    if (paths.size() > op.limit) return ErrorCode::kNotEmpty;
+    for (const std::string& path : paths) {
+      if (!Allowed(*Find(path), who, permission::kDelete)) return ErrorCode::kNoAuth;
+    }
+    for (const std::string& path : paths) Remove(path, zxid);
+    result->removed = paths.size();
+    return ErrorCode::kOk;
+  }
+
+  ErrorCode TryDelete(const Op& op, const std::vector<Identity>& who, Zxid zxid) {
+    if (!Valid(std::string(op.path))) return ErrorCode::kBadArguments;
+    const ErrorCode error = Delete(op, who, zxid);
+    const bool refused = error == ErrorCode::kBadArguments || error == ErrorCode::kNoAuth;
+    return refused ? error : ErrorCode::kOk;
+  }
+
+  ErrorCode CheckNotExists(const Op& op, const std::vector<Identity>& who) {
+    if (!Valid(std::string(op.path))) return ErrorCode::kBadArguments;
+    const ModelNode* node = Find(std::string(op.path));
+    if (node == nullptr) return ErrorCode::kOk;
+    if (!Allowed(*node, who, permission::kRead)) return ErrorCode::kNoAuth;
+    const bool differs = op.version != -1 && op.version != node->version;
+    return differs ? ErrorCode::kOk : ErrorCode::kNodeExists;
+  }
+
+  // Calls `call` with each field of a stat.
+  template <typename Call>
+  static void ForEachField(Stat* stat, Call call) {
+    call(&stat->czxid), call(&stat->mzxid), call(&stat->pzxid);
+    call(&stat->ctime_ms), call(&stat->mtime_ms);
+    call(&stat->version), call(&stat->cversion), call(&stat->aversion);
+    call(&stat->ephemeral_owner), call(&stat->data_length), call(&stat->num_children);
+  }
+
+  ErrorCode CheckStat(const Op& op, const std::vector<Identity>& who) {
+    const std::string path(op.path);
+    if (!Valid(path)) return ErrorCode::kBadArguments;
+    const ModelNode* node = Find(path);
+    if (node == nullptr) return ErrorCode::kNoNode;
+    if (!Allowed(*node, who, permission::kRead)) return ErrorCode::kNoAuth;
+    if (op.version != -1 && op.version != node->version) return ErrorCode::kBadVersion;
+    // A field of -1 in what is expected is replaced by -1 in both.
+    Stat expected = op.expected;
+    std::vector<bool> is_any;
+    ForEachField(&expected, [&](auto* field) {
+      is_any.push_back(*field == std::remove_pointer_t<decltype(field)>(-1));
+    });
+    Stat actual = StatOf(path);
+    size_t next = 0;
+    ForEachField(&actual, [&](auto* field) {
+      if (is_any[next++]) *field = std::remove_pointer_t<decltype(field)>(-1);
+    });
+    return actual == expected ? ErrorCode::kOk : ErrorCode::kBadVersion;
+  }
+
   bool IsExpired(const std::string& path, int64_t now_ms) {
     const ModelNode& node = *Find(path);
     const bool due =
@@ -378,7 +448,7 @@ class Model {
 
   static bool IsCreate(OpKind kind) {
     return kind == OpKind::kCreate || kind == OpKind::kCreateContainer ||
-           kind == OpKind::kCreateTtl;
+           kind == OpKind::kCreateTtl || kind == OpKind::kCreateIfNotExists;
   }
 
   ErrorCode ApplyOp(const Op& op, const std::vector<Identity>& who, SessionId session, Zxid zxid,
@@ -389,6 +459,10 @@ class Model {
     if (op.kind == OpKind::kCheckAbsent) return CheckAbsent(op);
     if (op.kind == OpKind::kCheckCreated) return CheckCreated(op);
     if (op.kind == OpKind::kRefused) return op.refusal;
+    if (op.kind == OpKind::kCheckNotExists) return CheckNotExists(op, who);
+    if (op.kind == OpKind::kRemoveSubtree) return RemoveSubtree(op, who, zxid, result);
+    if (op.kind == OpKind::kCheckStat) return CheckStat(op, who);
+    if (op.kind == OpKind::kTryDelete) return TryDelete(op, who, zxid);
     return Change(op, who, zxid, result);
   }
 
@@ -587,6 +661,8 @@ class Run {
   int repeated() const { return repeated_; }
   // Returns how often each error occurred: a run that never fails or never succeeds tests little.
   const std::map<ErrorCode, int>& errors() const { return errors_; }
+  // Returns how often each kind of operation had each outcome, outside multis.
+  const std::map<std::pair<OpKind, ErrorCode>, int>& outcomes() const { return outcomes_; }
 
  private:
   uint64_t Pick(uint64_t below) { return random_() % below; }
@@ -650,11 +726,27 @@ class Run {
 
   Op PickOp(std::string_view path, std::string_view data) {
     Op op;
-    static const std::vector<OpKind> kKinds = {
-        OpKind::kCreate,      OpKind::kCreate,       OpKind::kCreateContainer, OpKind::kCreateTtl,
-        OpKind::kDelete,      OpKind::kDelete,       OpKind::kDelete,          OpKind::kSetData,
-        OpKind::kSetData,     OpKind::kSetData,      OpKind::kCheck,           OpKind::kSetAcl,
-        OpKind::kCheckAbsent, OpKind::kCheckCreated, OpKind::kRefused};
+    static const std::vector<OpKind> kKinds = {OpKind::kCreate,
+                                               OpKind::kCreate,
+                                               OpKind::kCreateContainer,
+                                               OpKind::kCreateTtl,
+                                               OpKind::kDelete,
+                                               OpKind::kDelete,
+                                               OpKind::kDelete,
+                                               OpKind::kSetData,
+                                               OpKind::kSetData,
+                                               OpKind::kSetData,
+                                               OpKind::kCheck,
+                                               OpKind::kSetAcl,
+                                               OpKind::kCheckAbsent,
+                                               OpKind::kCheckCreated,
+                                               OpKind::kRefused,
+                                               OpKind::kCheckNotExists,
+                                               OpKind::kCreateIfNotExists,
+                                               OpKind::kCreateIfNotExists,
+                                               OpKind::kRemoveSubtree,
+                                               OpKind::kCheckStat,
+                                               OpKind::kTryDelete};
     op.kind = PickFrom(kKinds);
     // Setting a quota needs several creates in one request.
     const bool makes_quota = path.starts_with("/zookeeper/quota/") && Pick(20) > 0;
@@ -663,7 +755,7 @@ class Run {
     // Picks a recursive delete rarely, so that the tree can grow, and mostly for a node with
     // children.
     if (Model::ParentOfSome(model_.state, path) && Pick(6) == 0) {
-      op.kind = OpKind::kDeleteRecursive;
+      op.kind = Pick(2) == 0 ? OpKind::kDeleteRecursive : OpKind::kRemoveSubtree;
     }
     const bool creates = Model::IsCreate(op.kind);
     if (creates || op.kind == OpKind::kSetData) {
@@ -680,10 +772,24 @@ class Run {
       op.created_zxid = node != nullptr && Pick(3) > 0 ? node->czxid : Zxid(1);
     } else if (op.kind == OpKind::kRefused) {
       op.refusal = Pick(2) == 0 ? ErrorCode::kNoSpace : ErrorCode::kTooLarge;
+    } else if (op.kind == OpKind::kRemoveSubtree) {
+      op.limit = static_cast<uint32_t>(Pick(3) == 0 ? Pick(4) : 1000);
     } else if (op.kind != OpKind::kCheckAbsent && Pick(3) == 0) {
       op.version = static_cast<int32_t>(Pick(3));
     }
+    if (op.kind == OpKind::kCheckStat) op.expected = PickExpected(std::string(path));
     return op;
+  }
+
+  // Returns some fields of the node's stat, if there is a node, and sometimes a wrong one.
+  Stat PickExpected(const std::string& path) {
+    const uint64_t kept = Pick(6);
+    Stat stat = model_.Find(path) == nullptr ? Stat() : model_.StatOf(path);
+    Model::ForEachField(&stat, [&](auto* field) {
+      if (Pick(6) >= kept) *field = std::remove_pointer_t<decltype(field)>(-1);
+    });
+    if (Pick(5) == 0) stat.data_length = 1;
+    return stat;
   }
 
   CommandHeader Next(SessionId session) {
@@ -768,6 +874,8 @@ class Run {
     expected.error =
         model_.ApplyRequest(request, session, header.attach_zxid, NextZxid(), &expected.ops);
     Apply(header, command, expected);
+    if (request.multi || expected.ops.empty()) return;
+    ++outcomes_[{request.ops[0].kind, expected.ops[0].error}];
   }
 
   void DoSequenced() {
@@ -861,6 +969,7 @@ class Run {
   std::map<uint16_t, uint64_t> incarnation_ = {{1, 1}, {2, 1}};
   std::map<uint16_t, uint64_t> sequence_;
   std::map<ErrorCode, int> errors_;
+  std::map<std::pair<OpKind, ErrorCode>, int> outcomes_;
   int64_t time_ms_ = kStartMs;
   int expired_ = 0;
   int subtrees_ = 0;
