@@ -207,6 +207,25 @@ void LetLeadersLoseTouch(Random* random, Options* options) {
   options->clients.onlooker_chance = 0.5;
 }
 
+// Whether the log can carry about twice what the clients write even where messages are small and
+// few, for entries of ordinary writes.
+bool LogKeepsUp(const Options& options) {
+  constexpr size_t kEntryBytes = 200;
+  constexpr size_t kUnlimited = 1'000;
+  const LimitOptions& limits = options.limits;
+  const size_t in_message =
+      limits.append_bytes_max == 0 ? kUnlimited : 1 + limits.append_bytes_max / kEntryBytes;
+  const size_t messages =
+      limits.inflight_messages_max == 0 ? kUnlimited : limits.inflight_messages_max;
+  const size_t in_window =
+      limits.inflight_bytes_max == 0 ? kUnlimited : 1 + limits.inflight_bytes_max / kEntryBytes;
+  const auto entries = static_cast<double>(std::min(in_message * messages, in_window));
+  const auto round_us = static_cast<double>(2 * options.network.delay_us + options.disk.write_us +
+                                            2 * options.member.work_us);
+  const double writes = static_cast<double>(options.clients.count) * options.clients.operation_rate;
+  return entries * 1e6 / round_us >= 2 * writes;
+}
+
 // A leader answers clients, and then loses contact with the others; the next leader has the entries
 // without knowing that they are committed. Clients that read wait for it, and it can confirm its
 // leadership long before slow disks have its first entry.
@@ -224,6 +243,11 @@ void LetCommitsLag(Random* random, Options* options) {
   options->clients.count = std::max<size_t>(options->clients.count, 6);
   options->clients.operation_rate = 20;
   options->clients.onlooker_chance = 0.6;
+  // With slow disks, a log that carries one entry at a time would be behind its clients for ever.
+  if (!LogKeepsUp(*options)) {
+    LimitOptions& limits = options->limits;
+    limits.append_bytes_max = limits.inflight_messages_max = limits.inflight_bytes_max = 0;
+  }
 }
 
 // A disk that loses what it had reported as written. Its member cannot know that; its leader does,
@@ -245,25 +269,6 @@ void LetDisksLie(Random* random, Options* options) {
   options->limits.election_ticks = 20;
   options->limits.heartbeat_ticks = 4;
   options->chaos_us = 20'000'000;
-}
-
-// Whether the log can carry about twice what the clients write even where messages are small and
-// few, for entries of ordinary writes.
-bool LogKeepsUp(const Options& options) {
-  constexpr size_t kEntryBytes = 200;
-  constexpr size_t kUnlimited = 1'000;
-  const LimitOptions& limits = options.limits;
-  const size_t in_message =
-      limits.append_bytes_max == 0 ? kUnlimited : 1 + limits.append_bytes_max / kEntryBytes;
-  const size_t messages =
-      limits.inflight_messages_max == 0 ? kUnlimited : limits.inflight_messages_max;
-  const size_t in_window =
-      limits.inflight_bytes_max == 0 ? kUnlimited : 1 + limits.inflight_bytes_max / kEntryBytes;
-  const auto entries = static_cast<double>(std::min(in_message * messages, in_window));
-  const auto round_us = static_cast<double>(2 * options.network.delay_us + options.disk.write_us +
-                                            2 * options.member.work_us);
-  const double writes = static_cast<double>(options.clients.count) * options.clients.operation_rate;
-  return entries * 1e6 / round_us >= 2 * writes;
 }
 
 // Snapshots that take longer than the log is retained, while clients write.
