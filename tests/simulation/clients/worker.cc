@@ -26,6 +26,10 @@ constexpr size_t kRegisterOperationsMax = 100;
 constexpr double kLookRate = 50;
 constexpr size_t kEphemeralNames = 5;
 constexpr size_t kBurstMax = 50;
+// How many nodes have large values. With ClickHouse Keeper's operations there are more, so that
+// servers read a list of them with their data in pieces.
+constexpr size_t kLargeNames = 3;
+constexpr size_t kKeeperLargeNames = 8;
 // The longest sleep: workers do not wait for longer timeouts.
 constexpr int64_t kSleepUsMax = 15'000'000;
 
@@ -76,6 +80,7 @@ void FavorKeeper(std::array<uint64_t, kActionCount>* weights) {
     (*weights)[static_cast<size_t>(action)] += 50;
   }
   (*weights)[static_cast<size_t>(Action::kEphemeral)] += 20;
+  (*weights)[static_cast<size_t>(Action::kLargeValue)] += 5;
 }
 
 Request MakeSetUp(const Playground& playground, size_t worker_count) {
@@ -210,7 +215,7 @@ void Worker::LookAt(size_t member) {
 void Worker::WriteLarge(size_t writes) {
   if (playground_->quiet || !client_.connected()) return;
   environment_->Count("workload: many large writes at once");
-  const std::string path = absl::StrCat(kLargePath, "/", client_.number() % 3);
+  const std::string path = absl::StrCat(kLargePath, "/", client_.number() % kLargeNames);
   for (size_t write = 0; write < writes; ++write) {
     std::string value = NewValue();
     value.resize(playground_->large_bytes_max, 'x');
@@ -317,7 +322,7 @@ void Worker::ReadRegister() {
 
 void Worker::Read() {
   if (PicksKeeper(0.4)) {
-    std::string path = keeper_->Chance(0.1) ? kLargePath : PickPath();
+    std::string path = keeper_->Chance(0.2) ? kLargePath : PickPath();
     Request request = keeper_->PickRead(std::move(path), random_.Chance(playground_->watch_chance));
     return Submit(std::move(request));
   }
@@ -427,7 +432,8 @@ void Worker::Burst() {
 }
 
 void Worker::UseLargeValue() {
-  const std::string path = absl::StrCat(kLargePath, "/", random_.Below(3));
+  const std::string path =
+      absl::StrCat(kLargePath, "/", random_.Below(keeper_ ? kKeeperLargeNames : kLargeNames));
   switch (random_.Below(4)) {
     case 0:
       return Submit(MakeRead(OperationKind::kGetData, path));
