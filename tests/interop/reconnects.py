@@ -36,12 +36,16 @@ class CuttingProxies:
         self.cuts = 0
         self.cutting = True
         self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.tasks = set()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
         self.hosts = ",".join(asyncio.run_coroutine_threadsafe(self._begin(address), self.loop).result()
                               for address in addresses)
 
     async def _begin(self, address):
         async def serve(reader, writer):
+            self.tasks.add(asyncio.current_task())
+            asyncio.current_task().add_done_callback(self.tasks.discard)
             await self._serve(address, reader, writer)
         server = await asyncio.start_server(serve, harness.HOST, 0)
         return f"{harness.HOST}:{server.sockets[0].getsockname()[1]}"
@@ -80,7 +84,14 @@ class CuttingProxies:
         self.loop.call_soon_threadsafe(setattr, self, "cutting", False)
 
     def close(self):
+        async def end_all():
+            tasks = list(self.tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        asyncio.run_coroutine_threadsafe(end_all(), self.loop).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
 
 
 class Client(KazooClient):
@@ -172,6 +183,21 @@ def run(cluster, classes, reconnects, may_miss):
                     program.kill()
     finally:
         proxies.close()
+
+
+def run_one_shot(cluster, make_command, cuts):
+    """Runs a program that uses one-shot watches, called by `make_command(hosts)`, while its connections are cut. It
+    checks by itself that its watches tell it of every change in the end. Returns a line of facts."""
+    proxies = CuttingProxies(cluster.hosts().split(","), seed=2)
+    try:
+        status, output = harness.run_in_group(make_command(proxies.hosts), PATIENCE_SECONDS, cluster.parent)
+    finally:
+        proxies.close()
+    if status != 0:
+        raise AssertionError(f"{status} after {proxies.cuts} cuts:\n{output}")
+    if proxies.cuts < cuts:
+        raise AssertionError(f"only {proxies.cuts} connections were cut while it ran: this proves nothing")
+    return f"{output.strip().splitlines()[-1]}; {proxies.cuts} connections cut"
 
 
 def _check(client, program, proxies, directory, reconnects, may_miss):
