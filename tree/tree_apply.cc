@@ -267,7 +267,7 @@ ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* re
     case OpKind::kCheckStat:
       return CheckStat(op, context);
     case OpKind::kTryDelete:
-      return TryDelete(op, context);
+      return TryDelete(op, context, result);
     case OpKind::kSetAcl:
       return SetAcl(op, context, result);
   }
@@ -421,9 +421,10 @@ ErrorCode Tree::Impl::RemoveSubtree(const Op& op, const Context& context, OpResu
   return ErrorCode::kOk;
 }
 
-ErrorCode Tree::Impl::TryDelete(const Op& op, const Context& context) {
+ErrorCode Tree::Impl::TryDelete(const Op& op, const Context& context, OpResult* result) {
   if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
   const ErrorCode error = Delete(op, context);
+  if (error == ErrorCode::kOk && result != nullptr) result->removed = 1;
   const bool has_no_effect = error == ErrorCode::kNoNode || error == ErrorCode::kBadVersion ||
                              error == ErrorCode::kNotEmpty;
   return has_no_effect ? ErrorCode::kOk : error;

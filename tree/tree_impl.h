@@ -173,7 +173,7 @@ class Tree::Impl {
   ErrorCode CheckCreated(const Op& op) const;
   ErrorCode CheckNotExists(const Op& op, const Context& context) const;
   ErrorCode CheckStat(const Op& op, const Context& context) const;
-  ErrorCode TryDelete(const Op& op, const Context& context);
+  ErrorCode TryDelete(const Op& op, const Context& context, OpResult* result);
   ErrorCode RemoveSubtree(const Op& op, const Context& context, OpResult* result);
 
   // Finds the node to delete, whether it has children or not. Makes the checks that both kinds of

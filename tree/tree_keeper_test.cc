@@ -104,7 +104,7 @@ TEST_CASE("the removal of a subtree is one change with an event for each node") 
   for (const char* path : {"/top", "/top/b", "/top/a", "/top/a/z"}) server.Do(MakeCreate(path));
   server.Do(MakeCreate("/top/e", "", CreateMode::kEphemeral));
   const Stat before = server.StatOf("/");
-  CHECK(server.Do(MakeRemoveSubtree("/top")).error == ErrorCode::kOk);
+  CHECK(server.Do(MakeRemoveSubtree("/top")).removed == 5);
   CHECK(server.events() == Strings{"deleted /top/a/z", "deleted /top/a", "deleted /top/b",
                                    "deleted /top/e", "deleted /top"});
   CHECK_FALSE(server.Has("/top"));
@@ -112,7 +112,9 @@ TEST_CASE("the removal of a subtree is one change with an event for each node") 
   CHECK(server.StatOf("/").cversion == before.cversion + 1);
   CHECK(server.StatOf("/").pzxid == server.tree().last_zxid());
 
-  CHECK(server.Do(MakeRemoveSubtree("/top")).error == ErrorCode::kOk);
+  const OpResult again = server.Do(MakeRemoveSubtree("/top"));
+  CHECK(again.error == ErrorCode::kOk);
+  CHECK(again.removed == 0);
   CHECK(server.Do(MakeRemoveSubtree("/top/a/z")).error == ErrorCode::kOk);
   CHECK(server.events().empty());
   for (const char* path :
@@ -200,8 +202,11 @@ TEST_CASE("a check of the stat compares the version and each field that is not -
 TEST_CASE("an attempt to delete succeeds whether it deletes or not, but for the permission") {
   Server server;
   server.OpenSession();
+  size_t removed = 0;
   const auto attempt = [&](std::string_view path, int32_t version = kAnyVersion) {
-    return server.Do(Make(OpKind::kTryDelete, path, version)).error;
+    const OpResult result = server.Do(Make(OpKind::kTryDelete, path, version));
+    removed = result.removed;
+    return result.error;
   };
   CHECK(attempt("/a") == ErrorCode::kOk);
   CHECK(attempt("/a/b") == ErrorCode::kOk);
@@ -209,9 +214,11 @@ TEST_CASE("an attempt to delete succeeds whether it deletes or not, but for the 
   server.Do(MakeCreate("/a/b"));
   CHECK(attempt("/a") == ErrorCode::kOk);
   CHECK(attempt("/a/b", 3) == ErrorCode::kOk);
+  CHECK(removed == 0);
   CHECK(server.events().empty());
   CHECK(server.Has("/a/b"));
   CHECK(attempt("/a/b", 0) == ErrorCode::kOk);
+  CHECK(removed == 1);
   CHECK(server.events() == Strings{"deleted /a/b"});
   CHECK_FALSE(server.Has("/a/b"));
   for (const char* path : {"/", "/zookeeper", "", "//a"}) {

@@ -96,9 +96,10 @@ struct Stat {
 // The outcome of one operation of a request.
 struct OpResult {
   ErrorCode error = ErrorCode::kOk;
-  std::string path;      // create: the final path, with the sequence number
-  Stat stat;             // create, setData, setAcl, when error is kOk
-  uint64_t removed = 0;  // deleteRecursive: the number of removed nodes, when error is kOk
+  std::string path;  // create: the final path, with the sequence number
+  Stat stat;         // create, setData, setAcl, when error is kOk
+  // deleteRecursive, removeSubtree and tryDelete: the number of removed nodes, when error is kOk.
+  uint64_t removed = 0;
   friend bool operator==(const OpResult&, const OpResult&) = default;
 };
 
