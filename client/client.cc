@@ -77,16 +77,28 @@ absl::Status FillRead(std::string_view chroot, std::string_view path, const Read
   return absl::OkStatus();
 }
 
-CreateResult CreateResultOf(const v1::Response& response, std::string_view chroot) {
+// Sets `*to` to the result of a create.
+void SetResult(const v1::Response& response, std::string_view chroot, CreateResult* to) {
   const v1::OperationResult& result = response.write().results(0);
-  return {internal::StripChroot(chroot, result.path()), FromProto(result.stat()), response.zxid()};
+  *to = {internal::StripChroot(chroot, result.path()), FromProto(result.stat()), response.zxid()};
+}
+
+void SetResult(const v1::Response& response, std::string_view chroot, CreateIfNotExistsResult* to) {
+  const v1::OperationResult& result = response.write().results(0);
+  *to = {internal::StripChroot(chroot, result.path()), std::nullopt, response.zxid()};
+  if (result.has_stat()) to->stat = FromProto(result.stat());
+}
+
+const v1::Operation::Create& CreateOf(const v1::Operation& operation) {
+  return operation.has_create() ? operation.create() : operation.create_if_not_exists();
 }
 
 // A create that creates missing ancestors.
+template <class Result>
 struct DeepCreate {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<void> chain;
-  std::shared_ptr<CallState<CreateResult>> state;
+  std::shared_ptr<CallState<Result>> state;
   RequestPtr request;  // sent again after the ancestors were created
   std::string chroot;
   int deadline_ms;
@@ -97,13 +109,15 @@ struct DeepCreate {
     if (!response.ok()) {
       state->SetOutcome(response.status());
     } else {
-      state->SetOutcome(CreateResultOf(*response, chroot));
+      Result result;
+      SetResult(*response, chroot, &result);
+      state->SetOutcome(std::move(result));
     }
     return state;
   }
   // Creates the ancestors, then sends the request again. Called on the engine's thread.
   void CreateParents(std::shared_ptr<DeepCreate> self) {
-    const v1::Operation::Create& create = request->write().operations(0).create();
+    const v1::Operation::Create& create = CreateOf(request->write().operations(0));
     for (size_t slash = create.path().find('/', 1); slash != std::string::npos;
          slash = create.path().find('/', slash + 1)) {
       auto parent = std::make_unique<v1::Request>();
@@ -124,6 +138,36 @@ struct DeepCreate {
                        });
   }
 };
+
+// Sends a create, and creates missing ancestors first if `creates_parents`.
+template <class Result>
+Call<Result> SendCreate(const std::shared_ptr<Engine>& engine, RequestPtr request,
+                        const std::string& chroot, int deadline_ms, bool creates_parents) {
+  if (!creates_parents) {
+    return Send<Result>(engine, std::move(request), deadline_ms, [chroot](v1::Response* response) {
+      Result result;
+      SetResult(*response, chroot, &result);
+      return result;
+    });
+  }
+  auto deep = std::make_shared<DeepCreate<Result>>();
+  deep->engine = engine;
+  deep->chain = engine->NewChain();
+  deep->state = NewState<Result>(engine);
+  deep->request = std::make_unique<v1::Request>(*request);
+  deep->chroot = chroot;
+  deep->deadline_ms = deadline_ms;
+  engine->Submit(
+      deep->state->number, std::move(request), deadline_ms,
+      [deep](absl::StatusOr<v1::Response> response) -> std::shared_ptr<internal::Delivery> {
+        if (ErrorOf(response.status()) != ErrorCode::kNoNode) {
+          return deep->Finish(std::move(response));
+        }
+        deep->CreateParents(deep);
+        return nullptr;
+      });
+  return Call<Result>(deep->state);
+}
 
 // Returns the function that a WatchHandle calls at its end; `remove` removes the watch or listener
 // from the engine.
@@ -204,29 +248,20 @@ Call<CreateResult> Client::AsyncCreate(std::string_view path, std::string data,
                                          std::move(options.acl), options.ttl_ms};
   absl::StatusOr<RequestPtr> request = WriteOf(operation, chroot_);
   if (!request.ok()) return Failed<CreateResult>(engine_, request.status());
-  const int deadline_ms = DeadlineOf(options.deadline_ms);
-  if (!options.create_parents) {
-    return Send<CreateResult>(
-        engine_, *std::move(request), deadline_ms,
-        [chroot = chroot_](v1::Response* response) { return CreateResultOf(*response, chroot); });
-  }
-  auto deep = std::make_shared<DeepCreate>();
-  deep->engine = engine_;
-  deep->chain = engine_->NewChain();
-  deep->state = NewState<CreateResult>(engine_);
-  deep->request = std::make_unique<v1::Request>(**request);
-  deep->chroot = chroot_;
-  deep->deadline_ms = deadline_ms;
-  engine_->Submit(
-      deep->state->number, *std::move(request), deadline_ms,
-      [deep](absl::StatusOr<v1::Response> response) -> std::shared_ptr<internal::Delivery> {
-        if (ErrorOf(response.status()) != ErrorCode::kNoNode) {
-          return deep->Finish(std::move(response));
-        }
-        deep->CreateParents(deep);
-        return nullptr;
-      });
-  return Call<CreateResult>(deep->state);
+  return SendCreate<CreateResult>(engine_, *std::move(request), chroot_,
+                                  DeadlineOf(options.deadline_ms), options.create_parents);
+}
+
+Call<CreateIfNotExistsResult> Client::AsyncCreateIfNotExists(std::string_view path,
+                                                             std::string data,
+                                                             CreateOptions options) {
+  Transaction::CreateIfNotExistsOperation operation{
+      {std::string(path), std::move(data), options.mode, std::move(options.acl), options.ttl_ms}};
+  absl::StatusOr<RequestPtr> request = WriteOf(operation, chroot_);
+  if (!request.ok()) return Failed<CreateIfNotExistsResult>(engine_, request.status());
+  return SendCreate<CreateIfNotExistsResult>(engine_, *std::move(request), chroot_,
+                                             DeadlineOf(options.deadline_ms),
+                                             options.create_parents);
 }
 
 Call<Stat> Client::AsyncSet(std::string_view path, std::string data, SetOptions options) {
@@ -251,6 +286,22 @@ Call<uint32_t> Client::AsyncDelete(std::string_view path, DeleteOptions options)
   if (!request.ok()) return Failed<uint32_t>(engine_, request.status());
   return Send<uint32_t>(engine_, *std::move(request), DeadlineOf(options.deadline_ms),
                         [](v1::Response* r) { return r->write().results(0).removed(); });
+}
+
+Call<uint32_t> Client::AsyncRemoveRecursive(std::string_view path, RemoveRecursiveOptions options) {
+  Transaction::RemoveRecursiveOperation operation{std::string(path), options.limit};
+  absl::StatusOr<RequestPtr> request = WriteOf(operation, chroot_);
+  if (!request.ok()) return Failed<uint32_t>(engine_, request.status());
+  return Send<uint32_t>(engine_, *std::move(request), DeadlineOf(options.deadline_ms),
+                        [](v1::Response* r) { return r->write().results(0).removed(); });
+}
+
+Call<bool> Client::AsyncTryRemove(std::string_view path, TryRemoveOptions options) {
+  Transaction::TryRemoveOperation operation{std::string(path), options.version};
+  absl::StatusOr<RequestPtr> request = WriteOf(operation, chroot_);
+  if (!request.ok()) return Failed<bool>(engine_, request.status());
+  return Send<bool>(engine_, *std::move(request), DeadlineOf(options.deadline_ms),
+                    [](v1::Response* r) { return r->write().results(0).removed() > 0; });
 }
 
 Call<TransactionResult> Client::AsyncCommit(const Transaction& transaction, CallOptions options) {
@@ -463,6 +514,18 @@ absl::StatusOr<Stat> Client::SetAcl(std::string_view path, std::vector<Acl> acl,
 }
 absl::StatusOr<uint32_t> Client::Delete(std::string_view path, DeleteOptions options) {
   return WaitFor([&] { return AsyncDelete(path, options); });
+}
+absl::StatusOr<CreateIfNotExistsResult> Client::CreateIfNotExists(std::string_view path,
+                                                                  std::string data,
+                                                                  CreateOptions options) {
+  return WaitFor([&] { return AsyncCreateIfNotExists(path, std::move(data), std::move(options)); });
+}
+absl::StatusOr<uint32_t> Client::RemoveRecursive(std::string_view path,
+                                                 RemoveRecursiveOptions options) {
+  return WaitFor([&] { return AsyncRemoveRecursive(path, options); });
+}
+absl::StatusOr<bool> Client::TryRemove(std::string_view path, TryRemoveOptions options) {
+  return WaitFor([&] { return AsyncTryRemove(path, options); });
 }
 absl::StatusOr<TransactionResult> Client::Commit(const Transaction& transaction,
                                                  CallOptions options) {

@@ -132,6 +132,16 @@ struct DeleteOptions {
   bool recursive = false;
   int deadline_ms = 0;
 };
+struct RemoveRecursiveOptions {
+  // The most znodes to delete, the znode itself included; nullopt: 10,000, which is also the most
+  // that the servers delete at a time.
+  std::optional<uint32_t> limit{};
+  int deadline_ms = 0;
+};
+struct TryRemoveOptions {
+  std::optional<int32_t> version{};
+  int deadline_ms = 0;
+};
 struct WatchOptions {
   // The watch reports events after this zxid, first those that have happened already. 0: from now
   // on.
@@ -143,6 +153,13 @@ struct CreateResult {
   // With the sequence number appended, if the mode is sequential.
   std::string path;
   Stat stat;
+  int64_t zxid = 0;
+};
+struct CreateIfNotExistsResult {
+  // With the sequence number appended, if the mode is sequential.
+  std::string path;
+  // The metadata of the new znode; nullopt if the znode existed.
+  std::optional<Stat> stat;
   int64_t zxid = 0;
 };
 struct GetResult {
@@ -236,6 +253,27 @@ class Client {
   // TOO_LARGE.
   absl::StatusOr<uint32_t> Delete(std::string_view path, DeleteOptions options = {});
   Call<uint32_t> AsyncDelete(std::string_view path, DeleteOptions options = {});
+
+  // Creates a znode, or leaves one that exists as it is. `options.mode` is none of those of
+  // containers and TTLs. NO_NODE: its parent does not exist. UNIMPLEMENTED, also of the two
+  // functions below: the cluster has servers of a version without this operation.
+  absl::StatusOr<CreateIfNotExistsResult> CreateIfNotExists(std::string_view path,
+                                                            std::string data = {},
+                                                            CreateOptions options = {});
+  Call<CreateIfNotExistsResult> AsyncCreateIfNotExists(std::string_view path, std::string data = {},
+                                                       CreateOptions options = {});
+
+  // Deletes a znode with everything below it. Returns how many znodes were deleted: 0 if the znode
+  // did not exist. NOT_EMPTY: there are more znodes than the limit. Unlike a recursive Delete, it
+  // needs the permission to delete of each deleted znode.
+  absl::StatusOr<uint32_t> RemoveRecursive(std::string_view path,
+                                           RemoveRecursiveOptions options = {});
+  Call<uint32_t> AsyncRemoveRecursive(std::string_view path, RemoveRecursiveOptions options = {});
+
+  // Deletes a znode. Returns whether it was deleted; false, without a change, if the znode did not
+  // exist, had another version or had children.
+  absl::StatusOr<bool> TryRemove(std::string_view path, TryRemoveOptions options = {});
+  Call<bool> AsyncTryRemove(std::string_view path, TryRemoveOptions options = {});
 
   // Makes all operations of the transaction, or none. The error is that of the operation that
   // failed; FailedOperationOf returns the index of that operation.

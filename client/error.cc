@@ -27,6 +27,16 @@ std::string DescribeOperation(const v1::Operation& operation) {
       return absl::StrCat("SetAcl ", operation.set_acl().path());
     case v1::Operation::kDelete:
       return absl::StrCat("Delete ", operation.delete_().path());
+    case v1::Operation::kCreateIfNotExists:
+      return absl::StrCat("CreateIfNotExists ", operation.create_if_not_exists().path());
+    case v1::Operation::kRemoveRecursive:
+      return absl::StrCat("RemoveRecursive ", operation.remove_recursive().path());
+    case v1::Operation::kTryRemove:
+      return absl::StrCat("TryRemove ", operation.try_remove().path());
+    case v1::Operation::kCheckNotExists:
+      return absl::StrCat("CheckNotExists ", operation.check_not_exists().path());
+    case v1::Operation::kCheckStat:
+      return absl::StrCat("CheckStat ", operation.check_stat().path());
     case v1::Operation::kCheckCreated:
       return absl::StrCat("Check ", operation.check_created().path());
     default:

@@ -102,6 +102,55 @@ TEST_CASE("each call works with a real server") {
   CHECK(client->Get("/a")->data == "1");
 }
 
+TEST_CASE("the writes of ClickHouse Keeper work with a real server, below a chroot") {
+  const auto servers = StartServers(1);
+  REQUIRE(Connect(*servers)->Create("/app").ok());
+  auto client = Client::Connect({.servers = servers->servers() + "/app"});
+  REQUIRE(client.ok());
+  Client& app = **client;
+  auto created = app.CreateIfNotExists("/a/b", "one", {.create_parents = true});
+  REQUIRE(created.ok());
+  CHECK(created->path == "/a/b");
+  REQUIRE(created->stat.has_value());
+  CHECK(created->stat->created_zxid == created->zxid);
+  auto existing = app.CreateIfNotExists("/a/b", "two", {.create_parents = true});
+  REQUIRE(existing.ok());
+  CHECK(existing->path == "/a/b");
+  CHECK_FALSE(existing->stat.has_value());
+  CHECK(app.Get("/a/b")->data == "one");
+  CHECK(ErrorOf(app.CreateIfNotExists("/none/c").status()) == ErrorCode::kNoNode);
+
+  CHECK(*app.TryRemove("/none") == false);
+  CHECK(*app.TryRemove("/a") == false);
+  CHECK(*app.TryRemove("/a/b", {.version = 1}) == false);
+  CHECK(*app.TryRemove("/a/b", {.version = 0}) == true);
+  CHECK(*app.RemoveRecursive("/none") == 0);
+  REQUIRE(app.Create("/a/b").ok());
+  CHECK(ErrorOf(app.RemoveRecursive("/a", {.limit = 1}).status()) == ErrorCode::kNotEmpty);
+  CHECK(*app.RemoveRecursive("/a", {.limit = 2}) == 2);
+
+  const Stat stat = app.Create("/a", "data")->stat;
+  auto done = app.Commit(Transaction()
+                             .CheckNotExists("/b")
+                             .CheckNotExists("/a", 1)
+                             .CheckStat("/a", {.created_zxid = stat.created_zxid, .data_bytes = 4})
+                             .CreateIfNotExists("/a")
+                             .CreateIfNotExists("/a/b")
+                             .RemoveRecursive("/a")
+                             .TryRemove("/a"));
+  REQUIRE(done.ok());
+  CHECK(done->results[3].path == "/a");
+  CHECK(done->results[3].stat == Stat());
+  CHECK(done->results[4].stat.created_zxid == done->zxid);
+  CHECK(done->results[5].removed == 2);
+  CHECK(done->results[6].removed == 0);
+  REQUIRE(app.Create("/a").ok());
+  const absl::Status other =
+      app.Commit(Transaction().CheckStat("/a", {.created_zxid = stat.created_zxid})).status();
+  CHECK(ErrorOf(other) == ErrorCode::kBadVersion);
+  CHECK(ErrorOf(app.Commit(Transaction().CheckNotExists("/a")).status()) == ErrorCode::kNodeExists);
+}
+
 TEST_CASE("an ACL admits only a client with the credential") {
   const auto servers = StartServers(1);
   auto owner = Connect(*servers);

@@ -50,8 +50,29 @@ class Transaction {
     std::string path;
     int64_t created_zxid = 0;
   };
-  using Operation = std::variant<CreateOperation, SetOperation, SetAclOperation, DeleteOperation,
-                                 CheckOperation, CheckCreatedOperation>;
+  struct CheckNotExistsOperation {
+    std::string path;
+    std::optional<int32_t> version;
+  };
+  struct CreateIfNotExistsOperation {
+    CreateOperation create;
+  };
+  struct RemoveRecursiveOperation {
+    std::string path;
+    std::optional<uint32_t> limit;  // nullopt: 10,000
+  };
+  struct CheckStatOperation {
+    std::string path;
+    StatCondition condition;
+  };
+  struct TryRemoveOperation {
+    std::string path;
+    std::optional<int32_t> version;
+  };
+  using Operation =
+      std::variant<CreateOperation, SetOperation, SetAclOperation, DeleteOperation, CheckOperation,
+                   CheckCreatedOperation, CheckNotExistsOperation, CreateIfNotExistsOperation,
+                   RemoveRecursiveOperation, CheckStatOperation, TryRemoveOperation>;
 
   // Each of these functions appends an operation. `version` is the version that the znode must
   // have; nullopt accepts any version.
@@ -90,6 +111,39 @@ class Transaction {
     return Add(CheckOperation{std::move(path), {}, true});
   }
 
+  // The functions below append the operations of ClickHouse Keeper. They fail the transaction with
+  // UNIMPLEMENTED while the cluster has servers of a version without them.
+
+  // Checks that no znode exists at the path; with a version, that no znode with this version does.
+  // Fails the transaction with NODE_EXISTS if not. Unlike CheckAbsent, it needs the permission to
+  // read a znode that exists.
+  Transaction& CheckNotExists(std::string path, std::optional<int32_t> version = {}) {
+    return Add(CheckNotExistsOperation{std::move(path), version});
+  }
+  // As Create, but leaves a znode that exists as it is. `mode` is none of those of containers and
+  // TTLs.
+  Transaction& CreateIfNotExists(std::string path, std::string data = {},
+                                 CreateMode mode = CreateMode::kPersistent,
+                                 std::vector<Acl> acl = {}) {
+    return Add(CreateIfNotExistsOperation{
+        CreateOperation{std::move(path), std::move(data), mode, std::move(acl)}});
+  }
+  // Deletes the whole subtree, or nothing if the znode does not exist. Fails the transaction with
+  // NOT_EMPTY if there are more znodes than `limit`, or than the servers delete at a time (10,000).
+  Transaction& RemoveRecursive(std::string path, std::optional<uint32_t> limit = {}) {
+    return Add(RemoveRecursiveOperation{std::move(path), limit});
+  }
+  // Checks that the znode exists and that its Stat meets the condition. Fails the transaction with
+  // NO_NODE or BAD_VERSION if not. Needs the permission to read.
+  Transaction& CheckStat(std::string path, const StatCondition& condition) {
+    return Add(CheckStatOperation{std::move(path), condition});
+  }
+  // Deletes the znode, or does nothing if the znode does not exist, has another version or has
+  // children.
+  Transaction& TryRemove(std::string path, std::optional<int32_t> version = {}) {
+    return Add(TryRemoveOperation{std::move(path), version});
+  }
+
   Transaction& Add(Operation operation) {
     operations_.push_back(std::move(operation));
     return *this;
@@ -102,11 +156,13 @@ class Transaction {
 
 // The result of one operation of a committed transaction.
 struct OperationResult {
-  // Of a create: the path, with the sequence number appended if the mode is sequential.
+  // Of a create, also if the znode existed: the path, with the sequence number appended if the mode
+  // is sequential.
   std::string path;
-  // Of a create, set or set_acl: the znode's metadata after the operation.
+  // Of a create, set or set_acl: the znode's metadata after the operation. With created_zxid 0 if a
+  // CreateIfNotExists found that the znode existed.
   Stat stat;
-  // Of a delete: how many znodes were deleted.
+  // Of a Delete, DeleteRecursive, RemoveRecursive or TryRemove: how many znodes were deleted.
   uint32_t removed = 0;
 };
 

@@ -35,12 +35,7 @@ class Translator {
   Translator(std::string_view chroot, v1::Operation* to) : chroot_(chroot), to_(to) {}
 
   absl::Status operator()(const Transaction::CreateOperation& from) {
-    v1::Operation::Create* create = to_->mutable_create();
-    create->set_data(from.data);
-    create->set_mode(static_cast<v1::CreateMode>(from.mode));
-    create->set_ttl_ms(from.ttl_ms);
-    if (absl::Status s = ToProto(from.acl, create->mutable_acl()); !s.ok()) return s;
-    return SetPath(from.path, create, IsSequential(from.mode));
+    return Fill(from, to_->mutable_create());
   }
   absl::Status operator()(const Transaction::SetOperation& from) {
     v1::Operation::Set* set = to_->mutable_set();
@@ -66,14 +61,56 @@ class Translator {
     check->set_absent(from.absent);
     return SetPath(from.path, check);
   }
-
   absl::Status operator()(const Transaction::CheckCreatedOperation& from) {
     v1::Operation::CheckCreated* check = to_->mutable_check_created();
     check->set_created_zxid(from.created_zxid);
     return SetPath(from.path, check);
   }
+  absl::Status operator()(const Transaction::CheckNotExistsOperation& from) {
+    v1::Operation::CheckNotExists* check = to_->mutable_check_not_exists();
+    if (from.version.has_value()) check->set_version(*from.version);
+    return SetPath(from.path, check);
+  }
+  absl::Status operator()(const Transaction::CreateIfNotExistsOperation& from) {
+    return Fill(from.create, to_->mutable_create_if_not_exists());
+  }
+  absl::Status operator()(const Transaction::RemoveRecursiveOperation& from) {
+    v1::Operation::RemoveRecursive* remove = to_->mutable_remove_recursive();
+    if (from.limit.has_value()) remove->set_limit(*from.limit);
+    return SetPath(from.path, remove);
+  }
+  absl::Status operator()(const Transaction::CheckStatOperation& from) {
+    v1::Operation::CheckStat* check = to_->mutable_check_stat();
+    const StatCondition& is = from.condition;
+    if (is.created_zxid.has_value()) check->set_created_zxid(*is.created_zxid);
+    if (is.modified_zxid.has_value()) check->set_modified_zxid(*is.modified_zxid);
+    if (is.children_modified_zxid.has_value()) {
+      check->set_children_modified_zxid(*is.children_modified_zxid);
+    }
+    if (is.created_ms.has_value()) check->set_created_ms(*is.created_ms);
+    if (is.modified_ms.has_value()) check->set_modified_ms(*is.modified_ms);
+    if (is.version.has_value()) check->set_version(*is.version);
+    if (is.children_version.has_value()) check->set_children_version(*is.children_version);
+    if (is.acl_version.has_value()) check->set_acl_version(*is.acl_version);
+    if (is.ephemeral_session.has_value()) check->set_ephemeral_session(*is.ephemeral_session);
+    if (is.data_bytes.has_value()) check->set_data_bytes(*is.data_bytes);
+    if (is.children.has_value()) check->set_children(*is.children);
+    return SetPath(from.path, check);
+  }
+  absl::Status operator()(const Transaction::TryRemoveOperation& from) {
+    v1::Operation::TryRemove* remove = to_->mutable_try_remove();
+    if (from.version.has_value()) remove->set_version(*from.version);
+    return SetPath(from.path, remove);
+  }
 
  private:
+  absl::Status Fill(const Transaction::CreateOperation& from, v1::Operation::Create* create) {
+    create->set_data(from.data);
+    create->set_mode(static_cast<v1::CreateMode>(from.mode));
+    create->set_ttl_ms(from.ttl_ms);
+    if (absl::Status s = ToProto(from.acl, create->mutable_acl()); !s.ok()) return s;
+    return SetPath(from.path, create, IsSequential(from.mode));
+  }
   template <class Message>
   absl::Status SetPath(const std::string& path, Message* message, bool is_sequential = false) {
     if (absl::Status s = CheckPath(path, is_sequential); !s.ok()) return s;

@@ -36,6 +36,24 @@ struct Stat {
   bool operator==(const Stat&) const = default;
 };
 
+// Values that the Stat of a znode must have. A field without a value, or with -1, admits any value.
+struct StatCondition {
+  std::optional<int64_t> created_zxid{};
+  std::optional<int64_t> modified_zxid{};
+  std::optional<int64_t> children_modified_zxid{};
+  std::optional<int64_t> created_ms{};
+  std::optional<int64_t> modified_ms{};
+  std::optional<int32_t> version{};
+  std::optional<int32_t> children_version{};
+  std::optional<int32_t> acl_version{};
+  // 0: the znode is not ephemeral.
+  std::optional<int64_t> ephemeral_session{};
+  std::optional<int32_t> data_bytes{};
+  std::optional<int32_t> children{};
+
+  bool operator==(const StatCondition&) const = default;
+};
+
 enum Permission : int32_t {
   kPermissionRead = 1,
   kPermissionWrite = 2,

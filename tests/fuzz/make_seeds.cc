@@ -237,6 +237,19 @@ void AddNativeMessages(const Corpus& corpus) {
   second->set_sequence(2);
   second->add_operations()->mutable_delete_()->set_path("/a");
   second->mutable_operations(0)->mutable_delete_()->set_recursive(true);
+  v1::SessionRequest keeper;
+  keeper.set_acknowledged_sequence(2);
+  v1::Request::Write* third = keeper.add_requests()->mutable_write();
+  third->set_sequence(3);
+  third->add_operations()->mutable_check_not_exists()->set_path("/a");
+  third->add_operations()->mutable_create_if_not_exists()->set_path("/a");
+  third->add_operations()->mutable_check_stat()->set_path("/a");
+  third->mutable_operations(2)->mutable_check_stat()->set_version(0);
+  third->add_operations()->mutable_try_remove()->set_path("/a");
+  third->add_operations()->mutable_remove_recursive()->set_path("/a");
+  third->mutable_operations(4)->mutable_remove_recursive()->set_limit(10);
+  corpus.Add("native_session", "keeper",
+             Step(kOfSession, write) + Step(kOfSession, remove) + Step(kOfSession, keeper));
   v1::GetRequest get;
   get.set_path("/a");
   corpus.Add("native_session", "requests",

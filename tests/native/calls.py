@@ -70,6 +70,32 @@ def shared_calls_do_what_they_say_at_every_member(cluster):
         assert not tree.exists(path).result.exists, "a part of a failed transaction was applied"
 
 
+def shared_the_writes_of_clickhouse_keeper_are_conditional(cluster):
+    path = _fresh("keeper")
+    operation = types.Operation
+    with native.Tree(_grpc(cluster, 1)) as tree:
+        create = native.tree.CreateIfNotExistsRequest(create=operation.Create(path=path, data=b"one"))
+        created = tree.call("CreateIfNotExists", create)
+        assert created.path == path and created.stat.created_zxid == created.zxid
+        assert not tree.call("CreateIfNotExists", create).HasField("stat")
+        tree.create(path + "/a")
+        attempt = native.tree.TryRemoveRequest(remove=operation.TryRemove(path=path))
+        assert tree.call("TryRemove", attempt).removed == 0
+        checks = [operation(check_not_exists=operation.CheckNotExists(path=path, version=1)),
+                  operation(check_stat=operation.CheckStat(path=path, data_bytes=3, children=1))]
+        tree.call("Txn", native.tree.TxnRequest(operations=checks))
+        checks.append(operation(check_stat=operation.CheckStat(path=path, children=2)))
+        failure = _expect("FAILED_PRECONDITION", "BAD_VERSION", tree.call, "Txn",
+                          native.tree.TxnRequest(operations=checks))
+        assert failure.detail.path == path
+        remove = native.tree.RemoveRecursiveRequest(remove=operation.RemoveRecursive(path=path, limit=1))
+        _expect("FAILED_PRECONDITION", "NOT_EMPTY", tree.call, "RemoveRecursive", remove)
+        remove.remove.limit = 2
+        assert tree.call("RemoveRecursive", remove).removed == 2
+        assert tree.call("RemoveRecursive", remove).removed == 0
+        assert tree.call("TryRemove", attempt).removed == 0
+
+
 def shared_both_frontends_show_the_same_tree(cluster):
     path = _fresh("frontends")
     zookeeper = _zookeeper(cluster, 3)
@@ -204,7 +230,8 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
             methods = {name: [method.name for method in reflection.service(name).methods] for name in names
                        if name.startswith("quorate.")}
             assert sorted(methods["quorate.v1.Tree"]) == [
-                "Create", "Delete", "Exists", "Get", "List", "Set", "Txn", "Watch"], methods
+                "Create", "CreateIfNotExists", "Delete", "Exists", "Get", "List", "RemoveRecursive", "Set",
+                "TryRemove", "Txn", "Watch"], methods
             assert methods["quorate.v1.Sessions"] == ["Session"], methods
             assert sorted(methods["quorate.v1.Cluster"]) == [
                 "Backup", "Members", "Status", "TransferLeadership"], methods

@@ -44,6 +44,24 @@ Operations OperationsOf(v1::DeleteRequest&& request) {
   return operations;
 }
 
+Operations OperationsOf(v1::CreateIfNotExistsRequest&& request) {
+  Operations operations;
+  *operations.Add()->mutable_create_if_not_exists() = std::move(*request.mutable_create());
+  return operations;
+}
+
+Operations OperationsOf(v1::RemoveRecursiveRequest&& request) {
+  Operations operations;
+  *operations.Add()->mutable_remove_recursive() = std::move(*request.mutable_remove());
+  return operations;
+}
+
+Operations OperationsOf(v1::TryRemoveRequest&& request) {
+  Operations operations;
+  *operations.Add()->mutable_try_remove() = std::move(*request.mutable_remove());
+  return operations;
+}
+
 Operations OperationsOf(v1::TxnRequest&& request) {
   return std::move(*request.mutable_operations());
 }
@@ -62,6 +80,16 @@ std::string PathOf(const v1::Operation& operation) {
       return operation.check().path();
     case v1::Operation::kCheckCreated:
       return operation.check_created().path();
+    case v1::Operation::kCheckNotExists:
+      return operation.check_not_exists().path();
+    case v1::Operation::kCreateIfNotExists:
+      return operation.create_if_not_exists().path();
+    case v1::Operation::kRemoveRecursive:
+      return operation.remove_recursive().path();
+    case v1::Operation::kCheckStat:
+      return operation.check_stat().path();
+    case v1::Operation::kTryRemove:
+      return operation.try_remove().path();
     case v1::Operation::KIND_NOT_SET:
       break;
   }
@@ -95,6 +123,12 @@ absl::Status Call::OnMessage(std::string_view bytes) {
       return BeginWrite<v1::SetRequest>(bytes);
     case Method::kDelete:
       return BeginWrite<v1::DeleteRequest>(bytes);
+    case Method::kCreateIfNotExists:
+      return BeginWrite<v1::CreateIfNotExistsRequest>(bytes);
+    case Method::kRemoveRecursive:
+      return BeginWrite<v1::RemoveRecursiveRequest>(bytes);
+    case Method::kTryRemove:
+      return BeginWrite<v1::TryRemoveRequest>(bytes);
     case Method::kTxn:
       return BeginWrite<v1::TxnRequest>(bytes);
     case Method::kSession:
@@ -266,27 +300,46 @@ absl::Status Call::OnResult(tree::ApplyResult result) {
   }
   if (method_ == Method::kTxn) {
     Send(response);
-    return absl::OkStatus();
-  }
-  v1::OperationResult& only = *response.mutable_results(0);
-  if (method_ == Method::kCreate) {
-    v1::CreateResponse created;
-    created.set_zxid(response.zxid());
-    created.set_path(std::move(*only.mutable_path()));
-    created.mutable_stat()->Swap(only.mutable_stat());
-    Send(created);
-  } else if (method_ == Method::kSet) {
-    v1::SetResponse set;
-    set.set_zxid(response.zxid());
-    set.mutable_stat()->Swap(only.mutable_stat());
-    Send(set);
   } else {
-    v1::DeleteResponse removed;
-    removed.set_zxid(response.zxid());
-    removed.set_removed(only.removed());
-    Send(removed);
+    SendOnly(response.zxid(), response.mutable_results(0));
   }
   return absl::OkStatus();
+}
+
+void Call::SendOnly(int64_t zxid, v1::OperationResult* result) {
+  switch (method_) {
+    case Method::kCreate:
+      return SendCreated(v1::CreateResponse(), zxid, result);
+    case Method::kCreateIfNotExists:
+      return SendCreated(v1::CreateIfNotExistsResponse(), zxid, result);
+    case Method::kSet: {
+      v1::SetResponse set;
+      set.set_zxid(zxid);
+      set.mutable_stat()->Swap(result->mutable_stat());
+      return Send(set);
+    }
+    case Method::kRemoveRecursive:
+      return SendRemoved(v1::RemoveRecursiveResponse(), zxid, *result);
+    case Method::kTryRemove:
+      return SendRemoved(v1::TryRemoveResponse(), zxid, *result);
+    default:
+      return SendRemoved(v1::DeleteResponse(), zxid, *result);
+  }
+}
+
+template <class Response>
+void Call::SendCreated(Response response, int64_t zxid, v1::OperationResult* result) {
+  response.set_zxid(zxid);
+  response.set_path(std::move(*result->mutable_path()));
+  if (result->has_stat()) response.mutable_stat()->Swap(result->mutable_stat());
+  Send(response);
+}
+
+template <class Response>
+void Call::SendRemoved(Response response, int64_t zxid, const v1::OperationResult& result) {
+  response.set_zxid(zxid);
+  response.set_removed(result.removed());
+  Send(response);
 }
 
 absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {

@@ -60,6 +60,12 @@ class Call final : public Stream {
   // Ends the call with an error. `detail` has the results, if there are any.
   absl::Status Fail(v1::ErrorCode code, v1::ErrorDetail detail) const;
   void Send(const google::protobuf::MessageLite& response);
+  // Sends the response of a write of one operation, which was made with `result`.
+  void SendOnly(int64_t zxid, v1::OperationResult* result);
+  template <class Response>
+  void SendCreated(Response response, int64_t zxid, v1::OperationResult* result);
+  template <class Response>
+  void SendRemoved(Response response, int64_t zxid, const v1::OperationResult& result);
   // Sends the result of a read. If it is long and replies take too much memory, returns UNAVAILABLE
   // instead.
   absl::Status SendRead(const google::protobuf::MessageLite& response);

@@ -380,6 +380,18 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
   *remove.mutable_delete_() = DeleteOp("/d/m", /*recursive=*/true).delete_();
   cost("Delete", "recursive, more than 10,000 znodes", Method::kDelete, remove.SerializeAsString(),
        {300, 500, 8 * kMiB});
+  v1::CreateIfNotExistsRequest create_if;
+  *create_if.mutable_create() = CreateOp("/large2", std::string(kRequestBytes, 'x')).create();
+  cost("CreateIfNotExists", "data of 1 MB", Method::kCreateIfNotExists,
+       create_if.SerializeAsString(), {300, 2 * kMiB, 16 * kMiB});
+  v1::RemoveRecursiveRequest remove_recursive;
+  remove_recursive.mutable_remove()->set_path("/d/m");
+  cost("RemoveRecursive", "more than 10,000 znodes", Method::kRemoveRecursive,
+       remove_recursive.SerializeAsString(), {300, 500, 8 * kMiB});
+  v1::TryRemoveRequest try_remove;
+  try_remove.mutable_remove()->set_path("/large2");
+  cost("TryRemove", "data of 1 MB", Method::kTryRemove, try_remove.SerializeAsString(),
+       {300, 500, 8 * kMiB});
 }
 
 }  // namespace

@@ -83,6 +83,9 @@ size_t DecodedBytes(const v1::Request& request) {
   for (const v1::Operation& operation : request.write().operations()) {
     size_t acls = 0;
     if (operation.has_create()) acls = static_cast<size_t>(operation.create().acl_size());
+    if (operation.has_create_if_not_exists()) {
+      acls = static_cast<size_t>(operation.create_if_not_exists().acl_size());
+    }
     if (operation.has_set_acl()) acls = static_cast<size_t>(operation.set_acl().acl_size());
     bytes += kOperationBytes + kAclBytes * acls;
   }

@@ -67,6 +67,16 @@ TEST_CASE("an operation that is short on the wire counts with its size in memory
     request.mutable_write()->mutable_operations(i)->mutable_create()->add_acl();
   }
   CHECK(DecodedBytes(request) > request.SpaceUsedLong() / 2);
+  for (int i = 0; i < 10'000; ++i) {
+    v1::Operation* operation = request.mutable_write()->mutable_operations(i / 10);
+    operation->mutable_create_if_not_exists()->add_acl();
+  }
+  CHECK(DecodedBytes(request) > request.SpaceUsedLong());
+  // Of all operations, this one has the most fields.
+  for (int i = 0; i < 1000; ++i) {
+    request.mutable_write()->mutable_operations(i)->mutable_check_stat();
+  }
+  CHECK(DecodedBytes(request) > request.SpaceUsedLong());
 }
 
 }  // namespace

@@ -146,11 +146,13 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
 
 // The generated service classes, with every method in a form that takes and returns bytes.
 using RawSessions = v1::Sessions::WithRawCallbackMethod_Session<v1::Sessions::Service>;
-using RawTree = v1::Tree::WithRawCallbackMethod_Get<
-    v1::Tree::WithRawCallbackMethod_Exists<v1::Tree::WithRawCallbackMethod_List<
-        v1::Tree::WithRawCallbackMethod_Create<v1::Tree::WithRawCallbackMethod_Set<
-            v1::Tree::WithRawCallbackMethod_Delete<v1::Tree::WithRawCallbackMethod_Txn<
-                v1::Tree::WithRawCallbackMethod_Watch<v1::Tree::Service>>>>>>>>;
+using RawTree = v1::Tree::WithRawCallbackMethod_Get<v1::Tree::WithRawCallbackMethod_Exists<
+    v1::Tree::WithRawCallbackMethod_List<v1::Tree::WithRawCallbackMethod_Create<
+        v1::Tree::WithRawCallbackMethod_Set<v1::Tree::WithRawCallbackMethod_Delete<
+            v1::Tree::WithRawCallbackMethod_CreateIfNotExists<
+                v1::Tree::WithRawCallbackMethod_RemoveRecursive<
+                    v1::Tree::WithRawCallbackMethod_TryRemove<v1::Tree::WithRawCallbackMethod_Txn<
+                        v1::Tree::WithRawCallbackMethod_Watch<v1::Tree::Service>>>>>>>>>>>;
 
 }  // namespace
 
@@ -173,11 +175,14 @@ class NativeServices::Tree final : public RawTree {
   explicit Tree(StreamThreads* threads) : threads_(threads) {}
 
   using RawTree::Create;  // the overloads that gRPC does not call
+  using RawTree::CreateIfNotExists;
   using RawTree::Delete;
   using RawTree::Exists;
   using RawTree::Get;
   using RawTree::List;
+  using RawTree::RemoveRecursive;
   using RawTree::Set;
+  using RawTree::TryRemove;
   using RawTree::Txn;
   using RawTree::Watch;
 
@@ -202,6 +207,15 @@ class NativeServices::Tree final : public RawTree {
   }
   Reactor* Delete(Context* context, const Bytes* request, Bytes* response) override {
     return new CallReactor(threads_, Method::kDelete, context, request, response);
+  }
+  Reactor* CreateIfNotExists(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kCreateIfNotExists, context, request, response);
+  }
+  Reactor* RemoveRecursive(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kRemoveRecursive, context, request, response);
+  }
+  Reactor* TryRemove(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kTryRemove, context, request, response);
   }
   Reactor* Txn(Context* context, const Bytes* request, Bytes* response) override {
     return new CallReactor(threads_, Method::kTxn, context, request, response);

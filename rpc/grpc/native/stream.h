@@ -33,6 +33,9 @@ enum class Method : uint8_t {
   kDelete,
   kTxn,
   kWatch,
+  kCreateIfNotExists,
+  kRemoveRecursive,
+  kTryRemove,
 };
 
 // The messages to be sent. Each message has all parts that were ready, up to a size that a gRPC

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "tree/acl.h"
+#include "tree/limits.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -42,6 +43,8 @@ std::vector<tree::Acl> AclsFrom(const Acls& acls) {
   return to;
 }
 
+// Translates a create, whose paths and data are views into `create`. Returns false if the tree has
+// no such operation.
 bool FromCreate(const v1::Operation::Create& create, tree::Op* op) {
   op->kind = tree::OpKind::kCreate;
   switch (create.mode()) {
@@ -78,6 +81,32 @@ bool FromCreate(const v1::Operation::Create& create, tree::Op* op) {
   op->acl = create.acl().empty() ? tree::OpenAcl() : AclsFrom(create.acl());
   op->ttl_ms = create.ttl_ms();
   return op->kind == tree::OpKind::kCreateTtl || op->ttl_ms == 0;
+}
+
+bool FromCreateIfNotExists(const v1::Operation::Create& create, tree::Op* op) {
+  if (!FromCreate(create, op) || op->kind != tree::OpKind::kCreate) return false;
+  op->kind = tree::OpKind::kCreateIfNotExists;
+  return true;
+}
+
+void FromCheckStat(const v1::Operation::CheckStat& check, tree::Op* op) {
+  op->kind = tree::OpKind::kCheckStat;
+  op->path = check.path();
+  // -1 matches any value.
+  tree::Stat& expected = op->expected;
+  expected.czxid = tree::Zxid(check.has_created_zxid() ? check.created_zxid() : -1);
+  expected.mzxid = tree::Zxid(check.has_modified_zxid() ? check.modified_zxid() : -1);
+  expected.pzxid =
+      tree::Zxid(check.has_children_modified_zxid() ? check.children_modified_zxid() : -1);
+  expected.ctime_ms = check.has_created_ms() ? check.created_ms() : -1;
+  expected.mtime_ms = check.has_modified_ms() ? check.modified_ms() : -1;
+  expected.version = check.has_version() ? check.version() : -1;
+  expected.cversion = check.has_children_version() ? check.children_version() : -1;
+  expected.aversion = check.has_acl_version() ? check.acl_version() : -1;
+  expected.ephemeral_owner =
+      tree::SessionId(check.has_ephemeral_session() ? check.ephemeral_session() : -1);
+  expected.data_length = check.has_data_bytes() ? check.data_bytes() : -1;
+  expected.num_children = check.has_children() ? check.children() : -1;
 }
 
 }  // namespace
@@ -187,6 +216,11 @@ void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResu
       to->set_path(result.path);
       ToProto(result.stat, to->mutable_stat());
       break;
+    case tree::OpKind::kCreateIfNotExists:
+      to->set_path(result.path);
+      // A znode that existed has no stat in the result.
+      if (result.stat != tree::Stat()) ToProto(result.stat, to->mutable_stat());
+      break;
     case tree::OpKind::kSetData:
     case tree::OpKind::kSetAcl:
       ToProto(result.stat, to->mutable_stat());
@@ -195,19 +229,17 @@ void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResu
       to->set_removed(1);
       break;
     case tree::OpKind::kDeleteRecursive:
+    case tree::OpKind::kRemoveSubtree:
+    case tree::OpKind::kTryDelete:
       to->set_removed(static_cast<uint32_t>(result.removed));
       break;
     case tree::OpKind::kCheck:
     case tree::OpKind::kCheckAbsent:
     case tree::OpKind::kCheckCreated:
     case tree::OpKind::kRefused:
-      break;
     case tree::OpKind::kCheckNotExists:
-    case tree::OpKind::kCreateIfNotExists:
-    case tree::OpKind::kRemoveSubtree:
     case tree::OpKind::kCheckStat:
-    case tree::OpKind::kTryDelete:
-      ASSERT(false, "FromProto makes no such operation");
+      break;
   }
 }
 
@@ -253,6 +285,32 @@ bool FromProto(const v1::Operation& operation, tree::Op* op) {
       op->created_zxid = tree::Zxid(check.created_zxid());
       return true;
     }
+    case v1::Operation::kCheckNotExists: {
+      const v1::Operation::CheckNotExists& check = operation.check_not_exists();
+      op->kind = tree::OpKind::kCheckNotExists;
+      op->path = check.path();
+      op->version = check.has_version() ? check.version() : tree::kAnyVersion;
+      return true;
+    }
+    case v1::Operation::kCreateIfNotExists:
+      return FromCreateIfNotExists(operation.create_if_not_exists(), op);
+    case v1::Operation::kRemoveRecursive: {
+      const v1::Operation::RemoveRecursive& remove = operation.remove_recursive();
+      op->kind = tree::OpKind::kRemoveSubtree;
+      op->path = remove.path();
+      op->limit = remove.has_limit() ? remove.limit() : tree::kDeleteRecursiveMax;
+      return true;
+    }
+    case v1::Operation::kCheckStat:
+      FromCheckStat(operation.check_stat(), op);
+      return true;
+    case v1::Operation::kTryRemove: {
+      const v1::Operation::TryRemove& remove = operation.try_remove();
+      op->kind = tree::OpKind::kTryDelete;
+      op->path = remove.path();
+      op->version = remove.has_version() ? remove.version() : tree::kAnyVersion;
+      return true;
+    }
     case v1::Operation::KIND_NOT_SET:
       break;
   }
@@ -276,8 +334,16 @@ bool FromProto(v1::WatchScope scope, Scope* to) {
 }
 
 size_t DataBytesOf(const v1::Operation& operation) {
-  if (operation.has_create()) return operation.create().data().size();
-  return operation.has_set() ? operation.set().data().size() : 0;
+  switch (operation.kind_case()) {
+    case v1::Operation::kCreate:
+      return operation.create().data().size();
+    case v1::Operation::kCreateIfNotExists:
+      return operation.create_if_not_exists().data().size();
+    case v1::Operation::kSet:
+      return operation.set().data().size();
+    default:
+      return 0;
+  }
 }
 
 void AppendField(int number, const google::protobuf::MessageLite& message, std::string* to) {
