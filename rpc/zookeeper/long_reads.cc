@@ -13,9 +13,10 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "rpc/frontend/config_node.h"
+#include "rpc/frontend/detailed_listing.h"
 #include "rpc/frontend/listing.h"
+#include "rpc/frontend/recursive_listing.h"
 #include "rpc/zookeeper/connection_loop.h"
-#include "rpc/zookeeper/detailed_listing.h"
 #include "rpc/zookeeper/keeper_nodes.h"
 #include "tree/path.h"
 
@@ -46,19 +47,23 @@ bool IsEverything(std::string_view prefix) {
 }
 
 // Writes a list that is done, as it is in the reply to `op`.
-void WriteDetailedList(OpCode op, const ListDetails& details, DetailedListing* listing,
+void WriteDetailedList(OpCode op, const ListDetails& details, const DetailedListing& listing,
                        BigEndianWriter& to) {
-  const tree::Stat stat = listing->stat();
-  const DetailedListing::Result result = listing->Finish();
-  const auto count = static_cast<int32_t>(result.count);
+  using Entry = DetailedListing::Entry;
+  const std::vector<Entry> entries = listing.Finish();
+  const auto count = static_cast<int32_t>(entries.size());
   to.Int(count);
-  to.Raw(result.names);
-  WriteStat(stat, to);
+  for (const Entry& entry : entries) to.String(entry.name);
+  WriteStat(listing.stat(), to);
   if (op != OpCode::kFilteredListDetailed) return;
   to.Int(details.has_stats ? count : 0);
-  to.Raw(result.stats);
+  if (details.has_stats) {
+    for (const Entry& entry : entries) WriteStat(*entry.child->stat, to);
+  }
   to.Int(details.has_data ? count : 0);
-  to.Raw(result.data);
+  if (details.has_data) {
+    for (const Entry& entry : entries) WriteData(entry.child->has_data, entry.child->data, to);
+  }
 }
 
 // Returns the error code that clients get for the tree's `error`.
@@ -171,7 +176,7 @@ class Connection::DetailedChildrenRead final : public LongRead {
     if (connection->long_read_ != nullptr) connection->loop_->UnlockTree();
     ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
     ++connection->packets_sent_;
-    WriteDetailedList(op_, details_, listing_.get(), reply.body());
+    WriteDetailedList(op_, details_, *listing_, reply.body());
     return true;
   }
   void OnEvent(tree::EventType /*type*/, std::string_view path) override {
@@ -202,113 +207,54 @@ Connection::Progress Connection::ReadFilteredList(int32_t xid, OpCode op, std::s
         xid, op, request,
         std::make_unique<DetailedListing>(
             &loop_->frontend().listings(), loop_->frontend().members_text(),
-            std::string(request.path), request.details, ReplyBytesMax())));
+            std::string(request.path), request.details, kStatBytes, ReplyBytesMax())));
   }
   return Progress::kAnswered;
 }
 
 // --- Recursive lists -----------------------------------------------------------------------------
 
-// Lists the paths below a znode, breadth first. Znodes that are created or deleted between two
-// pieces may or may not be in the list, but none of whose deletion the client was notified.
+// Lists the paths below a znode, breadth first (rpc/frontend/recursive_listing.h).
 class Connection::RecursiveListRead final : public LongRead {
  public:
-  RecursiveListRead(int32_t xid, std::string top, uint32_t max)
-      : LongRead(xid), node_(top.empty() ? "/" : std::move(top)), max_(max) {}
+  RecursiveListRead(int32_t xid, std::string top, size_t max, size_t bytes_max)
+      : LongRead(xid), listing_(std::move(top), max, bytes_max) {}
 
   bool Continue(Connection* connection) override {
-    const tree::Tree& tree = connection->loop_->LockTree();
-    const size_t bytes_max = connection->ReplyBytesMax();
     size_t spent = 0;
-    while (spent < kNodesPerHold) {
-      const size_t count_before = count_;
-      const size_t bytes_before = paths_.size();
-      const size_t count_max = 1 + (kNodesPerHold - spent) / (1 + node_.size() / kBytesPerNode);
-      tree::Stat stat;
-      const ErrorCode error = tree.ReadChildren(
-          node_, connection->identities_.all(), count_max,
-          [this, bytes_max](std::string_view name) { Add(name, bytes_max); }, &place_, &stat);
-      spent += 1 + count_ - count_before +
-               (node_.size() + paths_.size() - bytes_before) / kBytesPerNode +
-               connection->identities_.all().size() / kIdentitiesPerNode;
-      if (error != ErrorCode::kOk && is_top_) {
-        connection->loop_->Spend(spent);
-        connection->ReplyError(xid(), error);
-        return true;
-      }
-      if (paths_.size() > bytes_max) {
-        connection->loop_->Spend(spent);
-        connection->ReplyError(xid(), kReplyTooLarge);
-        return true;
-      }
-      // A znode below the top that is gone or may not be read is listed without what is below it.
-      if (error == ErrorCode::kOk && !place_.at_end && count_ < max_) continue;
-      if (count_ >= max_ || next_ == paths_.size()) {
-        connection->loop_->Spend(spent);
-        Reply(connection);
-        return true;
-      }
-      BeginNext();
-    }
+    const ErrorCode error =
+        listing_.ReadNext(connection->loop_->LockTree(), connection->identities_.all(), &spent);
     connection->loop_->Spend(spent);
-    return false;
-  }
-  void OnEvent(tree::EventType type, std::string_view path) override {
-    if (type == tree::EventType::kNodeDeleted) deleted_.emplace(path);
-  }
-  size_t bytes() const override { return paths_.size(); }
-
- private:
-  // Adds a child. Beyond `bytes_max` it adds nothing: each child repeats the path of its parent, so
-  // that the children that are read at once may have gigabytes of paths.
-  void Add(std::string_view name, size_t bytes_max) {
-    if (count_ >= max_ || paths_.size() > bytes_max) return;
-    std::string path = node_ == "/" ? std::string() : node_;
-    path.append("/").append(name);
-    BigEndianWriter(&paths_).String(path);
-    ++count_;
-  }
-  // The list is also the queue: the znodes whose children are not listed yet begin at next_.
-  void BeginNext() {
-    BigEndianReader reader(std::string_view(paths_).substr(next_));
-    node_ = reader.String();
-    next_ = paths_.size() - reader.rest().size();
-    place_ = {};
-    is_top_ = false;
-  }
-  void Reply(Connection* connection) {
+    if (error != ErrorCode::kOk) {
+      connection->ReplyError(xid(), ToReply(error));
+      return true;
+    }
+    if (!listing_.done()) return false;
     const tree::Zxid zxid = connection->SeenZxid();
+    // The rest needs no tree. It may be unlocked, because no later event is sent before the reply.
     if (connection->long_read_ != nullptr) connection->loop_->UnlockTree();
+    const RecursiveListing::Result result = listing_.Finish();
     ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
     ++connection->packets_sent_;
-    if (deleted_.empty() && !connection->paths_.uses_chroot()) {
-      reply.body().Int(static_cast<int32_t>(count_));
-      reply.body().Raw(paths_);
-      return;
+    reply.body().Int(static_cast<int32_t>(result.count));
+    if (!connection->paths_.uses_chroot()) {
+      reply.body().Raw(result.paths);
+      return true;
     }
-    std::string shown;
-    BigEndianWriter writer(&shown);
-    int32_t count = 0;
     std::string client_path;
-    BigEndianReader reader(paths_);
+    BigEndianReader reader(result.paths);
     while (!reader.empty()) {
-      const std::string_view path = reader.String();
-      if (deleted_.contains(path)) continue;
-      writer.String(connection->paths_.ToClient(path, &client_path));
-      ++count;
+      reply.body().String(connection->paths_.ToClient(reader.String(), &client_path));
     }
-    reply.body().Int(count);
-    reply.body().Raw(shown);
+    return true;
   }
+  void OnEvent(tree::EventType type, std::string_view path) override {
+    listing_.OnEvent(type, path);
+  }
+  size_t bytes() const override { return listing_.bytes(); }
 
-  std::string node_;  // whose children are being listed
-  const size_t max_;
-  bool is_top_ = true;
-  tree::ChildrenPlace place_;
-  std::string paths_;  // each with its length
-  size_t count_ = 0;
-  size_t next_ = 0;
-  std::set<std::string, std::less<>> deleted_;  // the client was notified of their deletion
+ private:
+  RecursiveListing listing_;
 };
 
 Connection::Progress Connection::ListRecursive(int32_t xid, std::string_view body) {
@@ -319,7 +265,8 @@ Connection::Progress Connection::ListRecursive(int32_t xid, std::string_view bod
   } else if (!paths_.ToTree(&request.path)) {
     ReplyError(xid, ErrorCode::kBadArguments);
   } else {
-    return Begin(std::make_unique<RecursiveListRead>(xid, std::string(request.path), request.max));
+    return Begin(std::make_unique<RecursiveListRead>(xid, std::string(request.path), request.max,
+                                                     ReplyBytesMax()));
   }
   return Progress::kAnswered;
 }
@@ -509,7 +456,7 @@ class Connection::MultiRead final : public LongRead {
     if (!goes_on) {
       detailed_ = std::make_unique<DetailedListing>(
           &connection->loop_->frontend().listings(), connection->loop_->frontend().members_text(),
-          std::string(item.path), item.details, bytes_max);
+          std::string(item.path), item.details, kStatBytes, bytes_max);
     }
     size_t spent = 0;
     const ErrorCode error = detailed_->ReadNext(tree, connection->identities_.all(), &spent);
@@ -522,7 +469,7 @@ class Connection::MultiRead final : public LongRead {
       WriteError(*connection, item.op, error, to);
     } else {
       WriteMultiResultHeader(item.op, to);
-      WriteDetailedList(item.op, item.details, listing.get(), to);
+      WriteDetailedList(item.op, item.details, *listing, to);
     }
     return spent;
   }

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/bytes.h"
+#include "rpc/frontend/list_details.h"
 #include "rpc/zookeeper/opcodes.h"
 #include "tree/command.h"
 #include "tree/tree.h"
@@ -100,19 +101,6 @@ struct WatchRequest {
 };
 bool DecodeWatchRequest(std::string_view body, WatchRequest* request);
 
-// Selects the children that a filtered list has.
-enum class ChildKind : uint8_t { kAll = 0, kPersistent = 1, kEphemeral = 2 };
-
-// What a filtered list shows of the children, besides their names.
-struct ListDetails {
-  ChildKind kind = ChildKind::kAll;
-  bool has_stats = false;
-  bool has_data = false;
-
-  // Returns whether the children themselves have to be read, for which each has to be readable.
-  bool reads_children() const { return kind != ChildKind::kAll || has_stats || has_data; }
-};
-
 // The body of filteredList and filteredListWithStatsAndData.
 struct FilteredListRequest {
   std::string_view path;  // never null
@@ -176,6 +164,8 @@ class ReplyWriter {
   BigEndianWriter body_;
 };
 
+inline constexpr size_t kStatBytes = 68;
+// Writes kStatBytes bytes.
 void WriteStat(const tree::Stat& stat, BigEndianWriter& to);
 void WriteAcl(const std::vector<tree::Acl>& acl, BigEndianWriter& to);
 // Writes a buffer; null data has length -1.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "rpc/zookeeper/detailed_listing.h"
+#include "rpc/frontend/detailed_listing.h"
 
 #include <utility>
 
@@ -9,22 +9,25 @@
 #include "base/seeded_bug.h"
 #include "base/strings.h"
 #include "rpc/frontend/config_node.h"
-#include "rpc/zookeeper/protocol.h"
 
-namespace quorate::rpc::zk {
+namespace quorate::rpc {
 namespace {
 
 // How many children may be read again, in addition to one for each child.
 constexpr size_t kReadAgainMax = 100'000;
+// The bytes of the length of a child's data in the reply.
+constexpr size_t kLengthBytes = 4;
 
 }  // namespace
 
 DetailedListing::DetailedListing(Listings* listings, std::string_view members_text,
-                                 std::string path, const ListDetails& details, size_t bytes_max)
+                                 std::string path, const ListDetails& details, size_t stat_bytes,
+                                 size_t bytes_max)
     : listings_(listings),
       members_text_(members_text),
       path_(path.empty() ? "/" : std::move(path)),
       details_(details),
+      stat_bytes_(stat_bytes),
       bytes_max_(bytes_max) {
   ASSERT(details.reads_children(), "Listing is for names alone");
 }
@@ -49,13 +52,18 @@ bool DetailedListing::TakeChanges() {
 void DetailedListing::OnEvent(std::string_view path) {
   const std::string_view parent = path_ == "/" ? std::string_view() : path_;
   if (path.size() <= parent.size() + 1 || !path.starts_with(parent)) return;
-  const std::string_view name = path.substr(parent.size() + 1);
-  if (path[parent.size()] == '/' && name.find('/') == std::string_view::npos) again_.emplace(name);
+  if (path[parent.size()] != '/') return;
+  const std::string_view below = path.substr(parent.size() + 1);
+  const size_t slash = below.find('/');
+  // A child of the child may change the child's stat.
+  const bool is_child = slash == std::string_view::npos;
+  const bool is_grandchild = !is_child && below.find('/', slash + 1) == std::string_view::npos;
+  if (is_child || (is_grandchild && details_.has_stats)) again_.emplace(below.substr(0, slash));
 }
 
 tree::ErrorCode DetailedListing::ReadChild(const tree::Tree& tree, std::string_view name,
                                            std::span<const tree::Identity> identities,
-                                           size_t* spent, std::optional<Child>* child) const {
+                                           size_t* spent, std::optional<ListedChild>* child) const {
   child->reset();
   std::string path = path_ == "/" ? std::string() : path_;
   path.append("/").append(name);
@@ -72,14 +80,11 @@ tree::ErrorCode DetailedListing::ReadChild(const tree::Tree& tree, std::string_v
                          is_ephemeral == (details_.kind == ChildKind::kEphemeral) ||
                          SeededBug("filters are ignored");
   if (!is_listed) return tree::ErrorCode::kOk;
-  Child& read = child->emplace();
-  if (details_.has_stats) {
-    BigEndianWriter writer(&read.stat);
-    WriteStat(stat, writer);
-  }
+  ListedChild& read = child->emplace();
+  if (details_.has_stats) read.stat = std::make_unique<const tree::Stat>(stat);
   if (details_.has_data) {
-    BigEndianWriter writer(&read.data);
-    WriteData(has_data, data, writer);
+    read.has_data = has_data;
+    read.data = data;
     *spent += data.size() / kBytesPerNode;
   }
   return tree::ErrorCode::kOk;
@@ -109,7 +114,7 @@ tree::ErrorCode DetailedListing::ReadNext(const tree::Tree& tree,
       return ErrorCode::kOk;
     }
     const std::string_view name = reader.String();
-    std::optional<Child>& child = children_.emplace_back();
+    std::optional<ListedChild>& child = children_.emplace_back();
     const ErrorCode error = ReadChild(tree, name, identities, spent, &child);
     if (error != ErrorCode::kOk) return error;
     names_read_bytes_ = names_.bytes.size() - reader.rest().size();
@@ -120,7 +125,7 @@ tree::ErrorCode DetailedListing::ReadNext(const tree::Tree& tree,
   for (; !again_.empty(); again_.erase(again_.begin())) {
     if (*spent >= kNodesPerHold) return ErrorCode::kOk;
     ++read_again_;
-    std::optional<Child>& child = corrections_[*again_.begin()];
+    std::optional<ListedChild>& child = corrections_[*again_.begin()];
     const ErrorCode error = ReadChild(tree, *again_.begin(), identities, spent, &child);
     if (error != ErrorCode::kOk) return error;
     kept_bytes_ += sizeof(child) + again_.begin()->size();
@@ -130,33 +135,27 @@ tree::ErrorCode DetailedListing::ReadNext(const tree::Tree& tree,
   return ErrorCode::kOk;
 }
 
-bool DetailedListing::Count(const std::optional<Child>& child) {
+bool DetailedListing::Count(const std::optional<ListedChild>& child) {
   if (!child.has_value()) return true;
-  const size_t bytes = child->stat.size() + child->data.size();
-  kept_bytes_ += bytes;
-  reply_bytes_ += bytes;
+  kept_bytes_ += (details_.has_stats ? sizeof(tree::Stat) : 0) + child->data.size();
+  reply_bytes_ += (details_.has_stats ? stat_bytes_ : 0) +
+                  (details_.has_data ? kLengthBytes + child->data.size() : 0);
   return names_.bytes.size() + reply_bytes_ <= bytes_max_;
 }
 
-DetailedListing::Result DetailedListing::Finish() {
+std::vector<DetailedListing::Entry> DetailedListing::Finish() const {
   ASSERT(done_);
-  Result result;
-  BigEndianWriter names(&result.names);
-  const auto add = [&](std::string_view name, const Child& child) {
-    ++result.count;
-    names.String(name);
-    result.stats += child.stat;
-    result.data += child.data;
-  };
+  std::vector<Entry> entries;
   BigEndianReader reader(names_.bytes);
-  for (const std::optional<Child>& child : children_) {
+  for (const std::optional<ListedChild>& child : children_) {
     const std::string_view name = reader.String();
-    if (child.has_value() && !corrections_.contains(ToAbsl(name))) add(name, *child);
+    if (child.has_value() && !corrections_.contains(ToAbsl(name)))
+      entries.push_back({name, &*child});
   }
   for (const auto& [name, child] : corrections_) {
-    if (child.has_value()) add(name, *child);
+    if (child.has_value()) entries.push_back({name, &*child});
   }
-  return result;
+  return entries;
 }
 
-}  // namespace quorate::rpc::zk
+}  // namespace quorate::rpc
