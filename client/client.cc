@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/engine.h"
+#include "client/error.h"
 #include "client/notifier.h"
 #include "client/paths.h"
 #include "client/timer.h"
@@ -68,13 +69,38 @@ absl::StatusOr<RequestPtr> WriteOf(const Transaction::Operation& operation,
 }
 
 // Fills the fields of a read; `message` is the part of the request for its kind of read.
-template <class Message>
-absl::Status FillRead(std::string_view chroot, std::string_view path, const ReadOptions& options,
+template <class Options, class Message>
+absl::Status FillRead(std::string_view chroot, std::string_view path, const Options& options,
                       Message* message) {
   if (absl::Status s = internal::CheckPath(path); !s.ok()) return s;
   message->set_path(internal::AddChroot(chroot, path));
   message->set_linearizable(options.linearizable);
   return absl::OkStatus();
+}
+
+// Returns the result of a list with `details`. UNIMPLEMENTED: the server has ignored them.
+absl::StatusOr<ListResult> ListResultOf(const ListDetails& details, v1::Response* response) {
+  v1::ListResult* list = response->mutable_list();
+  const int count = list->children_size();
+  if (list->kind() != static_cast<v1::ChildKind>(details.kind) ||
+      list->child_stats_size() != (details.with_stats ? count : 0) ||
+      list->child_data_size() != (details.with_data ? count : 0)) {
+    return internal::MakeError(v1::UNIMPLEMENTED, "List with details");
+  }
+  ListResult result;
+  result.stat = FromProto(list->stat());
+  // Only servers of a version that ignores `details` do not set watch_after_zxid.
+  result.zxid = list->watch_after_zxid() == 0 ? response->zxid() : list->watch_after_zxid();
+  const auto size = static_cast<size_t>(count);
+  result.children.reserve(size);
+  for (std::string& child : *list->mutable_children()) result.children.push_back(std::move(child));
+  if (details.with_stats) result.child_stats.reserve(size);
+  for (const v1::Stat& stat : list->child_stats()) result.child_stats.push_back(FromProto(stat));
+  if (details.with_data) result.child_data.reserve(size);
+  for (std::string& data : *list->mutable_child_data()) {
+    result.child_data.push_back(std::move(data));
+  }
+  return result;
 }
 
 // Sets `*to` to the result of a create.
@@ -356,22 +382,40 @@ Call<std::optional<Stat>> Client::AsyncExists(std::string_view path, ReadOptions
                       });
 }
 
-Call<ListResult> Client::AsyncList(std::string_view path, ReadOptions options) {
+Call<ListResult> Client::AsyncList(std::string_view path, ReadOptions options,
+                                   ListDetails details) {
   auto request = std::make_unique<v1::Request>();
-  if (absl::Status s = FillRead(chroot_, path, options, request->mutable_list()); !s.ok()) {
+  v1::Request::List* list = request->mutable_list();
+  if (absl::Status s = FillRead(chroot_, path, options, list); !s.ok()) {
     return Failed<ListResult>(engine_, s);
   }
-  return Send<ListResult>(engine_, std::move(request), DeadlineOf(options.deadline_ms),
-                          [](v1::Response* response) {
-                            ListResult result;
-                            result.stat = FromProto(response->list().stat());
-                            result.zxid = response->zxid();
-                            auto* children = response->mutable_list()->mutable_children();
-                            result.children.reserve(static_cast<size_t>(children->size()));
-                            for (std::string& child : *children)
-                              result.children.push_back(std::move(child));
-                            return result;
-                          });
+  list->set_kind(static_cast<v1::ChildKind>(details.kind));
+  list->set_with_stats(details.with_stats);
+  list->set_with_data(details.with_data);
+  return Send<ListResult>(
+      engine_, std::move(request), DeadlineOf(options.deadline_ms),
+      [details](v1::Response* response) { return ListResultOf(details, response); });
+}
+
+Call<ListRecursiveResult> Client::AsyncListRecursive(std::string_view path,
+                                                     ListRecursiveOptions options) {
+  auto request = std::make_unique<v1::Request>();
+  v1::Request::ListRecursive* list = request->mutable_list_recursive();
+  if (absl::Status s = FillRead(chroot_, path, options, list); !s.ok()) {
+    return Failed<ListRecursiveResult>(engine_, s);
+  }
+  if (options.max.has_value()) list->set_max(*options.max);
+  return Send<ListRecursiveResult>(engine_, std::move(request), DeadlineOf(options.deadline_ms),
+                                   [chroot = chroot_](v1::Response* response) {
+                                     ListRecursiveResult result;
+                                     result.zxid = response->list_recursive().watch_after_zxid();
+                                     const auto& paths = response->list_recursive().paths();
+                                     result.paths.reserve(static_cast<size_t>(paths.size()));
+                                     for (const std::string& each : paths) {
+                                       result.paths.push_back(internal::StripChroot(chroot, each));
+                                     }
+                                     return result;
+                                   });
 }
 
 Call<GetAclResult> Client::AsyncGetAcl(std::string_view path, ReadOptions options) {
@@ -499,8 +543,13 @@ absl::StatusOr<GetResult> Client::Get(std::string_view path, ReadOptions options
 absl::StatusOr<std::optional<Stat>> Client::Exists(std::string_view path, ReadOptions options) {
   return WaitFor([&] { return AsyncExists(path, options); });
 }
-absl::StatusOr<ListResult> Client::List(std::string_view path, ReadOptions options) {
-  return WaitFor([&] { return AsyncList(path, options); });
+absl::StatusOr<ListResult> Client::List(std::string_view path, ReadOptions options,
+                                        ListDetails details) {
+  return WaitFor([&] { return AsyncList(path, options, details); });
+}
+absl::StatusOr<ListRecursiveResult> Client::ListRecursive(std::string_view path,
+                                                          ListRecursiveOptions options) {
+  return WaitFor([&] { return AsyncListRecursive(path, options); });
 }
 absl::StatusOr<GetAclResult> Client::GetAcl(std::string_view path, ReadOptions options) {
   return WaitFor([&] { return AsyncGetAcl(path, options); });

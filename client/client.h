@@ -121,6 +121,21 @@ struct ReadOptions {
   bool linearizable = false;
   int deadline_ms = 0;
 };
+// What a list shows of the children, besides the names of all of them.
+struct ListDetails {
+  // The children that the list has.
+  ChildKind kind = ChildKind::kAll;
+  // Whether ListResult::child_stats and child_data are filled.
+  bool with_stats = false;
+  bool with_data = false;
+};
+struct ListRecursiveOptions {
+  // As ReadOptions::linearizable.
+  bool linearizable = false;
+  // The most paths in the result, which ends there; nullopt: no maximum.
+  std::optional<uint32_t> max{};
+  int deadline_ms = 0;
+};
 // `version` is the version that the znode must have; nullopt accepts any version.
 struct SetOptions {
   std::optional<int32_t> version{};
@@ -170,8 +185,21 @@ struct GetResult {
 struct ListResult {
   // Names, in the order of their bytes.
   std::vector<std::string> children;
+  // The metadata and the data of the children, in the same order; each is empty if it was not asked
+  // for. They may be newer than `zxid`.
+  std::vector<Stat> child_stats{};
+  std::vector<std::string> child_data{};
+  // Of the znode itself.
   Stat stat;
   // The zxid of the state that the list shows: a watch with this `after_zxid` misses nothing.
+  int64_t zxid = 0;
+};
+struct ListRecursiveResult {
+  // The paths below the znode: first its children, then their children, and so on; those of one
+  // level in the order of their bytes.
+  std::vector<std::string> paths;
+  // The list shows all changes up to this zxid, and may show some later ones: a watch with this
+  // `after_zxid` misses nothing.
   int64_t zxid = 0;
 };
 struct GetAclResult {
@@ -234,9 +262,21 @@ class Client {
   absl::StatusOr<std::optional<Stat>> Exists(std::string_view path, ReadOptions options = {});
   Call<std::optional<Stat>> AsyncExists(std::string_view path, ReadOptions options = {});
 
-  // Returns the names of the children. NO_NODE.
-  absl::StatusOr<ListResult> List(std::string_view path, ReadOptions options = {});
-  Call<ListResult> AsyncList(std::string_view path, ReadOptions options = {});
+  // Returns the names of the children, of all or of one kind, and what `details` asks for. NO_NODE.
+  // TOO_LARGE: the result takes more than the servers' maxReplyBytes. With any details, NO_AUTH if
+  // one of all children may not be read; UNIMPLEMENTED if the server is of a version without them.
+  absl::StatusOr<ListResult> List(std::string_view path, ReadOptions options = {},
+                                  ListDetails details = {});
+  Call<ListResult> AsyncList(std::string_view path, ReadOptions options = {},
+                             ListDetails details = {});
+
+  // Returns the paths of everything below a znode. A znode below it that this client may not read
+  // is listed without what is below that. NO_NODE. TOO_LARGE: the paths take more than the servers'
+  // maxReplyBytes. BAD_ARGUMENTS: the server is of a version without this call.
+  absl::StatusOr<ListRecursiveResult> ListRecursive(std::string_view path,
+                                                    ListRecursiveOptions options = {});
+  Call<ListRecursiveResult> AsyncListRecursive(std::string_view path,
+                                               ListRecursiveOptions options = {});
 
   // Returns the access control list. NO_NODE.
   absl::StatusOr<GetAclResult> GetAcl(std::string_view path, ReadOptions options = {});

@@ -93,6 +93,8 @@ std::string Describe(const v1::Request& request) {
       return absl::StrCat("Exists ", request.exists().path());
     case v1::Request::kList:
       return absl::StrCat("List ", request.list().path());
+    case v1::Request::kListRecursive:
+      return absl::StrCat("ListRecursive ", request.list_recursive().path());
     case v1::Request::kGetAcl:
       return absl::StrCat("GetAcl ", request.get_acl().path());
     case v1::Request::kWatch:

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "client/client.h"
 #include "client/scripted_server.h"
@@ -91,6 +92,76 @@ TEST_CASE("a path that no server would accept is refused before it is sent") {
   CHECK(client->Commit(Transaction().CheckStat("a", {})).status().code() ==
         absl::StatusCode::kInvalidArgument);
   CHECK(server.changes().empty());
+}
+
+TEST_CASE("a list is requested with its details, and returns what the server has sent") {
+  v1::Request asked;
+  bool is_old = false;
+  ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response* response) {
+    if (!request.has_list()) return;
+    asked = request;
+    v1::ListResult* list = response->mutable_list();
+    response->clear_error();
+    response->set_zxid(900);
+    list->Clear();
+    list->add_children("a");
+    list->add_children("b");
+    if (is_old) return;
+    list->set_kind(request.list().kind());
+    list->set_watch_after_zxid(700);
+    for (int i = 0; i < 2; ++i) {
+      if (request.list().with_stats()) list->add_child_stats()->set_version(i + 5);
+      if (request.list().with_data()) list->add_child_data("data " + std::to_string(i));
+    }
+  }});
+  auto client = Connect(server.address() + "/app");
+  auto all = client->List("/a", {.linearizable = true},
+                          {.kind = ChildKind::kEphemeral, .with_stats = true, .with_data = true});
+  REQUIRE(all.ok());
+  CHECK(asked.list().ShortDebugString() ==
+        "path: \"/app/a\" linearizable: true kind: EPHEMERAL_CHILDREN with_stats: true "
+        "with_data: true");
+  CHECK(all->children == std::vector<std::string>{"a", "b"});
+  CHECK(all->child_data == std::vector<std::string>{"data 0", "data 1"});
+  REQUIRE(all->child_stats.size() == 2);
+  CHECK(all->child_stats[1].version == 6);
+  CHECK(all->zxid == 700);
+  auto plain = client->List("/a");
+  REQUIRE(plain.ok());
+  CHECK(asked.list().ShortDebugString() == "path: \"/app/a\"");
+  CHECK(plain->child_stats.empty());
+  CHECK(plain->child_data.empty());
+
+  // A server that does not know the details sends all names alone.
+  is_old = true;
+  CHECK(client->List("/a")->zxid == 900);
+  for (const ListDetails& details :
+       {ListDetails{.kind = ChildKind::kPersistent}, ListDetails{.kind = ChildKind::kEphemeral},
+        ListDetails{.with_stats = true}, ListDetails{.with_data = true}}) {
+    const absl::Status status = client->List("/a", {}, details).status();
+    CHECK(ErrorOf(status) == ErrorCode::kUnimplemented);
+  }
+}
+
+TEST_CASE("a recursive list is requested with its maximum, and returns paths below the chroot") {
+  v1::Request asked;
+  ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response* response) {
+    if (!request.has_list_recursive()) return;
+    asked = request;
+    response->set_zxid(900);
+    response->mutable_list_recursive()->add_paths("/app/a/b");
+    response->mutable_list_recursive()->add_paths("/app/a/b/c");
+    response->mutable_list_recursive()->set_watch_after_zxid(700);
+  }});
+  auto client = Connect(server.address() + "/app");
+  auto paths = client->ListRecursive("/a", {.linearizable = true, .max = 0});
+  REQUIRE(paths.ok());
+  CHECK(asked.list_recursive().ShortDebugString() == "path: \"/app/a\" linearizable: true max: 0");
+  CHECK(paths->paths == std::vector<std::string>{"/a/b", "/a/b/c"});
+  CHECK(paths->zxid == 700);
+  REQUIRE(client->ListRecursive("/a").ok());
+  CHECK(asked.list_recursive().ShortDebugString() == "path: \"/app/a\"");
+  CHECK(client->ListRecursive("a").status().code() == absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace quorate

@@ -151,6 +151,36 @@ TEST_CASE("the writes of ClickHouse Keeper work with a real server, below a chro
   CHECK(ErrorOf(app.Commit(Transaction().CheckNotExists("/a")).status()) == ErrorCode::kNodeExists);
 }
 
+TEST_CASE("lists with details and recursive lists work with a real server, below a chroot") {
+  const auto servers = StartServers(1);
+  REQUIRE(Connect(*servers)->Create("/app").ok());
+  auto client = Client::Connect({.servers = servers->servers() + "/app"});
+  REQUIRE(client.ok());
+  Client& app = **client;
+  REQUIRE(app.Create("/a/b", "B", {.create_parents = true}).ok());
+  const int64_t created_zxid = app.Create("/a/b/c")->zxid;
+  REQUIRE(app.Create("/a/e", "E", {.mode = CreateMode::kEphemeral}).ok());
+  using Strings = std::vector<std::string>;
+  CHECK(app.List("/a")->children == Strings{"b", "e"});
+  CHECK(app.List("/a", {}, {.kind = ChildKind::kPersistent})->children == Strings{"b"});
+  CHECK(app.List("/a", {}, {.kind = ChildKind::kEphemeral})->children == Strings{"e"});
+  auto all = app.List("/a", {.linearizable = true}, {.with_stats = true, .with_data = true});
+  REQUIRE(all.ok());
+  CHECK(all->children == Strings{"b", "e"});
+  CHECK(all->child_data == Strings{"B", "E"});
+  REQUIRE(all->child_stats.size() == 2);
+  CHECK(all->child_stats[0].children_modified_zxid == created_zxid);
+  CHECK(all->child_stats[1].ephemeral_session == app.session_id());
+
+  auto paths = app.ListRecursive("/");
+  REQUIRE(paths.ok());
+  CHECK(paths->paths == Strings{"/a", "/a/b", "/a/e", "/a/b/c"});
+  CHECK(paths->zxid == all->zxid);
+  CHECK(app.ListRecursive("/a", {.linearizable = true, .max = 2})->paths ==
+        Strings{"/a/b", "/a/e"});
+  CHECK(ErrorOf(app.ListRecursive("/none").status()) == ErrorCode::kNoNode);
+}
+
 TEST_CASE("an ACL admits only a client with the credential") {
   const auto servers = StartServers(1);
   auto owner = Connect(*servers);

@@ -11,6 +11,7 @@ static_assert(static_cast<int>(CreateMode::kPersistentSequentialWithTtl) ==
               v1::PERSISTENT_SEQUENTIAL_WITH_TTL);
 static_assert(static_cast<int>(EventType::kNodeDataChanged) == v1::NODE_DATA_CHANGED);
 static_assert(static_cast<int>(WatchScope::kSubtree) == v1::SUBTREE);
+static_assert(static_cast<int>(ChildKind::kEphemeral) == v1::EPHEMERAL_CHILDREN);
 
 bool IsSequential(CreateMode mode) {
   return mode == CreateMode::kPersistentSequential || mode == CreateMode::kEphemeralSequential ||

@@ -103,6 +103,14 @@ enum class CreateMode {
   kPersistentSequentialWithTtl = 6,
 };
 
+// Selects the children that a list has.
+enum class ChildKind {
+  kAll = 0,
+  // All but the ephemeral ones.
+  kPersistent = 1,
+  kEphemeral = 2,
+};
+
 enum class EventType { kNodeCreated = 1, kNodeDeleted = 2, kNodeDataChanged = 3 };
 
 // A change of a znode. The creation or deletion of a child is an event of the child.

@@ -248,6 +248,12 @@ void AddNativeMessages(const Corpus& corpus) {
   third->add_operations()->mutable_try_remove()->set_path("/a");
   third->add_operations()->mutable_remove_recursive()->set_path("/a");
   third->mutable_operations(4)->mutable_remove_recursive()->set_limit(10);
+  keeper.add_requests()->mutable_list()->set_path("/");
+  keeper.mutable_requests(1)->mutable_list()->set_kind(v1::PERSISTENT_CHILDREN);
+  keeper.mutable_requests(1)->mutable_list()->set_with_stats(true);
+  keeper.mutable_requests(1)->mutable_list()->set_with_data(true);
+  keeper.add_requests()->mutable_list_recursive()->set_path("/");
+  keeper.mutable_requests(2)->mutable_list_recursive()->set_max(3);
   corpus.Add("native_session", "keeper",
              Step(kOfSession, write) + Step(kOfSession, remove) + Step(kOfSession, keeper));
   v1::GetRequest get;

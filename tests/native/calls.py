@@ -96,6 +96,27 @@ def shared_the_writes_of_clickhouse_keeper_are_conditional(cluster):
         assert tree.call("TryRemove", attempt).removed == 0
 
 
+def shared_lists_have_details_of_the_children_or_everything_below(cluster):
+    path = _fresh("lists")
+    with native.Session(_grpc(cluster, 1)) as session:
+        session.write(1, native.create(path), native.create(path + "/a", b"A"), native.create(path + "/a/x"),
+                      native.create(path + "/e", b"E", types.EPHEMERAL))
+        for member in cluster.numbers():
+            with native.Tree(_grpc(cluster, member)) as tree:
+                request = native.tree.ListRequest(path=path, with_stats=True, with_data=True)
+                request.options.linearizable = True
+                result = tree.call("List", request).result
+                assert list(result.children) == ["a", "e"] and list(result.child_data) == [b"A", b"E"]
+                assert [stat.ephemeral_session for stat in result.child_stats] == [0, session.id]
+                request.kind = types.EPHEMERAL_CHILDREN
+                assert list(tree.call("List", request).result.children) == ["e"]
+                below = native.tree.ListRecursiveRequest(path=path)
+                assert list(tree.call("ListRecursive", below).result.paths) == [
+                    path + "/a", path + "/e", path + "/a/x"]
+                below.max = 2
+                assert list(tree.call("ListRecursive", below).result.paths) == [path + "/a", path + "/e"]
+
+
 def shared_both_frontends_show_the_same_tree(cluster):
     path = _fresh("frontends")
     zookeeper = _zookeeper(cluster, 3)
@@ -230,8 +251,8 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
             methods = {name: [method.name for method in reflection.service(name).methods] for name in names
                        if name.startswith("quorate.")}
             assert sorted(methods["quorate.v1.Tree"]) == [
-                "Create", "CreateIfNotExists", "Delete", "Exists", "Get", "List", "RemoveRecursive", "Set",
-                "TryRemove", "Txn", "Watch"], methods
+                "Create", "CreateIfNotExists", "Delete", "Exists", "Get", "List", "ListRecursive",
+                "RemoveRecursive", "Set", "TryRemove", "Txn", "Watch"], methods
             assert methods["quorate.v1.Sessions"] == ["Session"], methods
             assert sorted(methods["quorate.v1.Cluster"]) == [
                 "Backup", "Members", "Status", "TransferLeadership"], methods

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "rpc/frontend/listing.h"
+#include "rpc/grpc/native/list_reader.h"
 #include "rpc/grpc/native/message_parts.h"
 #include "rpc/grpc/native/reads.h"
 #include "rpc/grpc/native/stream_loop.h"
@@ -96,6 +97,24 @@ std::string PathOf(const v1::Operation& operation) {
   return {};
 }
 
+// Sets `*to` to the same request in a session, if it is one for a list.
+void SetListRequest(const v1::ListRequest& request, v1::Request* to) {
+  v1::Request::List* list = to->mutable_list();
+  list->set_path(request.path());
+  list->set_kind(request.kind());
+  list->set_with_stats(request.with_stats());
+  list->set_with_data(request.with_data());
+}
+
+void SetListRequest(const v1::ListRecursiveRequest& request, v1::Request* to) {
+  v1::Request::ListRecursive* list = to->mutable_list_recursive();
+  list->set_path(request.path());
+  if (request.has_max()) list->set_max(request.max());
+}
+
+template <class Request>
+void SetListRequest(const Request&, v1::Request*) {}
+
 absl::Status NotARequest() {
   return ToStatus(v1::BAD_ARGUMENTS, "the message is not a request of this method");
 }
@@ -117,6 +136,8 @@ absl::Status Call::OnMessage(std::string_view bytes) {
       return BeginRead<v1::ExistsRequest>(bytes);
     case Method::kList:
       return BeginRead<v1::ListRequest>(bytes);
+    case Method::kListRecursive:
+      return BeginRead<v1::ListRecursiveRequest>(bytes);
     case Method::kCreate:
       return BeginWrite<v1::CreateRequest>(bytes);
     case Method::kSet:
@@ -157,6 +178,7 @@ absl::Status Call::BeginRead(std::string_view bytes) {
   if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
   if (absl::Status s = AddCredentials(request.credentials()); !s.ok()) return s;
   path_ = request.path();
+  SetListRequest(request, &list_request_);
   options_ = request.options();
   wants_to_continue_ = true;
   state_ = State::kReady;
@@ -212,22 +234,34 @@ absl::Status Call::DoRead() {
 absl::Status Call::DoList() {
   NativeFrontend& frontend = loop_->frontend();
   if (list_ == nullptr) {
-    list_ = std::make_unique<ListReader>(&frontend.listings(), &frontend.service().memory(), path_,
-                                         static_cast<size_t>(frontend.config().max_reply_bytes));
+    list_ = ListReader::New(list_request_, &frontend);
   }
-  const v1::ErrorCode error = list_->Read(loop_->tree(), identities_, frontend.members_text());
+  const v1::ErrorCode error = list_->Read(loop_->tree(), loop_->seen_zxid(), identities_);
   if (error != v1::OK) return FailRead(error);
   loop_->Spend(list_->spent());
   if (!list_->done()) {
     wants_to_continue_ = true;
     return absl::OkStatus();
   }
-  v1::ListResponse response;
+  v1::Response response;
   response.set_zxid(loop_->seen_zxid().value());
   // The rest does not need the tree. It is safe to unlock the tree, because no later event is sent
   // before the response.
   if (list_->is_long()) loop_->UnlockTree();
-  list_->Finish(response.mutable_result());
+  list_->Finish(&response);
+  return SendList(std::move(response));
+}
+
+absl::Status Call::SendList(v1::Response list) {
+  if (method_ == Method::kListRecursive) {
+    v1::ListRecursiveResponse response;
+    response.set_zxid(list.zxid());
+    response.mutable_result()->Swap(list.mutable_list_recursive());
+    return SendRead(response);
+  }
+  v1::ListResponse response;
+  response.set_zxid(list.zxid());
+  response.mutable_result()->Swap(list.mutable_list());
   return SendRead(response);
 }
 

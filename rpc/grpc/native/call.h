@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "rpc/frontend/client_identities.h"
-#include "rpc/grpc/native/reads.h"
+#include "rpc/grpc/native/list_reader.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
 
@@ -56,6 +56,7 @@ class Call final : public Stream {
   absl::Status DoRead();
   // Reads the next piece of a list. Sends the list after the last piece.
   absl::Status DoList();
+  absl::Status SendList(v1::Response list);
   absl::Status FailRead(v1::ErrorCode code) const;
   // Ends the call with an error. `detail` has the results, if there are any.
   absl::Status Fail(v1::ErrorCode code, v1::ErrorDetail detail) const;
@@ -74,7 +75,8 @@ class Call final : public Stream {
   const std::chrono::steady_clock::time_point opened_;
   ClientIdentities identities_;
   State state_ = State::kNew;
-  std::string path_;  // path of a read
+  std::string path_;          // path of a read
+  v1::Request list_request_;  // of a list, in the form that it has in a session
   v1::ReadOptions options_;
   std::vector<std::string> paths_;  // the paths of a write's operations
   std::vector<tree::OpKind> asked_;

@@ -357,6 +357,18 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
   list.set_path("/d/m");
   cost("List", "all znodes", Method::kList, list.SerializeAsString(),
        {reply_max, 0, 12 * reply_max});
+  list.set_kind(v1::PERSISTENT_CHILDREN);
+  cost("List", "the persistent ones of all znodes", Method::kList, list.SerializeAsString(),
+       {reply_max, 0, 12 * reply_max});
+  list.set_kind(v1::ALL_CHILDREN);
+  list.set_with_stats(true);
+  list.set_with_data(true);
+  cost("List", "all znodes with stats and data", Method::kList, list.SerializeAsString(),
+       {reply_max, 0, 12 * reply_max});
+  v1::ListRecursiveRequest recursive;
+  recursive.set_path("/");
+  cost("ListRecursive", "all znodes", Method::kListRecursive, recursive.SerializeAsString(),
+       {reply_max, 0, 12 * reply_max});
   v1::CreateRequest create;
   *create.mutable_create() = CreateOp("/large", std::string(kRequestBytes, 'x')).create();
   cost("Create", "data of 1 MB", Method::kCreate, create.SerializeAsString(),

@@ -2,20 +2,14 @@
 
 #include "rpc/grpc/native/reads.h"
 
-#include <algorithm>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "base/assert.h"
 #include "rpc/frontend/config_node.h"
 #include "tree/path.h"
 
 namespace quorate::rpc::native {
 namespace {
-
-// A list of at most this size in bytes is finished even if replies take too much memory.
-constexpr size_t kSmallListBytes = 1u << 20;
 
 bool IsPath(const std::string& path) { return tree::IsValidPath(path, /*sequential=*/false); }
 
@@ -47,53 +41,6 @@ v1::ErrorCode Read(const tree::Tree& tree, const std::string& path, const Client
   result->set_exists(true);
   ToProto(stat, result->mutable_stat());
   return v1::OK;
-}
-
-ListReader::ListReader(Listings* listings, MemoryBudget* memory, std::string path, size_t bytes_max)
-    : listings_(listings),
-      memory_(memory),
-      path_(std::move(path)),
-      bytes_max_(bytes_max),
-      counted_(memory, MemoryUse::kReads) {}
-
-v1::ErrorCode ListReader::Read(const tree::Tree& tree, const ClientIdentities& identities,
-                               const std::string& members_text) {
-  ASSERT(!done_);
-  if (!IsPath(path_)) return v1::BAD_ARGUMENTS;
-  if (counted_.bytes() > kSmallListBytes && memory_->replies_exceed()) {
-    memory_->CountRefused();
-    return v1::UNAVAILABLE;
-  }
-  const size_t before = names_.count;
-  const tree::ErrorCode error =
-      listing_ == nullptr
-          ? Listing::Read(tree, path_, identities.all(), bytes_max_, &names_, &stat_)
-          : listing_->ReadNext(tree, identities.all(), &stat_);
-  if (error != tree::ErrorCode::kOk) return ToProto(error);
-  spent_ = listing_ == nullptr ? 1 + names_.count - before : kNodesPerHold;
-  if (listing_ != nullptr) {
-    done_ = listing_->done();
-  } else if (names_.place.at_end) {
-    done_ = true;
-  } else {
-    listing_ = std::make_unique<Listing>(listings_, path_, bytes_max_, std::move(names_));
-    names_ = {};
-  }
-  counted_.Set(listing_ == nullptr ? names_.bytes.size() : listing_->bytes());
-  if (done_) CompleteConfigNode(members_text, path_, &stat_);
-  return v1::OK;
-}
-
-void ListReader::Finish(v1::ListResult* result) {
-  ASSERT(done_);
-  if (listing_ != nullptr) names_ = listing_->Finish();
-  std::vector<std::string_view> names;
-  names.reserve(names_.count);
-  ForEachName(names_, [&names](std::string_view name) { names.push_back(name); });
-  std::sort(names.begin(), names.end());
-  result->mutable_children()->Reserve(static_cast<int>(names.size()));
-  for (std::string_view name : names) result->add_children(name.data(), name.size());
-  ToProto(stat_, result->mutable_stat());
 }
 
 v1::ErrorCode Read(const tree::Tree& tree, const std::string& path,

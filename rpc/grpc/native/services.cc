@@ -146,13 +146,15 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
 
 // The generated service classes, with every method in a form that takes and returns bytes.
 using RawSessions = v1::Sessions::WithRawCallbackMethod_Session<v1::Sessions::Service>;
-using RawTree = v1::Tree::WithRawCallbackMethod_Get<v1::Tree::WithRawCallbackMethod_Exists<
-    v1::Tree::WithRawCallbackMethod_List<v1::Tree::WithRawCallbackMethod_Create<
-        v1::Tree::WithRawCallbackMethod_Set<v1::Tree::WithRawCallbackMethod_Delete<
-            v1::Tree::WithRawCallbackMethod_CreateIfNotExists<
-                v1::Tree::WithRawCallbackMethod_RemoveRecursive<
-                    v1::Tree::WithRawCallbackMethod_TryRemove<v1::Tree::WithRawCallbackMethod_Txn<
-                        v1::Tree::WithRawCallbackMethod_Watch<v1::Tree::Service>>>>>>>>>>>;
+using RawTree = v1::Tree::WithRawCallbackMethod_Get<
+    v1::Tree::WithRawCallbackMethod_Exists<v1::Tree::WithRawCallbackMethod_List<
+        v1::Tree::WithRawCallbackMethod_ListRecursive<v1::Tree::WithRawCallbackMethod_Create<
+            v1::Tree::WithRawCallbackMethod_Set<v1::Tree::WithRawCallbackMethod_Delete<
+                v1::Tree::WithRawCallbackMethod_CreateIfNotExists<
+                    v1::Tree::WithRawCallbackMethod_RemoveRecursive<
+                        v1::Tree::WithRawCallbackMethod_TryRemove<
+                            v1::Tree::WithRawCallbackMethod_Txn<
+                                v1::Tree::WithRawCallbackMethod_Watch<v1::Tree::Service>>>>>>>>>>>>;
 
 }  // namespace
 
@@ -180,6 +182,7 @@ class NativeServices::Tree final : public RawTree {
   using RawTree::Exists;
   using RawTree::Get;
   using RawTree::List;
+  using RawTree::ListRecursive;
   using RawTree::RemoveRecursive;
   using RawTree::Set;
   using RawTree::TryRemove;
@@ -198,6 +201,9 @@ class NativeServices::Tree final : public RawTree {
   }
   Reactor* List(Context* context, const Bytes* request, Bytes* response) override {
     return new CallReactor(threads_, Method::kList, context, request, response);
+  }
+  Reactor* ListRecursive(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kListRecursive, context, request, response);
   }
   Reactor* Create(Context* context, const Bytes* request, Bytes* response) override {
     return new CallReactor(threads_, Method::kCreate, context, request, response);

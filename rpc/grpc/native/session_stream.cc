@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "rpc/frontend/listing.h"
+#include "rpc/grpc/native/list_reader.h"
 #include "rpc/grpc/native/message_parts.h"
 #include "rpc/grpc/native/reads.h"
 #include "rpc/grpc/native/stream_loop.h"
@@ -38,6 +39,8 @@ bool IsRead(Kind::KindCase kind) {
   }
 }
 
+bool IsList(Kind::KindCase kind) { return kind == Kind::kList || kind == Kind::kListRecursive; }
+
 bool IsLinearizable(const v1::Request& request) {
   switch (request.kind_case()) {
     case Kind::kGet:
@@ -46,6 +49,8 @@ bool IsLinearizable(const v1::Request& request) {
       return request.exists().linearizable();
     case Kind::kList:
       return request.list().linearizable();
+    case Kind::kListRecursive:
+      return request.list_recursive().linearizable();
     case Kind::kGetAcl:
       return request.get_acl().linearizable();
     default:
@@ -415,6 +420,7 @@ void SessionStream::SendEvent(const Event& event, std::vector<uint64_t>* watch_i
   ToProto(event, told->mutable_event());
   AppendField(v1::SessionResponse::kItemsFieldNumber, item, outbox().Open());
   outbox().Close();
+  if (list_ != nullptr) list_->OnEvent(event);
 }
 
 void SessionStream::OnRoom() {
@@ -454,7 +460,7 @@ absl::Status SessionStream::Continue() {
 bool SessionStream::AnswerFirst() {
   if (pipeline_.empty()) return false;
   Pending& first = pipeline_.front();
-  if (list_ != nullptr || (first.stage == Stage::kReady && first.kind == Kind::kList)) {
+  if (list_ != nullptr || (first.stage == Stage::kReady && IsList(first.kind))) {
     DoList(&first);
   } else if (resumption_.has_value() ||
              (first.stage == Stage::kReady && first.kind == Kind::kWatch)) {
@@ -502,14 +508,11 @@ void SessionStream::DoRead(Pending* pending) {
 void SessionStream::DoList(Pending* pending) {
   NativeFrontend& frontend = loop_->frontend();
   if (list_ == nullptr) {
-    const std::unique_ptr<v1::Request> request = Release(pending);
-    list_ = std::make_unique<ListReader>(&frontend.listings(), &frontend.service().memory(),
-                                         request->list().path(),
-                                         static_cast<size_t>(frontend.config().max_reply_bytes));
+    list_ = ListReader::New(*Release(pending), &frontend);
   }
   v1::Response response;
   response.set_zxid(loop_->seen_zxid().value());
-  const v1::ErrorCode error = list_->Read(loop_->tree(), identities_, frontend.members_text());
+  const v1::ErrorCode error = list_->Read(loop_->tree(), loop_->seen_zxid(), identities_);
   loop_->Spend(list_->spent());
   if (error == v1::OK && !list_->done()) {
     wants_to_continue_ = true;
@@ -522,7 +525,7 @@ void SessionStream::DoList(Pending* pending) {
     loop_->UnlockTree();
     wants_to_continue_ = true;
   }
-  if (error == v1::OK) list_->Finish(response.mutable_list());
+  if (error == v1::OK) list_->Finish(&response);
   list_ = nullptr;
   AnswerRead(std::move(response), pending);
 }

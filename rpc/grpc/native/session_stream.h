@@ -24,7 +24,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "rpc/frontend/client_identities.h"
-#include "rpc/grpc/native/reads.h"
+#include "rpc/grpc/native/list_reader.h"
 #include "rpc/grpc/native/scoped_watches.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/session.pb.h"

@@ -36,6 +36,7 @@ enum class Method : uint8_t {
   kCreateIfNotExists,
   kRemoveRecursive,
   kTryRemove,
+  kListRecursive,
 };
 
 // The messages to be sent. Each message has all parts that were ready, up to a size that a gRPC
