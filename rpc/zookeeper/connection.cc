@@ -302,6 +302,9 @@ absl::Status Connection::RetryHandshake() {
 }
 
 absl::Status Connection::RequestSession() {
+  // A read-only session needs no command in the log. It does not wait for handshakes that do, since
+  // those may wait for a quorum.
+  if (loop_->frontend().service().status().read_only) return BeginReadOnlySession();
   if (loop_->handshakes().Begin(tag_, connect_.session_id != 0)) return Admit();
   state_ = State::kQueued;
   return absl::OkStatus();

@@ -142,6 +142,21 @@ TEST_CASE("handshakes go on after the tree was replaced, which ends those under 
   CHECK_FALSE(f.sockets.received(tag).empty());
 }
 
+TEST_CASE("a read-only client does not wait for handshakes that need a quorum") {
+  Herd f(kMax + 1);
+  f.service.current.in_touch = false;  // none of these is committed any more
+  f.service.current.read_only = true;
+  const uint32_t tag = f.Connect();
+  ConnectPacketOptions options;
+  options.read_only = true;
+  f.sockets.Write(tag, ConnectPacket(options));
+  f.sockets.RunIterations();
+  ConnectResponse response;
+  REQUIRE_FALSE(f.sockets.received(tag).empty());
+  REQUIRE(DecodeConnectResponse(f.Frame(tag), true, &response));
+  CHECK(response.read_only);
+}
+
 TEST_CASE("a client that waits for its turn cannot fill the server's memory") {
   Herd f(kMax);
   const uint32_t tag = f.Connect();
