@@ -72,6 +72,9 @@ bool TakeEvent(uint8_t format, google::protobuf::io::CodedInputStream* in, Event
 constexpr size_t kFilterBitsPerEvent = 16;  // for the paths above the znodes, too
 constexpr int kFilterBitsPerPath = 4;
 
+// Returns the size of the filter of so many events, in words of 64 bits.
+constexpr size_t FilterWords(uint64_t events) { return events * kFilterBitsPerEvent / 64 + 1; }
+
 // The hash of a path is FNV-1a of its characters, so that the hashes of all paths above a znode are
 // steps on the way to its own. The root is the empty path.
 constexpr uint64_t kHashBegin = 14695981039346656037u;
@@ -179,21 +182,23 @@ const Event& EventHistory::Reader::Next() {
 size_t EventHistory::Reader::SkipOthers(std::span<const uint64_t> hashes, size_t max) {
   if (at_end()) return 0;
   if (number_ == chunk_->end_number()) BeginChunk(position_ + 1);
-  size_t skipped = 0;
+  size_t work = 0;
   // The last chunk still grows, so it has no filter.
-  while (skipped < max && number_ == chunk_->first_number &&
-         position_ + 1 < history_.chunks_.size() && !MayHave(*chunk_, hashes)) {
+  while (work < max && number_ == chunk_->first_number && position_ + 1 < history_.chunks_.size() &&
+         !MayHave(*chunk_, hashes, &work)) {
     number_ = chunk_->end_number();
     BeginChunk(position_ + 1);
-    ++skipped;
+    ++work;
   }
-  return skipped;
+  return work;
 }
 
-bool EventHistory::Reader::MayHave(const Chunk& chunk, std::span<const uint64_t> hashes) {
+bool EventHistory::Reader::MayHave(const Chunk& chunk, std::span<const uint64_t> hashes,
+                                   size_t* work) {
   PathFilter& filter = *chunk.filter;
-  absl::call_once(filter.once, [&chunk, &filter] {
-    filter.bits.resize(chunk.events * kFilterBitsPerEvent / 64 + 1);
+  absl::call_once(filter.once, [&chunk, &filter, work] {
+    *work += chunk.events;
+    filter.bits.resize(FilterWords(chunk.events));
     Event event;
     google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(chunk.bytes.data()),
                                               static_cast<int>(chunk.bytes.size()));
@@ -257,7 +262,8 @@ EventHistory::EventHistory(size_t bytes_max, tree::Zxid zxid)
       encoder_(zxid) {}
 
 size_t EventHistory::BytesOf(const Chunk& chunk) {
-  return sizeof(Chunk) + chunk.bytes.capacity() + chunk.list_bytes;
+  return sizeof(Chunk) + sizeof(PathFilter) + chunk.bytes.capacity() + chunk.list_bytes +
+         chunk.filter_bytes;
 }
 
 void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid zxid,
@@ -311,6 +317,8 @@ void EventHistory::BeginChunk() {
     Chunk& full = *chunks_.back();
     bytes_ -= full.list_bytes / 2;
     full.list_bytes /= 2;
+    full.filter_bytes = FilterWords(full.events) * sizeof(uint64_t);
+    bytes_ += full.filter_bytes;
   }
   const tree::Zxid base = chunks_.empty() ? oldest_ : chunks_.back()->last;
   Chunk& chunk = *chunks_.emplace_back(std::make_shared<Chunk>());

@@ -56,6 +56,7 @@ class EventHistory {
     std::string bytes;
     std::vector<Readers> lists;  // the distinct lists of the events
     size_t list_bytes = 0;
+    size_t filter_bytes = 0;  // that `filter` may take; 0 while events are added
     std::shared_ptr<PathFilter> filter = std::make_shared<PathFilter>();
 
     uint64_t end_number() const { return first_number + events; }
@@ -74,14 +75,16 @@ class EventHistory {
     bool at_end() const { return number_ == history_.next_number(); }
     // Returns the next event, which is valid until the next call. REQUIRES: !at_end().
     const Event& Next();
-    // If the next event begins a chunk, skips chunks, `max` at most, that have no event of a znode
-    // at or below the paths with these hashes (HashOf). Returns how many were skipped. The events
-    // that follow may still be of any path.
+    // If the next event begins a chunk, skips chunks that have no event of a znode at or below the
+    // paths with these hashes (HashOf). The events that follow may still be of any path. Returns the
+    // work that was done, as a number of events that take about as long to read: one for a skipped
+    // chunk, and all of a chunk whose filter was made. Stops when that is `max` or more.
     size_t SkipOthers(std::span<const uint64_t> hashes, size_t max);
 
    private:
     void BeginChunk(size_t chunk);
-    static bool MayHave(const Chunk& chunk, std::span<const uint64_t> hashes);
+    // Adds the number of events of the chunk to `*work` if this call makes its filter.
+    static bool MayHave(const Chunk& chunk, std::span<const uint64_t> hashes, size_t* work);
 
     const EventHistory& history_;
     uint64_t number_;

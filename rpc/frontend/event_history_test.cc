@@ -69,7 +69,7 @@ TEST_CASE("a reader of few paths skips most other events, and none of its own") 
     reads = 0;
     EventHistory::Reader reader(history, history.NumberAfter(tree::Zxid(1)));
     for (;;) {
-      if (reader.SkipOthers(hashes, 7) == 7) continue;  // a few at a time
+      if (reader.SkipOthers(hashes, 7) >= 7) continue;  // a few at a time
       if (reader.at_end()) break;
       const Event& event = reader.Next();
       ++reads;
@@ -87,6 +87,37 @@ TEST_CASE("a reader of few paths skips most other events, and none of its own") 
   CHECK(find("/app7").size() == kEvents / 50);
   CHECK(find("/").size() == added.size() - 1);  // all, without the first event
   CHECK(find("/rar").empty());
+}
+
+TEST_CASE("making filters counts as work, so that a reader does not make all of them at once") {
+  EventHistory history(1 << 20);
+  for (int64_t zxid = 1; zxid <= 30'000; ++zxid) {
+    history.Add(kChanged, "/node" + std::to_string(zxid), tree::Zxid(zxid), kEverybody);
+  }
+  constexpr size_t kWork = 4096;
+  constexpr size_t kChunkMax = (16 << 10) / 5;  // the most events of a chunk
+  const std::vector<uint64_t> hashes = {EventHistory::HashOf("/other")};
+  EventHistory::Reader reader(history, 0);
+  const size_t work = reader.SkipOthers(hashes, kWork);
+  CHECK(work >= kWork);
+  CHECK(reader.number() <= kWork + kChunkMax);
+  // Where there are filters already, a chunk counts as one event.
+  EventHistory::Reader again(history, 0);
+  CHECK(again.SkipOthers(hashes, 1) == 1);
+  CHECK(again.number() > 100);
+}
+
+TEST_CASE("the bytes of a history include the filters of its paths") {
+  constexpr size_t kBytesMax = 1 << 20;
+  EventHistory history(kBytesMax);
+  for (int64_t zxid = 1; zxid <= 300'000; ++zxid) {
+    history.Add(kChanged, "/a", tree::Zxid(zxid), kEverybody);
+  }
+  const uint64_t kept = history.next_number() - history.NumberAfter(history.oldest());
+  constexpr uint64_t kEventBytes = 5;   // as encoded
+  constexpr uint64_t kFilterBytes = 2;  // for one event
+  CHECK(kept * (kEventBytes + kFilterBytes) <= kBytesMax);
+  CHECK(kept * (kEventBytes + kFilterBytes) > kBytesMax / 2);
 }
 
 TEST_CASE("the oldest transactions are dropped first, each with all its events") {

@@ -212,7 +212,7 @@ TEST_CASE("very many watches resume in several iterations, without gaps or dupli
 
 TEST_CASE("very many watches whose events are lost end in several iterations") {
   Config config = TestConfig();
-  config.event_history_bytes = 96 << 10;
+  config.event_history_bytes = 112 << 10;
   Fixture f(config);
   const std::string name(1000, 'n');
   f.Change(CreateOp("/" + name));
@@ -262,7 +262,7 @@ TEST_CASE("the number of watches of a stream with one path and scope is limited"
 
 TEST_CASE("a watch whose events are lost while the history is sent gets an error") {
   Config config = TestConfig();
-  config.event_history_bytes = 96 << 10;  // large enough for the first 8000 changes
+  config.event_history_bytes = 112 << 10;  // large enough for the first 8000 changes
   Fixture f(config);
   const std::string name(1000, 'n');
   f.Change(CreateOp("/" + name));
