@@ -2,6 +2,7 @@
 
 #include "rpc/zookeeper/missed_events.h"
 
+#include "rpc/frontend/listing.h"
 #include "tree/path.h"
 
 namespace quorate::rpc::zk {
@@ -34,7 +35,10 @@ size_t MissedEvents::Read(size_t max, const std::function<bool()>& pause, const 
       if (count >= max || reader.at_end()) break;
     }
     const Event& event = reader.Next();
-    if (IsOfNode(event.path)) tell(event.type, event.path, event.zxid, event.readers);
+    size_t bytes = 0;
+    const bool is_of_node = IsOfNode(event.path, &bytes);
+    count += bytes / kBytesPerNode;
+    if (is_of_node) tell(event.type, event.path, event.zxid, event.readers);
     if (!event.changes_children() || event.path == "/") continue;
     const std::string_view parent = tree::ParentPath(event.path);
     if (persistent_.contains(parent)) {
@@ -46,18 +50,21 @@ size_t MissedEvents::Read(size_t max, const std::function<bool()>& pause, const 
 }
 
 bool MissedEvents::Has(EventType type, std::string_view path) const {
-  return type == EventType::kNodeChildrenChanged ? persistent_.contains(path) : IsOfNode(path);
+  size_t bytes = 0;
+  return type == EventType::kNodeChildrenChanged ? persistent_.contains(path)
+                                                 : IsOfNode(path, &bytes);
 }
 
-// Returns whether a persistent or recursive watch covers the znode.
-bool MissedEvents::IsOfNode(std::string_view path) const {
+bool MissedEvents::IsOfNode(std::string_view path, size_t* bytes) const {
+  *bytes += path.size();
   if (persistent_.contains(path)) return true;
   if (recursive_.empty()) return false;
-  while (!recursive_.contains(path)) {
+  for (;;) {
+    *bytes += path.size();
+    if (recursive_.contains(path)) return true;
     if (path == "/") return false;
     path = tree::ParentPath(path);
   }
-  return true;
 }
 
 }  // namespace quorate::rpc::zk

@@ -35,9 +35,9 @@ class MissedEvents {
   MissedEvents(const MissedEvents&) = delete;
   MissedEvents& operator=(const MissedEvents&) = delete;
 
-  // Reads up to `max` events, and calls `tell` for each one that the client gets, until `pause()`
-  // returns true. Returns how many events were read; several that were skipped count as one. Events that the history dropped before they
-  // were read are left out, and has_gap() is true from then on.
+  // Reads up to about `max` events, and calls `tell` for each one that the client gets, until
+  // `pause()` returns true. Returns how many events were read, or work of the same cost. Events that
+  // the history dropped before they were read are left out, and has_gap() is true from then on.
   size_t Read(size_t max, const std::function<bool()>& pause, const Tell& tell);
   // Returns whether everything up to now was read.
   bool at_end() const { return next_ == history_.next_number(); }
@@ -51,7 +51,9 @@ class MissedEvents {
   // With more paths than this, hardly any events could be skipped.
   static constexpr size_t kHashesMax = 64;
 
-  bool IsOfNode(std::string_view path) const;
+  // Returns whether a persistent or recursive watch covers the znode. Adds the bytes of the paths
+  // that it looks up to `*bytes`.
+  bool IsOfNode(std::string_view path, size_t* bytes) const;
 
   const EventHistory& history_;
   absl::flat_hash_set<std::string_view> persistent_;  // only for lookups

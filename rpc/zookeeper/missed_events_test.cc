@@ -2,6 +2,7 @@
 
 #include "rpc/zookeeper/missed_events.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 #include <string>
@@ -249,6 +250,26 @@ TEST_CASE("events during a long resumption follow the missed ones, once each") {
   for (int reply = 0; reply < 2; ++reply) expected.emplace_back("reply");
   CHECK((received == expected));  // without printing them
   CHECK(f.loop.longest_hold() <= 2 * kNodesPerHold);
+}
+
+TEST_CASE("looking up long paths of events counts as work") {
+  constexpr size_t kMax = kNodesPerHold;
+  std::string deep;
+  for (int i = 0; i < 500; ++i) deep += "/a";
+  EventHistory history(8 << 20);
+  for (size_t i = 1; i <= kMax; ++i) {
+    history.Add(tree::EventType::kNodeDataChanged, deep, tree::Zxid(static_cast<int64_t>(i)),
+                nullptr);
+  }
+  const std::vector<std::string_view> recursive = {"/a/a/b"};
+  MissedEvents missed(history, tree::Zxid(0), {}, recursive);
+  size_t reads = 0;
+  for (; !missed.at_end(); ++reads) {
+    missed.Read(
+        kMax, [] { return false; },
+        [](tree::EventType, std::string_view, tree::Zxid, const Readers&) {});
+  }
+  CHECK(reads > 100);
 }
 
 TEST_CASE("events that the history drops during a resumption are left out, and the rest is sent") {
