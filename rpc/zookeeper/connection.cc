@@ -103,7 +103,7 @@ absl::Status Connection::Continue() {
     }
     return absl::OkStatus();
   }
-  if (long_read_ != nullptr && !ContinueReading()) return absl::OkStatus();
+  if (long_read_ != nullptr && !ContinueReading()) return long_read_->problem();
   if (absl::Status s = StartHeld(); !s.ok()) return s;
   return unread_ && !IsFull() ? OnBytes({}) : absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "rpc/zookeeper/connection.h"
 
 namespace quorate::rpc::zk {
@@ -28,6 +29,8 @@ class Connection::LongRead {
   virtual size_t bytes() const = 0;
   // Returns whether this read may be rejected midway when replies take too much memory.
   virtual bool may_be_refused() const { return true; }
+  // Returns an error if the connection has to be closed because this read cannot be finished.
+  virtual absl::Status problem() const { return absl::OkStatus(); }
   int32_t xid() const { return xid_; }
 
  protected:

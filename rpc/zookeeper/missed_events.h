@@ -42,6 +42,8 @@ class MissedEvents {
   // Returns whether everything up to now was read.
   bool at_end() const { return next_ == history_.next_number(); }
   bool has_gap() const { return has_gap_; }
+  // Returns whether the history has dropped the event that Read would begin with.
+  bool is_overtaken() const { return history_.IsLost(next_); }
 
   // Returns whether an event that a client gets, as the watches of a connection get it, belongs to
   // one of these watches, so that Read will find it.

@@ -252,6 +252,33 @@ TEST_CASE("events during a long resumption follow the missed ones, once each") {
   CHECK(f.loop.longest_hold() <= 2 * kNodesPerHold);
 }
 
+TEST_CASE("a connection is closed if the history drops events that came during a resumption") {
+  Config config = TestConfig();
+  config.event_history_bytes = 0;
+  Clients f(config);
+  f.CreateAll({"/p"});
+  WatchedPaths paths;
+  paths.persistent = {"/p"};
+  for (size_t i = 0; i < 2 * kNodesPerHold; ++i) {
+    paths.persistent.push_back("/other" + std::to_string(i));
+  }
+  const uint32_t tag = f.ConnectSession();
+  const int64_t since = f.service.ReadTree()->last_zxid().value();
+  f.Write(f.writer, 6, OpCode::kSetData, SetData("/p", "1"));
+  f.Write(tag, 5, OpCode::kSetWatches2, SetWatches2(since, paths));
+  f.sockets.RunIteration();
+  f.service.Apply(&f.frontends);  // in the middle of the resumption
+  CHECK(f.Received(tag).empty());
+  CHECK(f.Next(f.writer).xid == 6);
+  CHECK_FALSE(f.sockets.open(tag));
+  CHECK(f.totals().missed_events_lost == 1);
+  // The next time the client is beyond the history, and stays.
+  const uint32_t next = f.ConnectSession();
+  CHECK(f.Resume(next, since, paths) == Strings{"reply"});
+  f.Do(OpCode::kSetData, SetData("/p", "2"));
+  CHECK(f.Received(next) == Strings{"3 /p"});
+}
+
 TEST_CASE("looking up long paths of events counts as work") {
   constexpr size_t kMax = kNodesPerHold;
   std::string deep;

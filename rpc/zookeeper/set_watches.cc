@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "rpc/zookeeper/connection_loop.h"
 #include "rpc/zookeeper/long_reads.h"
 #include "rpc/zookeeper/missed_events.h"
@@ -34,8 +35,11 @@ class Connection::WatchesSetting final : public LongRead {
     return true;
   }
   bool TakesEvent(tree::EventType type, std::string_view path) override {
-    return missed_.has_value() && missed_->Has(type, path);
+    const bool takes = missed_.has_value() && missed_->Has(type, path);
+    has_taken_ |= takes;
+    return takes;
   }
+  absl::Status problem() const override { return problem_; }
   size_t bytes() const override { return body_->size(); }
   // This reply is small, and after an error the client would not know which of its watches are set.
   bool may_be_refused() const override { return false; }
@@ -62,6 +66,7 @@ class Connection::WatchesSetting final : public LongRead {
     }
     missed_.emplace(*history, since, request_.persistent_watches,
                     request_.persistent_recursive_watches);
+    first_new_ = history->next_number();
   }
 
   // Sets the next watches. Returns false if there are more.
@@ -109,6 +114,15 @@ class Connection::WatchesSetting final : public LongRead {
   // Sends the next missed events. Returns false if there are more. REQUIRES: all watches are set.
   bool SendMissed(Connection* connection) {
     if (!missed_.has_value()) return true;
+    const EventHistory& history = *connection->loop_->frontend().history();
+    if (missed_->is_overtaken() && has_taken_ && history.IsLost(first_new_)) {
+      // No client loses events of a watch while it stays connected.
+      connection->loop_->CountLostEvents(*connection, tree::Zxid(request_.relative_zxid),
+                                         history.oldest());
+      problem_ = absl::DataLossError(
+          "the history of events (eventHistoryBytes) has dropped events before they were sent");
+      return false;
+    }
     int64_t sent = 0;
     const size_t read = missed_->Read(
         kEventsPerHold, [connection] { return connection->HasMuchToSend(); },
@@ -123,7 +137,7 @@ class Connection::WatchesSetting final : public LongRead {
     if (!missed_->at_end()) return false;
     if (missed_->has_gap()) {
       connection->loop_->CountLostEvents(*connection, tree::Zxid(request_.relative_zxid),
-                                         connection->loop_->frontend().history()->oldest());
+                                         history.oldest());
     }
     missed_.reset();
     return true;
@@ -136,6 +150,9 @@ class Connection::WatchesSetting final : public LongRead {
   size_t next_ = 0;
   bool has_begun_ = false;
   std::optional<MissedEvents> missed_;  // until they are sent
+  uint64_t first_new_ = 0;              // the number of the first event after Begin
+  bool has_taken_ = false;              // TakesEvent has returned true
+  absl::Status problem_;
 };
 
 Connection::Progress Connection::SetWatches(int32_t xid, OpCode op, std::string_view body) {
