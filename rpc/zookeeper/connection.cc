@@ -40,6 +40,7 @@ constexpr size_t kWordBytesPause = 64u << 10;
 // How much of the scheme of a failed authentication is logged.
 constexpr size_t kSchemeBytesShown = 32;
 constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
+constexpr tree::Zxid kNoZxid{-1};  // of an event that shows none
 
 int64_t MsSinceEpoch(std::chrono::steady_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
@@ -64,6 +65,11 @@ Connection::~Connection() {
   long_read_ = nullptr;
   CountMemory();
   if (local_) loop_->frontend().AddReadOnlySessions(-1);
+}
+
+bool Connection::IsSettingWatches() const {
+  return !pipeline_.empty() && (pipeline_.front().op == OpCode::kSetWatches ||
+                                pipeline_.front().op == OpCode::kSetWatches2);
 }
 
 bool Connection::HasMuchToSend() const { return out_.size() > kUnsentBytesPause; }
@@ -520,7 +526,8 @@ absl::Status Connection::OnRequest(std::string_view packet) {
 absl::Status Connection::OnRequest(Pending pending, std::string_view body) {
   const size_t out_before = out_.size();
   if (pending.op == OpCode::kPing) {
-    { ReplyWriter reply(&out_, kPingXid, SeenZxid(), ErrorCode::kOk); }
+    const tree::Zxid zxid = IsSettingWatches() ? NamedZxid() : SeenZxid();
+    { ReplyWriter reply(&out_, kPingXid, zxid, ErrorCode::kOk); }
     ++packets_sent_;
     CountReply(pending, out_.size() - out_before);
     return absl::OkStatus();
@@ -748,7 +755,7 @@ void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree:
   if (long_read_ != nullptr && long_read_->TakesEvent(type, path)) return;
   if (!identities_.MayRead(readers)) return;
   const size_t out_before = out_.size();
-  AppendEvent(type, path, zxid);
+  AppendEvent(type, path, IsSettingWatches() ? kNoZxid : zxid);
   unsent_event_bytes_ += out_.size() - out_before;
   event_zxid_ = zxid;
   if (long_read_ != nullptr) long_read_->OnEvent(type, path);

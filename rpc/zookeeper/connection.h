@@ -278,6 +278,11 @@ class Connection {
   // Returns the zxid of a reply without a zxid of its own: not older than what the client has seen.
   // (The loop's seen_zxid may be older than an event of the same change that was already sent.)
   tree::Zxid SeenZxid() const;
+  // Returns whether the oldest request that waits sets the watches of a client that has connected
+  // again (set_watches.cc).
+  bool IsSettingWatches() const;
+  // Returns the newest zxid that the client had seen when it connected.
+  tree::Zxid NamedZxid() const { return tree::Zxid(connect_.last_zxid_seen); }
   // Returns whether so much is unsent that no more requests are answered for now.
   bool HasMuchToSend() const;
   // Writes the reply to a sync in flight.

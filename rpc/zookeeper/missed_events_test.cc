@@ -279,6 +279,68 @@ TEST_CASE("a connection is closed if the history drops events that came during a
   CHECK(f.Received(next) == Strings{"3 /p"});
 }
 
+TEST_CASE("until a client has all missed events, it is shown no zxid after those that it has") {
+  constexpr int kMissed = 3 * static_cast<int>(kNodesPerHold);
+  Clients f;
+  f.CreateAll({"/p", "/once"});
+  const int64_t since = f.last_zxid;
+  for (int i = 0; i < kMissed; ++i) f.Do(OpCode::kSetData, SetData("/p", ""));
+  const uint32_t tag = f.ConnectSession();
+  f.Write(f.writer, 6, OpCode::kSetData, SetData("/once", "1"));
+  f.Write(tag, 5, OpCode::kSetWatches2, SetWatches2(since, {{"/once"}, {"/p"}, {}}));
+  f.Write(tag, kPingXid, OpCode::kPing, "");
+  f.sockets.RunIteration();
+  f.service.Apply(&f.frontends);  // in the middle of the resumption
+  f.Settle();
+  int64_t shown = since;  // by the missed events
+  int missed = 0;
+  int others = 0;
+  int64_t last = 0;
+  std::string frame;
+  while (TakeFrame(&f.sockets.received(tag), &frame)) {
+    const Packet packet = DecodePacket(frame);
+    last = packet.zxid;
+    if (packet.xid == kNotificationXid && EventOf(packet) == "3 /p") {
+      CHECK(packet.zxid == shown + 1);
+      shown = packet.zxid;
+      ++missed;
+    } else if (missed < kMissed) {
+      // A client that loses its connection here names the newest zxid that it was shown.
+      CHECK(packet.zxid <= shown);
+      ++others;
+    }
+  }
+  CHECK(missed == kMissed);
+  CHECK(others == 2);             // the reply to the ping, and the event of /once
+  CHECK(last > since + kMissed);  // the reply to setWatches2
+  // Afterwards pings show it.
+  f.Write(tag, kPingXid, OpCode::kPing, "");
+  f.Settle();
+  CHECK(f.Next(tag).zxid >= last);
+}
+
+TEST_CASE("a client that may send more watches to be set is shown no zxid before") {
+  // Java's library sends so many that their paths have at least 128 Ki characters, and then more.
+  constexpr size_t kBatch = 128u << 10;
+  Clients f;
+  f.CreateAll({"/p"});
+  const int64_t since = f.last_zxid;
+  f.Do(OpCode::kSetData, SetData("/p", "1"));
+  const uint32_t tag = f.ConnectSession();
+  WatchedPaths first;
+  for (size_t i = 0; i < 1 + kBatch / 1000; ++i) {
+    first.recursive.push_back("/" + std::to_string(i) + std::string(1000, 'a'));
+  }
+  f.Write(tag, 5, OpCode::kSetWatches2, SetWatches2(since, first));
+  f.Settle();
+  // If the connection breaks here, the client names the zxid of this reply.
+  CHECK(f.Next(tag).zxid <= since);
+  f.Write(tag, 6, OpCode::kSetWatches2, SetWatches2(since, {{}, {"/p"}, {}}));
+  f.Settle();
+  CHECK(EventOf(f.Next(tag)) == "3 /p");
+  CHECK(f.Next(tag).zxid > since);
+}
+
 TEST_CASE("looking up long paths of events counts as work") {
   constexpr size_t kMax = kNodesPerHold;
   std::string deep;

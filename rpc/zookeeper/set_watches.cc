@@ -22,6 +22,10 @@ using tree::ErrorCode;
 // before the replies to later requests. An event counts as missed if its zxid is greater than the
 // one in the request, which a client takes from its last reply, and not from the events that it
 // got. So it may get events a second time, but no gap.
+//
+// Some clients take that zxid from events and from replies to pings, too. Until the reply, these
+// show no newer zxid than the client named, so that a client whose connection breaks meanwhile names
+// that again. Missed events show theirs, because they come in order.
 class Connection::WatchesSetting final : public LongRead {
  public:
   WatchesSetting(int32_t xid, std::unique_ptr<const std::string> body, SetWatchesRequest request)
@@ -31,7 +35,11 @@ class Connection::WatchesSetting final : public LongRead {
     const tree::Tree& tree = connection->loop_->LockTree();
     if (!has_begun_) Begin(connection);
     if (!SetAll(connection, tree) || !SendMissed(connection)) return false;
-    connection->ReplyError(xid(), ErrorCode::kOk);
+    const bool may_be_last = body_->size() < kBytesOfManyWatches;
+    ReplyWriter reply(&connection->out_, xid(),
+                      may_be_last ? connection->SeenZxid() : connection->NamedZxid(),
+                      ErrorCode::kOk);
+    ++connection->packets_sent_;
     return true;
   }
   bool TakesEvent(tree::EventType type, std::string_view path) override {
@@ -49,6 +57,10 @@ class Connection::WatchesSetting final : public LongRead {
   static constexpr size_t kPathsPerHold = kNodesPerHold / 4;
   // The number of events of the history that are read at a time.
   static constexpr size_t kEventsPerHold = kNodesPerHold;
+  // Java's library divides its watches into requests whose paths have this many characters or a few
+  // more, and the last one fewer. The reply to the others shows no newer zxid, so that the client
+  // does not name it if the connection breaks before the rest is sent.
+  static constexpr size_t kBytesOfManyWatches = 128u << 10;
 
   void Begin(Connection* connection) {
     has_begun_ = true;
