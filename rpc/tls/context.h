@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// TLS for accepted connections: the keys and rules that they share, and OpenSSL's object of each.
+//
+// Thread-safety: a Context does not change, and all threads may use it at once. The functions have
+// no state but OpenSSL's error queue of the calling thread, which they leave empty.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "rpc/tls/options.h"
+
+namespace quorate::rpc::tls {
+
+class Context {
+ public:
+  struct SslDeleter {
+    void operator()(SSL* ssl) const { SSL_free(ssl); }
+  };
+  using SslPtr = std::unique_ptr<SSL, SslDeleter>;
+
+  // Reads the stores. An error names the file, the reason and what to do. Logs nothing: the caller
+  // logs warnings().
+  static absl::StatusOr<std::shared_ptr<const Context>> Create(const Options& options);
+
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context();
+
+  // Returns an object for an accepted connection, in accept state and without a descriptor, or
+  // nullptr if memory is short. It may outlive the context.
+  // - Its modes are SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER and
+  //   SSL_MODE_RELEASE_BUFFERS.
+  // - It refuses renegotiation, resumes no session and issues no tickets, so that each connection
+  //   shows its certificate.
+  // - It reports the end of the stream without a close_notify as SSL_ERROR_ZERO_RETURN, as many
+  //   clients send none, and each packet of ZooKeeper has its length.
+  // - After a handshake, SSL_get0_peer_certificate is the client's certificate, which is valid, or
+  //   nullptr if the client has sent none.
+  SslPtr NewServer() const;
+
+  // Sentences about settings that have no effect, such as unknown cipher suites, and about
+  // certificates that are out of date; for the log.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  explicit Context(SSL_CTX* context) : context_(context) {}
+
+  SSL_CTX* const context_;  // owned
+  std::vector<std::string> warnings_;
+};
+
+// Returns why a call on `ssl` has failed on this thread, for the log, and empties the error queue:
+// for a client's certificate that was refused, the reason and the certificate's subject.
+std::string FailureOf(const SSL* ssl);
+
+// What identifies the content of a file.
+struct FileStamp {
+  std::string path;
+  // Of the file that symbolic links lead to; all 0 if there is none.
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  int64_t size = 0;
+  int64_t modified_ns = 0;
+
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
+// Returns the stamps of all files that a Context with these options is made from. A caller that
+// finds them changed makes a new Context; it takes the stamps before it calls Create, so that no
+// change in between is missed.
+std::vector<FileStamp> Stamps(const Options& options);
+
+}  // namespace quorate::rpc::tls
