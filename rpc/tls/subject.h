@@ -18,7 +18,7 @@ namespace quorate::rpc::tls {
 //   and its value "#" and the DER encoding in hexadecimal digits; so is a value of a string type
 //   other than PrintableString, T61String, IA5String, GeneralString, BMPString and UTF8String.
 // - A backslash stands before , = + < > # ; " \ and before each leading or trailing space or
-//   carriage return; a NUL is \00. Bytes beyond ASCII are copied.
+//   carriage return; a NUL is \00. Other characters are copied; bytes that are not UTF-8 become U+FFFD.
 std::string SubjectOf(const X509* certificate);
 
 }  // namespace quorate::rpc::tls
