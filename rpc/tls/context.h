@@ -56,8 +56,8 @@ class Context {
   std::vector<std::string> warnings_;
 };
 
-// Returns why a call on `ssl` has failed on this thread, for the log, and empties the error queue:
-// for a client's certificate that was refused, the reason and the certificate's subject.
+// Returns why a call on `ssl` has just failed on this thread, for the log, and empties the error
+// queue; for a client's certificate that was refused, the reason.
 std::string FailureOf(const SSL* ssl);
 
 // What identifies the content of a file.
