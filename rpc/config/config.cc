@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -33,7 +34,8 @@ constexpr char kProviderPrefix[] = "authProvider.";
 bool IsBuiltInProvider(absl::string_view java_class) {
   constexpr absl::string_view kPackage = "org.apache.zookeeper.server.auth.";
   return absl::ConsumePrefix(&java_class, kPackage) &&
-         (java_class == "DigestAuthenticationProvider" || java_class == "IPAuthenticationProvider");
+         (java_class == "DigestAuthenticationProvider" ||
+          java_class == "IPAuthenticationProvider" || java_class == "X509AuthenticationProvider");
 }
 
 // The maximum size in bytes of a configuration file, or of a file that it names. A larger file is
@@ -110,6 +112,21 @@ class Parser {
     config_.heartbeat_ms = 0;  // 0 while it is not given
   }
 
+  // Takes the properties in the options for a Java machine, which are the words -Dkey=value. Those of
+  // the file come later, and so take precedence.
+  absl::Status TakeJavaOptions(absl::string_view options) {
+    const std::string file = std::exchange(file_, "the environment (JVMFLAGS, SERVER_JVMFLAGS)");
+    for (absl::string_view word :
+         absl::StrSplit(options, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
+      const std::vector<std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
+      absl::string_view key = parts[0];
+      if (parts.size() != 2 || !absl::ConsumePrefix(&key, "-D")) continue;
+      if (absl::Status s = TakeJavaProperty(std::string(key), parts[1]); !s.ok()) return s;
+    }
+    file_ = file;
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<Config> Parse(std::string_view text) {
     constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
     absl::string_view settings(text.data(), text.size());
@@ -124,6 +141,16 @@ class Parser {
   }
 
  private:
+  absl::Status TakeJavaProperty(const std::string& key, const std::string& value) {
+    // Most properties have the prefix. Others are options of Java itself.
+    const bool is_ours = WithoutPropertyPrefix(key) != key || key == "jute.maxbuffer" ||
+                         key == "readonlymode.enabled";
+    const ConfigKey* known = FindConfigKey(key);
+    if (!is_ours) return absl::OkStatus();
+    return known != nullptr && known->is_property ? Set(key, known->value, value)
+                                                  : CheckProtection(key, value);
+  }
+
   absl::Status ParseText(absl::string_view text) {
     for (int count = 0; !text.empty();) {
       line_ = count + 1;
@@ -201,7 +228,8 @@ class Parser {
   absl::Status CheckProtection(absl::string_view key, const std::string& value) {
     const std::string_view name = WithoutPropertyPrefix(ToStd(key));
     if (name.starts_with(kProviderPrefix) && !IsBuiltInProvider(value)) {
-      return Unsupported(name, value, "clients authenticate with the schemes digest and ip only");
+      return Unsupported(name, value,
+                         "clients authenticate with the schemes digest, ip and x509 only");
     }
     const ProtectionKey* known = FindProtectionKey(ToStd(key));
     if (known == nullptr || absl::EqualsIgnoreCase(value, ToAbsl(known->harmless))) {
@@ -369,8 +397,11 @@ class Parser {
         return s;
       }
     }
-    if (config_.client_port == 0) return Error("clientPort", "it is missing");
+    if (config_.client_port == 0 && config_.secure_client_port == 0) {
+      return Error("clientPort", "it is missing");
+    }
     if (absl::Status s = CheckPorts(); !s.ok()) return s;
+    if (absl::Status s = FinishTls(); !s.ok()) return s;
     WarnOfVoters();
     // zkServer.sh sends `srvr` to find out whether the server runs.
     config_.four_letter_words.emplace_back("srvr");
@@ -380,9 +411,16 @@ class Parser {
   }
 
   absl::Status CheckPorts() const {
-    if (config_.grpc_port == config_.client_port) {
-      return Error("grpcPort", absl::StrCat(config_.grpc_port,
-                                            " is the clientPort too; give each a port of its own"));
+    const std::pair<const char*, uint16_t> ports[] = {
+        {"clientPort", config_.client_port},
+        {"secureClientPort", config_.secure_client_port},
+        {"grpcPort", config_.grpc_port}};
+    for (const auto& one : ports) {
+      for (const auto& other : ports) {
+        if (&one >= &other || one.second == 0 || one.second != other.second) continue;
+        return Error(other.first, absl::StrCat(other.second, " is the ", one.first,
+                                               " too; give each a port of its own"));
+      }
     }
     for (auto one = config_.servers.begin(); one != config_.servers.end(); ++one) {
       for (auto other = std::next(one); other != config_.servers.end(); ++other) {
@@ -394,6 +432,41 @@ class Parser {
                                     "; each server needs an address and peer port of its own"));
         }
       }
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks and completes the settings of TLS for clients.
+  absl::Status FinishTls() {
+    std::string& auth = config_.ssl_client_auth;
+    absl::AsciiStrToLower(&auth);
+    if (auth.empty()) auth = "need";
+    if (auth != "none" && auth != "want" && auth != "need") {
+      return Error("ssl.clientAuth",
+                   absl::StrCat("\"", auth, "\" is not allowed; none, want or need"));
+    }
+    std::vector<std::string>& protocols = config_.ssl_enabled_protocols;
+    if (protocols.empty() && !config_.ssl_protocol.empty()) protocols = {config_.ssl_protocol};
+    for (const std::string& protocol : protocols) {
+      if (protocol == "TLSv1.2" || protocol == "TLSv1.3") continue;
+      return Error("ssl.enabledProtocols",
+                   absl::StrCat("\"", protocol, "\" is not allowed; TLSv1.2 or TLSv1.3"));
+    }
+    if (config_.ssl_handshake_detection_timeout_ms < 1) {
+      config_.ssl_handshake_detection_timeout_ms = Config().ssl_handshake_detection_timeout_ms;
+    }
+    if (!config_.has_client_tls()) return absl::OkStatus();
+    if (config_.client_port_unification && config_.client_port == 0) {
+      return Error("client.portUnification", "there is no clientPort; take it out");
+    }
+    if (config_.ssl_key_store.empty()) {
+      return Error("ssl.keyStore.location",
+                   "it is missing; TLS needs a key and a certificate of the server");
+    }
+    if (config_.ssl_trust_store.empty() && auth != "none") {
+      return Error("ssl.trustStore.location",
+                   "it is missing; name the authorities of clients' certificates, or ask clients "
+                   "for none (ssl.clientAuth=none)");
     }
     return absl::OkStatus();
   }
@@ -533,14 +606,27 @@ std::string Config::ClientEndpoint() const {
   return absl::StrCat(client_address.empty() ? "*" : InBrackets(client_address), ":", client_port);
 }
 
+std::string Config::ClientEndpoints() const {
+  std::string text;
+  if (client_port != 0) {
+    text = absl::StrCat(ClientEndpoint(), client_port_unification ? " with and without TLS" : "");
+  }
+  if (secure_client_port == 0) return text;
+  const std::string host = secure_client_address.empty() ? "*" : InBrackets(secure_client_address);
+  return absl::StrCat(text, text.empty() ? "" : ", and on ", host, ":", secure_client_port,
+                      " with TLS");
+}
+
 bool Config::AllowsFourLetterWord(std::string_view word) const {
   return std::any_of(four_letter_words.begin(), four_letter_words.end(),
                      [&](const std::string& allowed) { return allowed == "*" || allowed == word; });
 }
 
 absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view text,
-                                   ReadFile read_file) {
-  return Parser(file, read_file).Parse(text);
+                                   ReadFile read_file, std::string_view java_options) {
+  Parser parser(file, read_file);
+  if (absl::Status s = parser.TakeJavaOptions(ToAbsl(java_options)); !s.ok()) return s;
+  return parser.Parse(text);
 }
 
 absl::StatusOr<Config> LoadConfig(const std::string& file) {
@@ -554,7 +640,11 @@ absl::StatusOr<Config> LoadConfig(const std::string& file) {
         absl::StrCat(file, ": the configuration file cannot be read: ", text.status().message(),
                      is_no_file ? "; give the path of a zoo.cfg" : ""));
   }
-  return ParseConfig(file, *text, ReadRealFile);
+  std::string java_options;
+  for (const char* variable : {"JVMFLAGS", "SERVER_JVMFLAGS"}) {
+    if (const char* options = std::getenv(variable)) absl::StrAppend(&java_options, " ", options);
+  }
+  return ParseConfig(file, *text, ReadRealFile, java_options);
 }
 
 }  // namespace quorate::rpc

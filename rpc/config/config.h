@@ -34,8 +34,30 @@ struct Config {
   std::map<uint32_t, ServerLine> servers;  // empty: standalone
   std::string members_file;                // the file with the server.N lines; empty: not given
 
-  std::string client_address;  // empty: all addresses of this machine, IPv6 and IPv4
-  uint16_t client_port = 0;
+  std::string client_address;            // empty: all addresses of this machine, IPv6 and IPv4
+  uint16_t client_port = 0;              // 0: only the port with TLS
+  uint16_t secure_client_port = 0;       // with TLS; 0: there is none
+  std::string secure_client_address;     // empty: all addresses
+  bool client_port_unification = false;  // client_port takes clients with and without TLS
+  bool client_cert_reload = false;       // stores of TLS are read again when they change
+  // The stores and settings of TLS for clients (rpc/tls/options.h).
+  std::string ssl_key_store;
+  std::string ssl_key_store_password;
+  std::string ssl_key_store_password_file;
+  std::string ssl_key_store_type;
+  std::string ssl_trust_store;
+  std::string ssl_trust_store_password;
+  std::string ssl_trust_store_password_file;
+  std::string ssl_trust_store_type;
+  std::string ssl_client_auth;  // after ParseConfig: "none", "want" or "need"
+  std::string ssl_protocol;
+  std::vector<std::string> ssl_enabled_protocols;
+  std::vector<std::string> ssl_cipher_suites;
+  bool ssl_crl = false;
+  int ssl_handshake_detection_timeout_ms = 5000;
+  int ssl_handshakes_max = -1;  // under way at a time; -1: no limit
+  // The subject of the certificate whose client passes every access control list; empty: none.
+  std::string x509_super_user;
   uint16_t grpc_port = 0;  // 0: there is no gRPC front end
   // The address of the gRPC front end. By default only this machine can connect, because the port
   // serves administrators' calls and does not authenticate callers.
@@ -91,10 +113,14 @@ struct Config {
   std::vector<std::string> warnings;  // about keys that are not implemented or not known
 
   bool standalone() const { return servers.empty(); }
+  // Returns whether clients may use TLS, so that the stores are needed.
+  bool has_client_tls() const { return secure_client_port != 0 || client_port_unification; }
   bool ListensForClientsEverywhere() const;
   // Returns the address at which the server listens for clients, as host:port. The host is * if
   // client_address is empty.
   std::string ClientEndpoint() const;
+  // Returns all addresses at which the server listens for ZooKeeper clients, for the log.
+  std::string ClientEndpoints() const;
   // Returns the interval at which touches are sent to the leader: short enough for the shortest
   // session timeout, and at most half a tick (tickTime).
   int touch_period_ms() const { return std::min(tick_time_ms / 2, min_session_timeout_ms / 6); }
@@ -119,13 +145,16 @@ struct Config {
 // backslash escapes the character after it. Errors name the file, the line, the key and the allowed
 // values. A key that requests protection that this server does not have (authentication, TLS
 // between servers), or another kind of quorum (weights, groups), is an error. Any other key without
-// effect is a warning.
+// effect is a warning. Properties are also taken from the environment, from the options for a Java
+// machine in JVMFLAGS and SERVER_JVMFLAGS.
 absl::StatusOr<Config> LoadConfig(const std::string& file);
 
 // Does the same for `text`, the contents of `file`. Reads other files through `read_file`, which
 // returns NotFound if there is no such file. Its error messages have the reason, without the path.
 using ReadFile = absl::StatusOr<std::string> (*)(const std::string& path);
+// `java_options` are options for a Java machine, in which users of ZooKeeper set properties:
+// "-Dzookeeper.key=value", for keys that are properties. Keys in the file take precedence.
 absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view text,
-                                   ReadFile read_file);
+                                   ReadFile read_file, std::string_view java_options = {});
 
 }  // namespace quorate::rpc

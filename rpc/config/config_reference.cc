@@ -28,6 +28,8 @@ absl::string_view Title(Section section) {
       return "Limits";
     case Section::kAccess:
       return "Access";
+    case Section::kTls:
+      return "TLS of ZooKeeper clients";
   }
   return "";
 }

@@ -154,7 +154,8 @@ TEST_CASE("a key that requests a protection or a quorum that is not implemented 
         "quorum.auth.enableSasl=true", "quorum.auth.learnerRequireSasl=true",
         "quorum.auth.serverRequireSasl=true", "audit.enable=true",
         "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-        "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+        "ssl.ocsp=true", "ssl.authProvider=own", "ssl.clientHostnameVerification=true",
+        "zookeeper.ssl.context.supplier.class=com.example.Supplier",
         "authProvider.own=com.example.Provider", "zookeeper.authProvider.1=x",
         "zookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"}) {
     INFO(line);
@@ -167,12 +168,70 @@ TEST_CASE("a key that requests a protection or a quorum that is not implemented 
   for (const std::string line :
        {"sslQuorum=false", "enforce.auth.enabled=False", "weight.1=1", "audit.enable=false",
         "authProvider.digest=org.apache.zookeeper.server.auth.DigestAuthenticationProvider",
-        "DigestAuthenticationProvider.digestAlg=SHA1"}) {
+        "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+        "ssl.ocsp=false", "ssl.authProvider=x509", "DigestAuthenticationProvider.digestAlg=SHA1"}) {
     INFO(line);
     const auto config = ParseConfig("zoo.cfg", rest + line, NoFile);
     REQUIRE(config.ok());
     CHECK(config->warnings.empty());
   }
+}
+
+TEST_CASE("TLS of clients needs the stores, and allows known values only") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  const std::string keys = "ssl.keyStore.location=/k\n";
+  const std::string trust = "ssl.trustStore.location=/t\n";
+  auto config = ParseConfig("zoo.cfg",
+                            "dataDir=/d\nsecureClientPort=2\nsecureClientPortAddress=127.0.0.1\n"
+                            "ssl.keyStore.location=/k.jks\nssl.keyStore.password=\n"
+                            "zookeeper.ssl.keyStore.passwordPath=/p\nssl.keyStore.type=JKS\n"
+                            "ssl.trustStore.location=/t\nssl.clientAuth=WANT\nssl.crl=true\n"
+                            "ssl.protocol=TLSv1.3\nssl.ciphersuites=A,B\nclient.certReload=true\n"
+                            "ssl.handshakeDetectionTimeoutMillis=0\n"
+                            "X509AuthenticationProvider.superUser=CN=admin,O=Example\n",
+                            NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->warnings.empty());
+  CHECK(config->client_port == 0);
+  CHECK(config->ClientEndpoints() == "127.0.0.1:2 with TLS");
+  CHECK(config->secure_client_port == 2);
+  CHECK(config->has_client_tls());
+  CHECK(config->ssl_key_store_password_file == "/p");
+  CHECK(config->ssl_client_auth == "want");
+  CHECK(config->ssl_enabled_protocols == std::vector<std::string>{"TLSv1.3"});
+  CHECK(config->ssl_cipher_suites == std::vector<std::string>{"A", "B"});
+  CHECK(config->ssl_handshake_detection_timeout_ms == 5000);
+  CHECK(config->x509_super_user == "CN=admin,O=Example");
+  // Without a port for it, TLS needs no stores.
+  CHECK_FALSE(ParseConfig("zoo.cfg", rest + keys, NoFile)->has_client_tls());
+  const std::string unified = rest + "client.portUnification=true\n";
+  CHECK(ParseConfig("zoo.cfg", unified + keys + trust + "secureClientPort=2\n", NoFile)
+            ->ClientEndpoints() == "*:1 with and without TLS, and on *:2 with TLS");
+  CHECK(ParseConfig("zoo.cfg", unified + keys + trust, NoFile)->ssl_client_auth == "need");
+  CHECK(ParseConfig("zoo.cfg", unified + keys + "ssl.clientAuth=none\n", NoFile).ok());
+  CHECK(Problem(unified).find("zoo.cfg: ssl.keyStore.location: it is missing") == 0);
+  CHECK(Problem(unified + keys).find("zoo.cfg: ssl.trustStore.location: it is missing") == 0);
+  CHECK(Problem(rest + "secureClientPort=1\n" + keys + trust).find("is the clientPort too") !=
+        std::string::npos);
+  CHECK(Problem(rest + "ssl.clientAuth=maybe\n").find("none, want or need") != std::string::npos);
+  CHECK(Problem(rest + "ssl.enabledProtocols=SSLv3\n").find("TLSv1.2 or TLSv1.3") !=
+        std::string::npos);
+}
+
+TEST_CASE("properties are taken from the options for a Java machine, below those of the file") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  const auto config = ParseConfig("zoo.cfg", rest + "ssl.trustStore.location=/file\n", NoFile,
+                                  " -Xmx1g -Dzookeeper.ssl.keyStore.location=/java\n"
+                                  "-Dzookeeper.ssl.trustStore.location=/java -Djute.maxbuffer=4096 "
+                                  "-Djava.net.x=1 -Dzookeeper.clientPort=7 -D -Dzookeeper.x");
+  REQUIRE(config.ok());
+  CHECK(config->ssl_key_store == "/java");
+  CHECK(config->ssl_trust_store == "/file");
+  CHECK(config->jute_max_buffer_bytes == 4096);
+  CHECK(config->client_port == 1);
+  const auto bad = ParseConfig("zoo.cfg", rest, NoFile, "-Dzookeeper.ssl.ocsp=true");
+  CHECK(bad.status().message().find("JVMFLAGS") != absl::string_view::npos);
+  CHECK_FALSE(ParseConfig("zoo.cfg", rest, NoFile, "-Djute.maxbuffer=x").ok());
 }
 
 TEST_CASE("the server's own line can set the address for clients") {
@@ -340,8 +399,8 @@ TEST_CASE("the error about a missing key lists the unknown keys, one of which ma
 }
 
 TEST_CASE("ZooKeeper's keys without effect are known by name") {
-  for (const std::string key : {"ssl.keyStore.location", "fsync.warningthresholdms",
-                                "zookeeper.ssl.trustStore.password", "initLimit", "peerType"}) {
+  for (const std::string key : {"ssl.quorum.keyStore.location", "fsync.warningthresholdms",
+                                "zookeeper.ssl.sslProvider", "initLimit", "peerType"}) {
     auto config = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n" + key + "=5\n", NoFile);
     REQUIRE(config.ok());
     REQUIRE(config->warnings.size() == 1);

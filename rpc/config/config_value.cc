@@ -49,7 +49,7 @@ absl::Status NotAllowed(const std::string& text, absl::string_view allowed) {
 absl::Status Set(Unchecked, const std::string&, Config*) { return absl::OkStatus(); }
 
 absl::Status Set(const Text& value, const std::string& text, Config* config) {
-  if (text.empty()) return absl::InvalidArgumentError("it has no value");
+  if (text.empty() && !value.may_be_empty) return absl::InvalidArgumentError("it has no value");
   config->*value.field = text;
   return absl::OkStatus();
 }

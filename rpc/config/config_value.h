@@ -21,9 +21,10 @@ namespace quorate::rpc {
 // The unit of an integer value.
 enum class Unit { kNone, kMilliseconds, kTicks, kBytes, kMebibytes, kEntries, kRequests, kThreads };
 
-// Any text that is not empty.
+// Any text that is not empty, unless it may be.
 struct Text {
   std::string Config::*field;
+  bool may_be_empty = false;
 };
 
 // A TCP port, 0 to 65535.
