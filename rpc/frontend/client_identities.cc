@@ -42,6 +42,11 @@ bool ClientIdentities::AddDigest(std::string_view credentials) {
   return (!is_super || Add({"super", ""})) && Add(std::move(identity));
 }
 
+bool ClientIdentities::AddCertificate(const std::string& subject) {
+  const bool is_super = !subject.empty() && subject == config_.x509_super_user;
+  return (!is_super || Add({"super", ""})) && Add({"x509", subject});
+}
+
 std::span<const tree::Identity> ClientIdentities::shown() const {
   return std::span<const tree::Identity>(identities_).subspan(config_.skip_acl ? 1 : 0);
 }

@@ -44,6 +44,10 @@ class ClientIdentities {
   // are longer than kCredentialsBytesMax.
   bool AddDigest(std::string_view credentials);
 
+  // Adds the identity of a client whose certificate has this subject, and the super user's if the
+  // subject is that of X509AuthenticationProvider.superUser. Returns false as AddDigest does.
+  bool AddCertificate(const std::string& subject);
+
   // Returns the identities that access control lists are checked against. With skipACL the first
   // one passes every list.
   const std::vector<tree::Identity>& all() const { return identities_; }

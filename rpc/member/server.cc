@@ -179,7 +179,7 @@ absl::Status Server::Run() {
   replica_->node().Start(config_.standalone() ? nullptr : network_.get());
   absl::Status result = frontends_->Open();
   if (result.ok()) {
-    spdlog::info("listening for ZooKeeper clients on {}", config_.ClientEndpoint());
+    spdlog::info("listening for ZooKeeper clients on {}", config_.ClientEndpoints());
     MutexLock lock(&mutex_);
     while (!end_requested_) end_changed_.Wait(&mutex_);
     result = end_reason_;

@@ -459,6 +459,11 @@ bool Connection::IsOvertaken(tree::Zxid attach_zxid) const {
   return state_ == State::kUp && attach_zxid_ != attach_zxid;
 }
 
+void Connection::AddCertificate(const std::string& subject) {
+  const bool has_room = identities_.AddCertificate(subject);
+  ASSERT(has_room, "a new connection has few identities, and a subject is short");
+}
+
 void Connection::SetTouched() {
   if (!std::exchange(touched_, true)) loop_->RecordTouched(tag_);
 }

@@ -60,6 +60,9 @@ class Connection {
   // submitted yet. REQUIRES: not within another call.
   void SubmitRest();
 
+  // Adds the identity of the client's certificate. REQUIRES: called before OnBytes.
+  void AddCertificate(const std::string& subject);
+
   // --- From the inbox ----------------------------------------------------------------------------
   absl::Status OnResult(tree::ApplyResult result);
   // Sets whether an administrator has made the reads of the session linearizable. Counts for

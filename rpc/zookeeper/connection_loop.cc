@@ -94,10 +94,19 @@ void ConnectionLoop::OnWake() {
 std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port) {
   BeginIteration();
   if (!frontend_->AdmitOrRefuse(address)) return std::nullopt;
+  return OpenAdmitted(std::move(address), port, /*subject=*/"");
+}
+
+uint32_t ConnectionLoop::OpenAdmitted(std::string address, uint16_t port,
+                                      const std::string& subject) {
+  BeginIteration();
   const uint32_t tag = NewTag();
   const std::string host = absl::StrContains(address, ':') ? "[" + address + "]" : address;
   auto statistics = frontend_->statistics().AddConnection(tag, absl::StrCat(host, ":", port));
-  Attend(Add(std::make_shared<Client>(this, tag, std::move(address), std::move(statistics))));
+  Client& client =
+      Add(std::make_shared<Client>(this, tag, std::move(address), std::move(statistics)));
+  if (!subject.empty()) client.connection.AddCertificate(subject);
+  Attend(client);
   return tag;
 }
 

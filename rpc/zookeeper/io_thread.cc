@@ -3,7 +3,10 @@
 #include "rpc/zookeeper/io_thread.h"
 
 #include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -15,6 +18,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/thread.h"
+#include "rpc/frontend/client_identities.h"
+#include "rpc/tls/openssl.h"
+#include "rpc/tls/subject.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -26,6 +32,12 @@ constexpr size_t kReceiveBytes = 256u << 10;
 // administrator: one in kReservedPart of the limit, but at least kReservedDescriptorsMin.
 constexpr int64_t kReservedPart = 8;
 constexpr int64_t kReservedDescriptorsMin = 128;
+// The first byte of a client that speaks TLS. A connect request begins with a zero, and a
+// four-letter word with a letter.
+constexpr char kTlsHandshakeRecord = 0x16;
+constexpr auto kHandshakeTimeout = std::chrono::milliseconds(10'000);
+constexpr size_t kSubjectBytesMax = ClientIdentities::kCredentialsBytesMax;
+constexpr auto kFailureLogPeriod = std::chrono::seconds(5);
 
 // Returns the most clients that the limit of open files allows. The limit may change while the
 // server runs.
@@ -60,7 +72,13 @@ struct IoThread::Socket : Poller::Handler, std::enable_shared_from_this<Socket> 
   }
 
   IoThread* const thread;
+  enum class Stage : uint8_t { kDetecting, kHandshake, kOpen };
+
   const Descriptor descriptor;
+  Stage stage = Stage::kOpen;
+  tls::Context::SslPtr ssl;  // null: no TLS
+  std::string address;       // until stage is kOpen, of a socket that may use TLS
+  uint16_t port = 0;
   uint32_t tag = 0;
   Poller::Id id{};
   Poller::Readiness interest = {.readable = true, .writable = false};
@@ -75,7 +93,8 @@ IoThread::IoThread(ZkFrontend* frontend)
 
 IoThread::~IoThread() { Stop(); }
 
-void IoThread::Start() {
+void IoThread::Start(const tls::CurrentContext* tls) {
+  tls_ = tls;
   thread_ = StartThread("zk-io", [this] { Run(); });
 }
 
@@ -96,16 +115,18 @@ void IoThread::Run() {
     if (std::exchange(iteration_ends_, false)) loop_.EndIteration();
   }
   sockets_.clear();
+  handshakes_.clear();
   loop_.Stop();
 }
 
-void IoThread::Adopt(Descriptor socket, const tcp::endpoint& remote) {
+void IoThread::Adopt(Descriptor socket, const tcp::endpoint& remote, Encryption encryption) {
   // The descriptor is shared because a task must be copyable.
   auto adopted = std::make_shared<Descriptor>(std::move(socket));
-  poller_.Post([this, adopted, remote] { Open(std::move(*adopted), remote); });
+  poller_.Post(
+      [this, adopted, remote, encryption] { Open(std::move(*adopted), remote, encryption); });
 }
 
-void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote) {
+void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote, Encryption encryption) {
   const int one = 1;
   if (::setsockopt(descriptor.number(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) return;
   const std::string address = AddressOf(remote);
@@ -118,15 +139,22 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote) {
                       "(fs.epoll.max_user_watches)");
     return;
   }
+  opened->id = *id;
+  if (encryption != Encryption::kNone) {
+    if (!frontend_->AdmitOrRefuse(address)) return poller_.Remove(*id);
+    opened->address = address;
+    opened->port = remote.port();
+    return BeginHandshake(opened, encryption);
+  }
   const std::optional<uint32_t> tag = loop_.Open(address, remote.port());
   if (!tag.has_value()) return poller_.Remove(*id);
-  opened->id = *id;
   opened->tag = *tag;
   sockets_[*tag] = std::move(opened);
 }
 
 bool IoThread::HasRoomFor(const std::string& address) {
-  const int64_t open = frontend_->statistics().connections();
+  const int64_t open = frontend_->statistics().connections() +
+                       frontend_->statistics().tls_handshakes.load(std::memory_order_relaxed);
   if (open < ConnectionsMax()) return true;
   frontend_->Refuse(address,
                     absl::StrCat(open, " are open, and the limit of open files allows no more"));
@@ -156,6 +184,8 @@ size_t IoThread::WaitingBytes(uint32_t tag) {
 }
 
 void IoThread::OnReady(Socket& socket, Poller::Readiness ready) {
+  if (socket.stage == Socket::Stage::kDetecting) return Detect(socket);
+  if (socket.stage == Socket::Stage::kHandshake) return ContinueHandshake(socket);
   if (ready.writable) {
     socket.SetInterest({socket.interest.readable, false});
     loop_.OnWritable(socket.tag);
@@ -169,6 +199,7 @@ void IoThread::OnReady(Socket& socket, Poller::Readiness ready) {
 }
 
 void IoThread::OnReadable(Socket& socket) {
+  if (socket.ssl != nullptr) return OnReadableTls(socket);
   const ssize_t received = ::recv(socket.descriptor.number(), receive_buffer_.data(),
                                   receive_buffer_.size(), MSG_DONTWAIT);
   if (received > 0) {
@@ -182,6 +213,7 @@ void IoThread::OnReadable(Socket& socket) {
 
 std::optional<size_t> IoThread::Send(uint32_t tag, std::string_view bytes) {
   Socket& socket = *sockets_.at(tag);
+  if (socket.ssl != nullptr) return SendTls(socket, bytes);
   size_t sent_before = 0;
   while (sent_before < bytes.size()) {
     const ssize_t sent = ::send(socket.descriptor.number(), bytes.data() + sent_before,
@@ -203,8 +235,152 @@ std::optional<size_t> IoThread::Send(uint32_t tag, std::string_view bytes) {
 void IoThread::Close(uint32_t tag) {
   const auto it = sockets_.find(tag);
   it->second->open = false;
+  // Says goodbye if the socket takes it; an answer is not awaited.
+  if (it->second->ssl != nullptr) SSL_shutdown(it->second->ssl.get());
   poller_.Remove(it->second->id);
   sockets_.erase(it);  // the running handler may still hold the socket
+}
+
+// --- Handshakes ----------------------------------------------------------------------------------
+
+void IoThread::BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption encryption) {
+  Statistics& statistics = frontend_->statistics();
+  handshakes_.insert(socket);
+  const int64_t max = frontend_->config().ssl_handshakes_max;
+  if (statistics.tls_handshakes.fetch_add(1) >= max && max >= 0) {
+    statistics.tls_handshakes_refused.fetch_add(1);
+    return Drop(*socket,
+                "too many handshakes are under way (netty.server.outstandingHandshake.limit)");
+  }
+  const bool is_detected = encryption == Encryption::kTls;
+  socket->stage = Socket::Stage::kDetecting;
+  if (is_detected) StartTls(*socket);
+  const auto limit =
+      is_detected
+          ? kHandshakeTimeout
+          : std::chrono::milliseconds(frontend_->config().ssl_handshake_detection_timeout_ms);
+  // A handshake that was detected late has the rest of the time of one that was not.
+  for (const auto after : {limit, std::chrono::milliseconds(kHandshakeTimeout) + limit}) {
+    const bool is_last = after != limit || is_detected;
+    poller_.RunAt(Poller::Clock::now() + after, [this, is_last, weak = std::weak_ptr(socket)] {
+      const std::shared_ptr<Socket> waiting = weak.lock();
+      if (waiting == nullptr || !handshakes_.contains(waiting)) return;
+      if (is_last || waiting->stage == Socket::Stage::kDetecting) {
+        Drop(*waiting, "it took too long");
+      }
+    });
+    if (is_last) break;
+  }
+}
+
+void IoThread::Detect(Socket& socket) {
+  char first = 0;
+  const ssize_t received = ::recv(socket.descriptor.number(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (received <= 0) return Drop(socket, "the client has gone");
+  if (first != kTlsHandshakeRecord) return OpenConnection(socket);
+  StartTls(socket);
+  ContinueHandshake(socket);
+}
+
+void IoThread::StartTls(Socket& socket) {
+  socket.stage = Socket::Stage::kHandshake;
+  socket.ssl = tls_->Get()->NewServer();
+  // Without memory, both fail, and so does the handshake.
+  if (socket.ssl != nullptr) SSL_set_fd(socket.ssl.get(), socket.descriptor.number());
+}
+
+void IoThread::ContinueHandshake(Socket& socket) {
+  if (socket.ssl == nullptr) return Drop(socket, "there is no memory");
+  ERR_clear_error();
+  const int result = SSL_accept(socket.ssl.get());
+  if (result == 1) return OpenConnection(socket);
+  switch (SSL_get_error(socket.ssl.get(), result)) {
+    case SSL_ERROR_WANT_READ:
+      return socket.SetInterest({true, false});
+    case SSL_ERROR_WANT_WRITE:
+      return socket.SetInterest({false, true});
+    default:
+      return Drop(socket, tls::FailureOf(socket.ssl.get()));
+  }
+}
+
+void IoThread::OpenConnection(Socket& socket) {
+  std::string subject;
+  if (socket.ssl != nullptr) {
+    const tls::CertificatePtr certificate(SSL_get1_peer_certificate(socket.ssl.get()));
+    if (certificate != nullptr) subject = tls::SubjectOf(certificate.get());
+    if (subject.size() > kSubjectBytesMax) return Drop(socket, "its certificate's subject is long");
+  }
+  const std::shared_ptr<Socket> kept = socket.shared_from_this();
+  handshakes_.erase(kept);
+  frontend_->statistics().tls_handshakes.fetch_sub(1);
+  socket.stage = Socket::Stage::kOpen;
+  socket.SetInterest({true, false});
+  socket.tag = loop_.OpenAdmitted(std::move(socket.address), socket.port, subject);
+  sockets_[socket.tag] = kept;
+}
+
+void IoThread::Drop(Socket& socket, std::string_view why) {
+  const std::shared_ptr<Socket> kept = socket.shared_from_this();
+  Statistics& statistics = frontend_->statistics();
+  statistics.tls_handshakes.fetch_sub(1);
+  statistics.tls_handshakes_failed.fetch_add(1);
+  frontend_->Release(socket.address);
+  poller_.Remove(socket.id);
+  handshakes_.erase(kept);
+  // The rate is limited, because a client whose certificate does not fit tries again and again.
+  const auto now = Poller::Clock::now();
+  if (now - failure_logged_ < kFailureLogPeriod) return;
+  failure_logged_ = now;
+  spdlog::info("the TLS handshake with {} failed: {}", socket.address, why);
+}
+
+// --- Bytes with TLS ------------------------------------------------------------------------------
+
+void IoThread::OnReadableTls(Socket& socket) {
+  size_t received = 0;
+  bool has_ended = false;
+  while (received < receive_buffer_.size()) {
+    ERR_clear_error();
+    size_t count = 0;
+    const int result = SSL_read_ex(socket.ssl.get(), receive_buffer_.data() + received,
+                                   receive_buffer_.size() - received, &count);
+    received += count;
+    if (result == 1) continue;
+    const int error = SSL_get_error(socket.ssl.get(), result);
+    has_ended = error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE;
+    break;
+  }
+  if (received > 0) {
+    socket.receives = false;
+    loop_.OnBytes(socket.tag, std::string_view(receive_buffer_.data(), received));
+  }
+  // After the end that TLS announces, the socket itself may stay open.
+  if (has_ended && socket.open) loop_.OnClosed(socket.tag);
+}
+
+std::optional<size_t> IoThread::SendTls(Socket& socket, std::string_view bytes) {
+  size_t sent = 0;
+  while (sent < bytes.size()) {
+    ERR_clear_error();
+    size_t count = 0;
+    const int result =
+        SSL_write_ex(socket.ssl.get(), bytes.data() + sent, bytes.size() - sent, &count);
+    if (result == 1) {
+      sent += count;
+      continue;
+    }
+    const int error = SSL_get_error(socket.ssl.get(), result);
+    if (error == SSL_ERROR_WANT_WRITE) {
+      // The next call has the same bytes, and maybe more behind them, as OpenSSL requires.
+      socket.SetInterest({socket.interest.readable, true});
+      break;
+    }
+    ::shutdown(socket.descriptor.number(), SHUT_RDWR);
+    return std::nullopt;
+  }
+  return sent;
 }
 
 }  // namespace quorate::rpc::zk

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One I/O thread of the ZooKeeper front end: it drives a ConnectionLoop from sockets.
+// One I/O thread of the ZooKeeper front end: it drives a ConnectionLoop from sockets. A socket with
+// TLS gets a connection in the loop when its handshake is done, so that the loop sees plain bytes
+// and clients whose certificate was checked.
 //
 // Thread-safety: Start and Stop from one thread; Adopt and Wake may be called from any thread;
 // everything else runs on the thread itself.
@@ -17,8 +19,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "rpc/poller/descriptor.h"
 #include "rpc/poller/poller.h"
+#include "rpc/tls/current_context.h"
 #include "rpc/zookeeper/connection_loop.h"
 #include "rpc/zookeeper/frontend.h"
 
@@ -26,20 +30,30 @@ namespace quorate::rpc::zk {
 
 class IoThread : private Sockets {
  public:
+  // What a client speaks on the port where it connected.
+  enum class Encryption : uint8_t {
+    kNone,
+    kTls,
+    kEither,  // the first byte that the client sends tells
+  };
+
   // `frontend` must outlive the thread.
   explicit IoThread(ZkFrontend* frontend);
   ~IoThread() override;
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
-  void Start();
+  // `tls` must outlive the thread; it is null if no client uses TLS.
+  void Start(const tls::CurrentContext* tls);
   // Ends the thread and closes its sockets. The service is not used afterwards.
   void Stop();
   // Returns the poller in which the thread waits. Used on the thread itself, or before Start.
   Poller& poller() { return poller_; }
 
-  // Takes an accepted socket of the client at `remote`.
-  void Adopt(Descriptor socket, const boost::asio::ip::tcp::endpoint& remote);
+  // Takes an accepted socket of the client at `remote`. REQUIRES: the encryption is kNone if there is
+  // no TLS.
+  void Adopt(Descriptor socket, const boost::asio::ip::tcp::endpoint& remote,
+             Encryption encryption);
 
  private:
   struct Socket;
@@ -53,13 +67,30 @@ class IoThread : private Sockets {
   void Close(uint32_t tag) override;
 
   void Run();
-  void Open(Descriptor descriptor, const boost::asio::ip::tcp::endpoint& remote);
+  void Open(Descriptor descriptor, const boost::asio::ip::tcp::endpoint& remote,
+            Encryption encryption);
   // Returns whether the limit of open files allows one more client. If not, counts a refusal.
   bool HasRoomFor(const std::string& address);
   void OnReady(Socket& socket, Poller::Readiness ready);
   void OnReadable(Socket& socket);
 
+  // --- Handshakes: of sockets that have no connection in the loop yet ---
+  // Begins the handshake of a socket that is admitted and registered.
+  void BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption encryption);
+  // Reads the first byte of a client that may use TLS or not.
+  void Detect(Socket& socket);
+  void StartTls(Socket& socket);
+  void ContinueHandshake(Socket& socket);
+  void OpenConnection(Socket& socket);
+  // Closes a socket whose handshake has failed.
+  void Drop(Socket& socket, std::string_view why);
+
+  // --- Bytes of sockets with TLS ---
+  void OnReadableTls(Socket& socket);
+  std::optional<size_t> SendTls(Socket& socket, std::string_view bytes);
+
   ZkFrontend* const frontend_;
+  const tls::CurrentContext* tls_ = nullptr;
   Poller poller_;
   std::thread thread_;
   std::atomic<bool> stops_{false};
@@ -67,6 +98,8 @@ class IoThread : private Sockets {
   bool iteration_ends_ = false;        // EndIteration is to be called
   std::vector<char> receive_buffer_;
   absl::flat_hash_map<uint32_t, std::shared_ptr<Socket>> sockets_;  // by tag
+  absl::flat_hash_set<std::shared_ptr<Socket>> handshakes_;         // only for lookups
+  std::chrono::steady_clock::time_point failure_logged_;
   ConnectionLoop loop_;
 };
 

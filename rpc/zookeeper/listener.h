@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Listens on the client port and runs the I/O threads of the ZooKeeper front end.
+// Listens on the client ports, with and without TLS, and runs the I/O threads of the ZooKeeper front
+// end.
 //
 // Thread-safety: all functions from one thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,35 +19,49 @@
 
 namespace quorate::rpc::zk {
 
-class ZkListener : private Poller::Handler {
+class ZkListener {
  public:
   // Adds the threads' loops to `frontend`, which must outlive the object.
   explicit ZkListener(ZkFrontend* frontend);
-  ~ZkListener() override;
+  ~ZkListener();
   ZkListener(const ZkListener&) = delete;
   ZkListener& operator=(const ZkListener&) = delete;
 
   // Begins to listen and starts the threads. Returns Unavailable, with address and port, if it
-  // cannot listen there; InvalidArgument if clientPortAddress is no address and no known name.
+  // cannot listen there; InvalidArgument if an address is no address and no known name, or a store
+  // of TLS cannot be used.
   absl::Status Start();
-  // Returns the port on which the server listens, also if port 0 left the choice to the system.
-  // REQUIRES: Start returned OK.
-  uint16_t port() const { return port_; }
+  // Returns the port on which the server listens without TLS, also if port 0 left the choice to the
+  // system. REQUIRES: Start returned OK.
+  uint16_t port() const { return plain_.port; }
   // Closes all connections and ends the threads. The service is not used afterwards and may be
   // destroyed.
   void Stop();
 
  private:
-  absl::Status Listen();
-  // On the first I/O thread: accepts the connections that wait.
-  void OnReady(Poller::Readiness ready) override;
+  // A port on which clients connect.
+  struct Port : Poller::Handler {
+    // On the first I/O thread: accepts the connections that wait.
+    void OnReady(Poller::Readiness /*ready*/) override { listener->Accept(*this); }
+
+    ZkListener* listener = nullptr;
+    IoThread::Encryption encryption{};
+    Descriptor socket;
+    uint16_t port = 0;
+    Poller::Id registration{};  // of the socket, with the first thread
+  };
+
+  // Listens at `address` (empty: everywhere), which is the value of the key `name`.
+  absl::Status Listen(const char* name, const std::string& address, uint16_t number, Port* port);
+  absl::Status Register(Port* port);
+  void Accept(Port& port);
 
   ZkFrontend* const frontend_;
+  std::unique_ptr<tls::CurrentContext> tls_;  // null if no client uses TLS
   std::vector<std::unique_ptr<IoThread>> threads_;
-  Descriptor socket_;
-  uint16_t port_ = 0;
-  Poller::Id registration_{};  // of socket_, with the first thread
-  size_t next_thread_ = 0;     // of the thread that gets the next connection; accepting thread only
+  Port plain_;  // and, if the configuration says so, for TLS too
+  Port secure_;
+  size_t next_thread_ = 0;  // of the thread that gets the next connection; accepting thread only
 };
 
 }  // namespace quorate::rpc::zk

@@ -196,6 +196,11 @@ class Statistics {
   int64_t SessionOf(uint32_t tag) const;
 
   std::atomic<int64_t> connections_refused{0};
+  // Handshakes of TLS: those under way now, and how many failed, or were refused because too many
+  // were under way.
+  std::atomic<int64_t> tls_handshakes{0};
+  std::atomic<int64_t> tls_handshakes_failed{0};
+  std::atomic<int64_t> tls_handshakes_refused{0};
 
  private:
   std::vector<std::unique_ptr<LoopStatistics>> loops_;

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests TLS of ZooKeeper clients, with clients that nobody here wrote: Kazoo, ZooKeeper's shell, and openssl."""
+
+import contextlib
+import glob
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+import certificates
+import harness
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import make_acl
+
+PATIENCE_SECONDS = 20
+JARS = "/usr/share/java"
+SHELL_JARS = ("zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-nop", "commons-cli", "jline", "log4j-1.2",
+              "snappy-java", "metrics-core")
+
+
+class Place:
+    """A directory with an authority, the server's certificate, and those of two clients."""
+
+    def __init__(self):
+        self.directory = tempfile.mkdtemp(prefix="quorate-tls-")
+        self.authority = certificates.Authority(self.directory)
+        self.server = self.authority.issue("server", "server", "/O=Example/CN=server")
+        self.alice = self.authority.issue("alice", "client", "/C=US/O=Example/OU=dev/CN=alice")
+        self.admin = self.authority.issue("admin", "client", "/O=Example/CN=admin")
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def settings(self, **more):
+        """Returns lines of a configuration with the PEM stores. In names of `more`, "__" stands for a dot."""
+        keys = {"ssl.keyStore.location": self.server[2], "ssl.trustStore.location": self.authority.certificate,
+                "client.portUnification": "true", "X509AuthenticationProvider.superUser": "CN=admin,O=Example"}
+        keys.update({name.replace("__", "."): value for name, value in more.items()})
+        return [f"{key}={value}" for key, value in keys.items() if value is not None]
+
+
+@contextlib.contextmanager
+def place():
+    made = Place()
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made.directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def served(size=1, **more):
+    """Yields (place, cluster) whose servers take clients with and without TLS on their client ports."""
+    with place() as made, harness.Cluster("quorate", size, made.settings(**more)) as cluster:
+        yield made, cluster
+        cluster.check_alive()
+
+
+@contextlib.contextmanager
+def kazoo(hosts, certificate=None, authority=None, **options):
+    """Yields a client that uses TLS if `authority` is given."""
+    if authority is not None:
+        options.update(use_ssl=True, ca=authority.certificate, verify_certs=True)
+    if certificate is not None:
+        options.update(keyfile=certificate[0], certfile=certificate[1])
+    client = KazooClient(hosts, timeout=10, **options)
+    client.start(timeout=PATIENCE_SECONDS)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def refused(hosts, certificate, authority):
+    """Returns whether a client with this certificate gets no session."""
+    client = KazooClient(hosts, timeout=10, use_ssl=True, ca=authority.certificate, verify_certs=True,
+                         **({"keyfile": certificate[0], "certfile": certificate[1]} if certificate else {}))
+    try:
+        client.start(timeout=2)
+    except (KazooTimeoutError, OSError):
+        return True
+    finally:
+        with contextlib.suppress(Exception):
+            client.stop()
+            client.close()
+    return False
+
+
+def openssl(address, *arguments, text="ruok"):
+    """Sends a four-letter word with openssl. Returns (exit status, output)."""
+    result = subprocess.run(["openssl", "s_client", "-connect", address, "-quiet", *arguments], input=text,
+                            capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    return result.returncode, result.stdout + result.stderr
+
+
+def test_a_client_with_a_certificate_has_its_identity_on_every_member():
+    with served(3) as (made, cluster):
+        everything = make_acl("x509", "CN=alice,OU=dev,O=Example,C=US", all=True)
+        with kazoo(cluster.hosts(), made.alice, made.authority) as alice:
+            alice.create("/private", b"secret", acl=[everything])
+            value = b"x" * 900_000  # many records of TLS
+            alice.create("/large", value)
+            assert alice.get("/large")[0] == value
+            assert alice.get("/private")[0] == b"secret"
+        for member in cluster.numbers():
+            with kazoo(cluster.address(member), made.alice, made.authority) as alice:
+                alice.sync("/")
+                assert alice.get("/private")[0] == b"secret"
+                assert alice.get("/large")[0] == value
+            with kazoo(cluster.address(member)) as plain:
+                assert plain.exists("/private") is not None
+                try:
+                    plain.get("/private")
+                    raise AssertionError("a client without a certificate reads what is alice's")
+                except NoAuthError:
+                    pass
+            with kazoo(cluster.address(member), made.admin, made.authority) as admin:
+                assert admin.get("/private")[0] == b"secret"  # the super user
+
+
+def test_certificates_are_needed_or_not_as_the_configuration_says():
+    with place() as made:
+        other = certificates.Authority(made.directory, "other")
+        stranger = other.issue("stranger", "client", "/CN=stranger")
+        expired = made.authority.issue("expired", "client", "/CN=expired", days=-1)
+        # Whether a client gets a session: without a certificate, with a good one, and with a bad one.
+        for auth, expected in (("need", (False, True, False)), ("want", (True, True, False)), ("none", (True, True, True))):
+            with harness.Cluster("quorate", 1, made.settings(ssl__clientAuth=auth)) as cluster:
+                got = tuple(not refused(cluster.hosts(), certificate, made.authority)
+                            for certificate in (None, made.alice, stranger))
+                assert got == expected, f"{auth}: {got}"
+                if auth == "need":
+                    assert refused(cluster.hosts(), expired, made.authority)
+                    failed = cluster.monitor(1)["unsuccessful_handshake"]
+                    assert int(failed) >= 3, failed
+                    assert "the TLS handshake with 127.0.0.1 failed: " in cluster.log(1), cluster.log(1)
+                cluster.check_alive()
+
+
+def test_stores_of_every_kind_serve():
+    if shutil.which("keytool") is None:
+        raise harness.Skipped("there is no keytool")
+    with place() as made:
+        p12 = certificates.pkcs12(made.directory, "server", *made.server[:2], made.authority)
+        password_file = made.path("password")
+        with open(password_file, "w", encoding="ascii") as file:
+            file.write(certificates.PASSWORD + "\n")
+        trust_p12 = certificates.trust_store(made.directory, "trust", made.authority, "PKCS12")
+        jks = certificates.jks(made.directory, "server", p12)
+        trust_jks = certificates.trust_store(made.directory, "trust", made.authority, "JKS")
+        for keys, trust in ((p12, trust_p12), (jks, trust_jks)):
+            more = {"ssl__keyStore__location": keys, "ssl__keyStore__passwordPath": password_file,
+                    "ssl__trustStore__location": trust, "ssl__trustStore__password": certificates.PASSWORD}
+            with harness.Cluster("quorate", 1, made.settings(**more)) as cluster:
+                assert not refused(cluster.hosts(), made.alice, made.authority), f"{keys}\n{cluster.log(1)}"
+                assert certificates.PASSWORD not in cluster.log(1)
+
+
+def test_a_port_of_its_own_takes_tls_alone():
+    port = harness.Reservation(1)
+    try:
+        address = f"{harness.HOST}:{port.base + 1}"
+        with served(client__portUnification="false", secureClientPort=port.base + 1) as (made, cluster):
+            assert not refused(address, made.alice, made.authority)
+            assert refused(cluster.hosts(), made.alice, made.authority)
+            with kazoo(cluster.hosts()) as plain:
+                plain.create("/a", b"1")
+            with socket.create_connection((harness.HOST, port.base + 1), PATIENCE_SECONDS) as raw:
+                raw.sendall(b"ruok")
+                raw.settimeout(PATIENCE_SECONDS)
+                assert b"imok" not in raw.recv(100)
+    finally:
+        port.release()
+
+
+def test_versions_ciphers_and_words():
+    with served(ssl__enabledProtocols="TLSv1.2", ssl__clientAuth="none", **{
+            "ssl__ciphersuites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,NO_SUCH_CIPHER"}) as (made, cluster):
+        address = cluster.address(1)
+        status, output = openssl(address, "-CAfile", made.authority.certificate, "-verify_return_error", text="srvr")
+        assert status == 0 and "Zookeeper version" in output, output
+        assert openssl(address, "-tls1_3")[0] != 0
+        assert openssl(address, "-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256")[0] != 0
+        assert "NO_SUCH_CIPHER" in cluster.log(1)
+
+
+def test_changed_certificates_are_used_without_a_restart():
+    with served(client__certReload="true") as (made, cluster):
+        with kazoo(cluster.hosts(), made.alice, made.authority) as alice:
+            alice.create("/a", b"1")
+            other = certificates.Authority(made.directory, "next")
+            server = other.issue("server", "server", "/CN=server")
+            shutil.copy(other.certificate, made.authority.certificate + ".new")
+            shutil.copy(server[2], made.server[2] + ".new")
+            # First a store that is broken: it changes nothing.
+            with open(made.server[2] + ".bad", "w", encoding="ascii") as file:
+                file.write("-----BEGIN PRIVATE KEY-----\nAAAA\n")
+            good = made.path("good.pem")
+            shutil.copy(made.server[2], good)
+            os.replace(made.server[2] + ".bad", made.server[2])
+            cluster_log_has(cluster, "the changed stores of TLS cannot be used")
+            assert not refused(cluster.hosts(), made.alice, made.authority)
+            old = made.path("old-ca.pem")
+            shutil.copy(made.authority.certificate, old)
+            os.replace(made.server[2] + ".new", made.server[2])
+            os.replace(made.authority.certificate + ".new", made.authority.certificate)
+            cluster_log_has(cluster, "the stores of TLS have changed")
+            bob = other.issue("bob", "client", "/CN=bob")
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while refused(cluster.hosts(), bob, other):
+                assert time.monotonic() < deadline, cluster.log(1)
+            assert alice.get("/a")[0] == b"1"  # its connection is the one from before
+
+
+def cluster_log_has(cluster, text):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while text not in cluster.log(1):
+        assert time.monotonic() < deadline, f"no {text!r} in\n{cluster.log(1)}"
+        time.sleep(0.05)
+
+
+def test_the_shell_of_zookeeper_uses_tls():
+    jars = [os.path.join(JARS, f"{name}.jar") for name in SHELL_JARS]
+    # Debian's netty-all.jar lacks parts of Netty.
+    netty = [jar for jar in glob.glob(f"{JARS}/netty-*.jar") if "Final" not in jar and "-all" not in jar]
+    if not netty:
+        raise harness.Skipped("there is no Netty")
+    jars = [jar for jar in jars if os.path.exists(jar)] + glob.glob(f"{JARS}/jline*.jar") + netty
+    with served() as (made, cluster):
+        p12 = certificates.pkcs12(made.directory, "alice", *made.alice[:2], made.authority)
+        trust = certificates.trust_store(made.directory, "client-trust", made.authority, "JKS")
+        options = {"zookeeper.client.secure": "true",
+                   "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+                   "zookeeper.ssl.keyStore.location": p12, "zookeeper.ssl.keyStore.password": certificates.PASSWORD,
+                   "zookeeper.ssl.trustStore.location": trust, "zookeeper.ssl.trustStore.password": certificates.PASSWORD}
+        command = ["java", *(f"-D{key}={value}" for key, value in options.items()), "-cp", ":".join(jars),
+                   "org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", cluster.hosts()]
+        for line, expected in (("create /by-shell x", "Created /by-shell"), ("whoami", "x509")):
+            result = subprocess.run([*command, *line.split()], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                    timeout=60, check=False)
+            assert expected in result.stdout + result.stderr, result.stdout + result.stderr
+
+
+def test_half_handshakes_hold_nobody_up():
+    with served(**{"netty__server__outstandingHandshake__limit": "50"}) as (made, cluster):
+        host, port = cluster.address(1).rsplit(":", 1)
+        idle = []
+        try:
+            for number in range(300):
+                raw = socket.create_connection((host, int(port)), PATIENCE_SECONDS)
+                idle.append(raw)
+                # A record that promises more, or nothing at all.
+                with contextlib.suppress(OSError):
+                    raw.sendall(b"\x16\x03\x01\x40\x00\x01" if number % 2 else b"")
+            with kazoo(cluster.hosts()) as plain:  # may wait for the time of detection
+                plain.create("/plain", b"")
+            assert int(cluster.monitor(1)["tls_handshake_exceeded"]) > 0
+        finally:
+            for raw in idle:
+                raw.close()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while int(cluster.monitor(1)["outstanding_tls_handshake"]) > 1:
+            assert time.monotonic() < deadline, cluster.monitor(1)
+        assert not refused(cluster.hosts(), made.alice, made.authority)
+        for garbage in (b"\x16" + os.urandom(3000), b"\x16\x03\x01\xff\xff" + bytes(70_000), b"\x16"):
+            with socket.create_connection((host, int(port)), PATIENCE_SECONDS) as raw:
+                with contextlib.suppress(OSError):
+                    raw.sendall(garbage)
+                    raw.shutdown(socket.SHUT_WR)
+                    raw.settimeout(PATIENCE_SECONDS)
+                    while raw.recv(1 << 16):
+                        pass
+        assert not refused(cluster.hosts(), made.alice, made.authority)
