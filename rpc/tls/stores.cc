@@ -87,7 +87,8 @@ bool LooksLikePkcs12(std::string_view bytes) {
   if (bytes.size() < 5 || bytes[0] != '\x30') return false;
   const auto length = static_cast<unsigned char>(bytes[1]);
   const size_t at = 2 + (length >= 0x80 ? length - 0x80 : 0);
-  return at <= 6 && bytes.substr(at, 3) == std::string_view("\x02\x01\x03", 3);
+  return at <= 6 && at <= bytes.size() &&
+         bytes.substr(at, 3) == std::string_view("\x02\x01\x03", 3);
 }
 
 absl::StatusOr<StoreContent> ReadContent(std::string_view name, std::string_view bytes,

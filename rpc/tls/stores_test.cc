@@ -197,6 +197,13 @@ TEST_CASE("other files are refused with what to do") {
   CHECK_THAT(ErrorOf(ParseKeyStore("k", "hello", "")),
              Contains("neither PEM nor PKCS12 nor JKS") &&
                  Contains("keytool -importkeystore -srckeystore k -srcstoretype BCFKS"));
+  for (const std::string_view bytes : {"0", "0\x84",
+                                       "0\x84"
+                                       "abc",
+                                       "0\xFF"
+                                       "abcdef"}) {
+    CHECK_THAT(ErrorOf(ParseTrustStore("t", bytes, "")), Contains("neither PEM"));
+  }
   CHECK_THAT(ErrorOf(ParseKeyStore("k", "\xCE\xCE\xCE\xCE....", "")),
              Contains("JCEKS are not supported") && Contains("keytool -importkeystore"));
   CHECK_THAT(ErrorOf(ReadKeyStore(Store("k.bcfks"))),
