@@ -17,6 +17,7 @@
 #include "rpc/peer/frame.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
+#include "rpc/tls/testing/test_certificates.h"
 #include "rpc/zookeeper/testing/test_packets.h"
 #include "tools/zookeeper/snapshot_file.h"
 #include "tools/zookeeper/test_files.h"
@@ -405,6 +406,27 @@ void AddZookeeperFiles(const Corpus& corpus) {
                  LogBuilder().Add(1, Type::kCreate, CreateRecord("/b", "", false, 1)).Padded());
 }
 
+void AddTlsStores(const Corpus& corpus) {
+  using namespace rpc::tls;  // NOLINT: its makers of stores
+  const TestIdentity ca = MakeIdentity({.common_name = "ca", .is_ca = true});
+  const TestIdentity server = MakeIdentity({.common_name = "server", .issuer = &ca});
+  const X509* above = ca.certificate.get();
+  const std::string jks = MakeJks(&server, {above}, {above}, "pw");
+  // Without the magic number and the hash at the end.
+  corpus.Add("tls_jks", "key", jks.substr(4, jks.size() - 24));
+  const std::string trusted = MakeJks(nullptr, {}, {above}, "pw");
+  corpus.Add("tls_jks", "trusted", trusted.substr(4, trusted.size() - 24));
+  corpus.Add("tls_store", "jks", "1" + jks);
+  corpus.Add("tls_store", "jks_unchecked", "0" + trusted);
+  corpus.Add("tls_store", "pkcs12", "1" + MakePkcs12(&server, {above}, "pw"));
+  corpus.Add("tls_store", "pkcs12_trusted", "1" + MakePkcs12(nullptr, {above}, "pw"));
+  const std::string certificates = ToPem(server.certificate.get()) + ToPem(above);
+  corpus.Add("tls_store", "pem", "0" + ToPem(server.key.get()) + certificates);
+  corpus.Add("tls_store", "pem_encrypted", "1" + ToPem(server.key.get(), "pw") + certificates);
+  const CrlPtr list = MakeRevocationList(ca, {server.certificate.get()});
+  corpus.Add("tls_store", "pem_revocation", "0" + certificates + ToPem(list.get()));
+}
+
 }  // namespace
 }  // namespace quorate::fuzz
 
@@ -424,5 +446,6 @@ int main(int argc, char** argv) {
   quorate::fuzz::AddTexts(corpus);
   quorate::fuzz::AddRecentEvents(corpus);
   quorate::fuzz::AddZookeeperFiles(corpus);
+  quorate::fuzz::AddTlsStores(corpus);
   return 0;
 }
