@@ -81,16 +81,18 @@ std::pair<size_t, bool> FirstCharacter(std::string_view text) {
   if (first < 0x80) return {1, true};
   if (first < 0xC2 || first > 0xF4) return {1, false};
   const size_t size = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  // The second byte has narrower limits where the character could have a shorter form, be half of a
-  // surrogate pair, or be beyond the last one.
+  // The second byte has narrower limits where the character could have a shorter form, or be beyond
+  // the last one.
   const unsigned second_min = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
-  const unsigned second_max = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  const unsigned second_max = first == 0xF4 ? 0x8F : 0xBF;
   for (size_t at = 1; at < size; ++at) {
     const unsigned min = at == 1 ? second_min : 0x80;
     const unsigned max = at == 1 ? second_max : 0xBF;
     if (at == text.size() || byte(at) < min || byte(at) > max) return {at, false};
   }
-  return {size, true};
+  // Half of a surrogate pair is no character; Java replaces its three bytes at once.
+  const bool is_surrogate = first == 0xED && byte(1) >= 0xA0;
+  return {size, !is_surrogate};
 }
 
 // Returns `text` with U+FFFD in place of bytes that are not UTF-8.
