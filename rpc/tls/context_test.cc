@@ -217,6 +217,42 @@ TEST_CASE("only the protocols of the list are on, and old ones are skipped") {
   CHECK_THAT(fixture.CreateError(), Contains("\"TLSv4\" is no TLS protocol"));
 }
 
+TEST_CASE("the certificates of the CAs above the server's are sent") {
+  Fixture fixture;
+  const TestIdentity middle =
+      MakeIdentity({.common_name = "middle", .issuer = &fixture.ca, .is_ca = true});
+  const TestIdentity server = MakeIdentity({.common_name = "server", .issuer = &middle});
+  const std::string pem = ToPem(server.key.get()) + ToPem(server.certificate.get());
+  fixture.options.key_store.location = WriteTestFile("alone.pem", pem);
+  CHECK(!fixture.Connect(fixture.Client(&fixture.client)).is_done);
+  fixture.options.key_store.location =
+      WriteTestFile("server.jks", MakeJks(&server, {middle.certificate.get()}, {}, "pw"));
+  fixture.options.key_store.password = "pw";
+  CHECK(fixture.Connect(fixture.Client(&fixture.client)).is_done);
+}
+
+TEST_CASE("an SSL object has the modes of a non-blocking socket and outlives its context") {
+  const Fixture fixture;
+  auto context = fixture.Create();
+  const Context::SslPtr ssl = context->NewServer();
+  context.reset();
+  constexpr long kModes = SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                          SSL_MODE_RELEASE_BUFFERS;
+  CHECK((SSL_get_mode(ssl.get()) & kModes) == kModes);
+  CHECK(SSL_is_server(ssl.get()) == 1);
+  CHECK((SSL_get_options(ssl.get()) & SSL_OP_NO_RENEGOTIATION) != 0);
+}
+
+TEST_CASE("the failure of bytes that are no TLS is named") {
+  const Fixture fixture;
+  const Context::SslPtr ssl = fixture.Create()->NewServer();
+  BIO* bytes = BIO_new_mem_buf("ruok and more", -1);
+  SSL_set_bio(ssl.get(), bytes, bytes);
+  CHECK(SSL_do_handshake(ssl.get()) < 0);
+  CHECK(!FailureOf(ssl.get()).empty());
+  CHECK(ERR_peek_error() == 0);
+}
+
 TEST_CASE("no session is resumed") {
   const Fixture fixture;
   const auto context = fixture.Create();

@@ -3,6 +3,7 @@
 #include "rpc/tls/stores.h"
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 
 #include <catch2/catch.hpp>
 #include <string>
@@ -94,6 +95,44 @@ TEST_CASE("an encrypted PEM key needs its password") {
              Contains("k.pem: its private key is encrypted, and no password is set"));
   CHECK_THAT(ErrorOf(ParseKeyStore("k.pem", store, "wrong")),
              Contains("k.pem: the password is wrong"));
+}
+
+TEST_CASE("a PEM key may have the format that was usual before PKCS#8") {
+  const Chain chain;
+  for (const std::string& password : {std::string(), kPassword}) {
+    const BioPtr bio(BIO_new(BIO_s_mem()));
+    REQUIRE(PEM_write_bio_PrivateKey_traditional(
+                bio.get(), chain.server.key.get(), password.empty() ? nullptr : EVP_aes_128_cbc(),
+                reinterpret_cast<const unsigned char*>(password.data()),
+                static_cast<int>(password.size()), nullptr, nullptr) == 1);
+    char* data = nullptr;
+    const long size = BIO_get_mem_data(bio.get(), &data);
+    const std::string store = std::string(data, static_cast<size_t>(size)) + chain.Certificates();
+    CHECK_THAT(store, Contains("BEGIN EC PRIVATE KEY"));
+    CheckKeyStore(ParseKeyStore("k", store, password), chain);
+    if (password.empty()) continue;
+    CHECK_THAT(ErrorOf(ParseKeyStore("k", store, "")), Contains("no password is set"));
+    CHECK_THAT(ErrorOf(ParseKeyStore("k", store, "wrong")), Contains("the password is wrong"));
+  }
+}
+
+TEST_CASE("a key whose encryption asks for too many iterations is refused at once") {
+  X509_SIG* encrypted = X509_SIG_new();
+  X509_ALGOR* unused = nullptr;
+  ASN1_OCTET_STRING* octets = nullptr;
+  X509_SIG_getm(encrypted, &unused, &octets);
+  ASN1_OCTET_STRING_set(octets, reinterpret_cast<const unsigned char*>("0123456789abcdef"), 16);
+  X509_ALGOR* algorithm = PKCS5_pbe2_set(EVP_aes_256_cbc(), 2'000'000'000, nullptr, 0);
+  REQUIRE(algorithm != nullptr);
+  X509_ALGOR_copy(unused, algorithm);
+  const BioPtr bio(BIO_new(BIO_s_mem()));
+  REQUIRE(PEM_write_bio_PKCS8(bio.get(), encrypted) == 1);
+  X509_ALGOR_free(algorithm);
+  X509_SIG_free(encrypted);
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio.get(), &data);
+  const std::string store(data, static_cast<size_t>(size));
+  CHECK_THAT(ErrorOf(ParseKeyStore("k", store, kPassword)), Contains("too many iterations"));
 }
 
 TEST_CASE("a key store without a key, a certificate, or the key's certificate is refused") {
