@@ -101,10 +101,12 @@ Outcome Fixture::Connect(const Context& context, const ClientContext& by) {
   outcome.cipher = SSL_get_cipher_name(at_server.get());
   const X509* certificate = SSL_get0_peer_certificate(at_server.get());
   if (certificate != nullptr) outcome.subject = SubjectOf(certificate);
-  // Data goes through.
+  // Data goes through in both directions. The client also reads tickets, if there are any.
   REQUIRE(SSL_write(at_client.get(), "ruok", 4) == 4);
   char data[8];
   REQUIRE(SSL_read(at_server.get(), data, sizeof(data)) == 4);
+  REQUIRE(SSL_write(at_server.get(), "imok", 4) == 4);
+  REQUIRE(SSL_read(at_client.get(), data, sizeof(data)) == 4);
   return outcome;
 }
 
