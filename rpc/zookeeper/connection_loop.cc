@@ -40,6 +40,11 @@ constexpr auto kTimeToSendTheRest = std::chrono::seconds(2);
 constexpr auto kIdleTimerPeriod = std::chrono::milliseconds(250);
 static_assert(2 * kIdleTimerPeriod < ConnectionLoop::kHeldUpAfter);
 
+// Returns the id of the session as `cons` shows it, without a sign.
+uint64_t ShownId(const Connection& connection) {
+  return static_cast<uint64_t>(connection.session().value());
+}
+
 }  // namespace
 
 struct LoopConnection : LoopClient<LoopConnection> {
@@ -259,7 +264,7 @@ void ConnectionLoop::LogClosing(const Connection& connection, const absl::Status
   const std::string reason(why.message());
   if (connection.has_session()) {
     spdlog::info("closing the connection of {}, session 0x{:x}: {}", connection.address(),
-                 connection.session().value(), reason);
+                 ShownId(connection), reason);
     return;
   }
   // The rate is limited, because rejected clients reconnect at once, many times a second.
@@ -281,7 +286,7 @@ void ConnectionLoop::LogRefusedMulti(const Connection& connection, int32_t lengt
   if (now_ - multi_refusal_logged_ < kRefusalLogPeriod) return;
   multi_refusal_logged_ = now_;
   spdlog::warn("refusing a multi of {} bytes from {}, session 0x{:x}: {}", length,
-               connection.address(), connection.session().value(),
+               connection.address(), ShownId(connection),
                length > bytes_max
                    ? fmt::format("at most {} are allowed (maxMultiBytes)", bytes_max)
                    : "requests take an eighth of the server's memory already (memoryLimitMb)");
@@ -296,7 +301,7 @@ void ConnectionLoop::CountLostEvents(const Connection& connection, tree::Zxid si
   spdlog::info(
       "session 0x{:x} connects again after zxid {}, and the history of events begins after zxid "
       "{} (eventHistoryBytes): its persistent watches may have missed events",
-      connection.session().value(), since.value(), oldest.value());
+      ShownId(connection), since.value(), oldest.value());
 }
 
 void ConnectionLoop::Close(Client& client) {

@@ -117,7 +117,7 @@ void StreamLoop::Finish(Client& client, const absl::Status& why) {
   if (client.finished()) return;
   if (client.session() != tree::kNoSession) {
     spdlog::info("ending the stream of {}, session 0x{:x}: {}", client.address(),
-                 client.session().value(), std::string(why.message()));
+                 static_cast<uint64_t>(client.session().value()), std::string(why.message()));
   }
   client.stream->Finish(why);
   MarkDirty(client);

@@ -17,18 +17,18 @@ void SessionLog::Note(Event event, tree::SessionId session, int32_t timeout_ms,
     return;
   }
   ++lines_;
+  const auto id = static_cast<uint64_t>(session.value());  // as `cons` shows it, without a sign
   switch (event) {
     case Event::kOpened:
-      spdlog::info("session opened session=0x{:x} timeout_ms={}", session.value(), timeout_ms);
+      spdlog::info("session opened session=0x{:x} timeout_ms={}", id, timeout_ms);
       return;
     case Event::kMoved:
-      spdlog::info("session moved to this server session=0x{:x} timeout_ms={}", session.value(),
-                   timeout_ms);
+      spdlog::info("session moved to this server session=0x{:x} timeout_ms={}", id, timeout_ms);
       return;
     case Event::kExpired:
       spdlog::info(
           "session expires: nothing was received from its client within the timeout session=0x{:x}",
-          session.value());
+          id);
       return;
   }
 }

@@ -27,6 +27,21 @@ TEST_CASE("a session that opens, moves or expires is a line each") {
           "session expires: nothing was received from its client within the timeout session=0x2a"});
 }
 
+TEST_CASE("the session of a server with a high number is logged without a sign") {
+  const CapturedLog log;
+  SessionLog sessions;
+  const tree::SessionId session(static_cast<int64_t>(0xfe0000000000002a));
+  for (const auto event :
+       {SessionLog::Event::kOpened, SessionLog::Event::kMoved, SessionLog::Event::kExpired}) {
+    sessions.Note(event, session, 4000, kStart);
+  }
+  const std::vector<std::string> lines = log.Lines("");
+  REQUIRE(lines.size() == 3);
+  for (const std::string& line : lines) {
+    CHECK(line.find("session=0xfe0000000000002a") != std::string::npos);
+  }
+}
+
 TEST_CASE("of many sessions at once, most are counted in one line") {
   const CapturedLog log;
   SessionLog sessions;
