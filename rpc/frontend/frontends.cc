@@ -63,8 +63,9 @@ void Frontends::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zx
   const absl::Status restored = history_->Restore(parts, zxid);
   if (restored.ok()) return;
   spdlog::warn(
-      "watches cannot resume from before the checkpoint: {}; gRPC clients learn that events were "
-      "lost, and read again; nothing has to be done here",
+      "watches cannot resume from before the checkpoint: {}; gRPC clients are told that events "
+      "were "
+      "lost, and mntr counts ZooKeeper clients that may miss some; nothing has to be done here",
       std::string(restored.message()));
 }
 
