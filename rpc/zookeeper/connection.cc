@@ -313,6 +313,12 @@ absl::Status Connection::RequestSession() {
   if (loop_->frontend().service().status().read_only) return BeginReadOnlySession();
   if (loop_->handshakes().Begin(tag_, connect_.session_id != 0)) return Admit();
   state_ = State::kQueued;
+  // Whoever proves to have a session keeps it alive while it waits.
+  const tree::SessionId session(connect_.session_id);
+  if (connect_.session_id != 0 && loop_->LockTree().CheckPassword(session, connect_.password)) {
+    session_ = session;
+    SetTouched();
+  }
   return absl::OkStatus();
 }
 
@@ -483,6 +489,7 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
     loop_->statistics().handshakes_timed_out.Add(1);
     return absl::DeadlineExceededError("no connect request came");
   }
+  if (state_ == State::kQueued && session_ != tree::kNoSession) SetTouched();
   if (read_only_ && state_ == State::kUp) {
     if (!loop_->frontend().service().status().read_only) {
       return absl::UnavailableError("the server has a quorum again, and this client may only read");

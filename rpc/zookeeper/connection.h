@@ -109,6 +109,10 @@ class Connection {
   const std::string& address() const { return address_; }
   std::string& out() { return out_; }
   bool has_session() const { return state_ == State::kUp || state_ == State::kUnheard; }
+  // Returns whether the client has proved to have the session, which lives while the client does.
+  bool keeps_session_alive() const {
+    return has_session() || (is_queued() && session_ != tree::kNoSession);
+  }
   // Returns whether the client may only read: the server had no quorum when the client connected.
   bool read_only() const { return read_only_; }
   tree::SessionId session() const { return session_; }

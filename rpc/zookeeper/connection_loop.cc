@@ -59,7 +59,7 @@ struct LoopConnection : LoopClient<LoopConnection> {
   bool finished() const { return connection.finished(); }
   bool CanContinue() const { return connection.CanContinue(); }
   bool TakeTouched() {
-    return connection.TakeTouched() && connection.has_session() && !connection.read_only();
+    return connection.TakeTouched() && connection.keeps_session_alive() && !connection.read_only();
   }
 
   Connection connection;
@@ -355,7 +355,6 @@ void ConnectionLoop::EndIteration() {
 void ConnectionLoop::AdmitWaiting() {
   while (const std::optional<uint32_t> tag = handshakes_.TakeNext()) {
     LockTree();  // may deliver that the client is to be closed
-    Spend(1);
     Client* const client = Find(*tag);
     if (client == nullptr || !client->open || !client->connection.is_queued()) {
       handshakes_.End(*tag);
@@ -363,6 +362,7 @@ void ConnectionLoop::AdmitWaiting() {
     }
     MarkDirty(*client);
     FinishIfBad(*client, client->connection.Admit());
+    Spend(1);
   }
   UnlockTree();
 }

@@ -116,6 +116,30 @@ TEST_CASE("a client that has a session is served before clients that have none")
   CHECK(f.sockets.received(tags.back()).empty());
 }
 
+TEST_CASE("a client that waits for its turn keeps its session alive, if it is its own") {
+  Fixture f(ForMany());
+  ConnectResponse session;
+  f.sockets.HangUp(f.ConnectSession(&session));
+  f.Pass(1000);
+  f.service.touches.clear();
+  for (size_t i = 0; i < kMax; ++i) f.sockets.Write(f.Connect(), ConnectPacket({}));
+  f.sockets.RunIterations();
+  const bool is_own = GENERATE(true, false);
+  ConnectPacketOptions options;
+  options.session = session.session_id;
+  options.password = is_own ? session.password : std::string(tree::kPasswordBytes, 'x');
+  const uint32_t waiting = f.Connect();
+  f.sockets.Write(waiting, ConnectPacket(options));
+  f.sockets.RunIterations();
+  for (int period = 0; period < 3; ++period) {
+    f.service.touches.clear();
+    f.clock.Advance(1000);
+    f.loop.OnTimer();
+    CHECK(f.service.touches.empty() == !is_own);
+    if (is_own) CHECK(f.service.touches.back() == std::vector<int64_t>{session.session_id});
+  }
+}
+
 TEST_CASE("clients that give up while they wait cost no entry in the log") {
   Herd f(3 * kMax);
   // Of those whose handshakes are under way, too: their places are free when the results come.
