@@ -334,9 +334,10 @@ class Model {
     return ErrorCode::kOk;
   }
 
-  ErrorCode TryDelete(const Op& op, const std::vector<Identity>& who, Zxid zxid) {
+  ErrorCode TryDelete(const Op& op, const std::vector<Identity>& who, Zxid zxid, OpResult* result) {
     if (!Valid(std::string(op.path))) return ErrorCode::kBadArguments;
     const ErrorCode error = Delete(op, who, zxid);
+    if (error == ErrorCode::kOk) result->removed = 1;
     const bool refused = error == ErrorCode::kBadArguments || error == ErrorCode::kNoAuth;
     return refused ? error : ErrorCode::kOk;
   }
@@ -462,7 +463,7 @@ class Model {
     if (op.kind == OpKind::kCheckNotExists) return CheckNotExists(op, who);
     if (op.kind == OpKind::kRemoveSubtree) return RemoveSubtree(op, who, zxid, result);
     if (op.kind == OpKind::kCheckStat) return CheckStat(op, who);
-    if (op.kind == OpKind::kTryDelete) return TryDelete(op, who, zxid);
+    if (op.kind == OpKind::kTryDelete) return TryDelete(op, who, zxid, result);
     return Change(op, who, zxid, result);
   }
 

@@ -316,8 +316,8 @@ class FakeCluster::Member : public tree::ApplyListener {
                     &child.stat);
       child.data = data;
       const bool is_ephemeral = child.stat.ephemeral_owner != tree::kNoSession;
-      const bool is_listed = request.details.kind == zk::ChildKind::kAll ||
-                             is_ephemeral == (request.details.kind == zk::ChildKind::kEphemeral);
+      const bool is_listed = request.details.kind == rpc::ChildKind::kAll ||
+                             is_ephemeral == (request.details.kind == rpc::ChildKind::kEphemeral);
       if (is_listed || cluster_->Lies(Lie::kWrongKind)) children.push_back(std::move(child));
     }
     BigEndianWriter& to = reply.body();
