@@ -60,6 +60,7 @@ def run(options):
     tests.run("chaos steady periods: stalls of the machine are logged", stalls_are_written_down, options)
     tests.run("chaos steady periods: a stall of the machine ends a steady period", stalls_are_not_steady)
     tests.run("chaos steady periods: a check left undecided by a stall is a note", what_a_stall_left_undecided_is_a_note)
+    tests.run("chaos watches: missing events are a problem if no member says why", missing_events_need_a_reason)
     tests.run("chaos steady periods: the rest starts again after a stall", rest_begins_again)
     tests.run("chaos page: the page shows operations, faults and verdicts", page_steps.the_page_shows_what_happened, options)
     tests.run("chaos terminal: the lines show the state and outcome", page_steps.the_terminal_says_what_happened)
@@ -341,6 +342,17 @@ def what_a_stall_left_undecided_is_a_note():
             runner.check_history(scene, options, [], outcome)
         assert len(outcome.problems) == problems and len(outcome.notes) == 2 - problems, vars(outcome)
         assert outcome.problems[-1].startswith("register: 1 not decided"), outcome.problems
+
+
+def missing_events_need_a_reason():
+    def problems(gaps, log):
+        cluster = argparse.Namespace(numbers=lambda: [1, 2], log=lambda member: log if member == 2 else "")
+        checks = [{"name": "register"}, {"name": "watch", "reconnects after which events were missing": gaps}]
+        return runner.unexplained_gaps(argparse.Namespace(cluster=cluster), checks)
+
+    reason = "info session 0x1 connects again after zxid 5, and the history of events begins after zxid 9"
+    assert problems(0, "") == [] and problems(2, reason) == []
+    assert len(problems(2, "info leading in term 3")) == 1
 
 
 def rest_begins_again():
