@@ -187,7 +187,7 @@ void IoThread::OnReady(Socket& socket, Poller::Readiness ready) {
   if (socket.stage == Socket::Stage::kDetecting) return Detect(socket);
   if (socket.stage == Socket::Stage::kHandshake) return ContinueHandshake(socket);
   if (ready.writable) {
-    socket.SetInterest({socket.interest.readable, false});
+    socket.SetInterest({socket.interest.readable || socket.receives, false});
     loop_.OnWritable(socket.tag);
   }
   if (!ready.readable || !socket.open) return;
@@ -341,7 +341,9 @@ void IoThread::Drop(Socket& socket, std::string_view why) {
 void IoThread::OnReadableTls(Socket& socket) {
   size_t received = 0;
   bool has_ended = false;
-  while (received < receive_buffer_.size()) {
+  // Each read takes a whole record. A rest of it would wait inside OpenSSL, where the poller does not
+  // see it.
+  while (receive_buffer_.size() - received >= SSL3_RT_MAX_PLAIN_LENGTH) {
     ERR_clear_error();
     size_t count = 0;
     const int result = SSL_read_ex(socket.ssl.get(), receive_buffer_.data() + received,
@@ -350,14 +352,19 @@ void IoThread::OnReadableTls(Socket& socket) {
     if (result == 1) continue;
     const int error = SSL_get_error(socket.ssl.get(), result);
     has_ended = error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE;
+    // OpenSSL reads no more before it has sent an answer of its own, such as that to new keys.
+    if (error == SSL_ERROR_WANT_WRITE) socket.SetInterest({false, true});
     break;
   }
-  if (received > 0) {
-    socket.receives = false;
-    loop_.OnBytes(socket.tag, std::string_view(receive_buffer_.data(), received));
+  if (received == 0) {
+    if (has_ended) loop_.OnClosed(socket.tag);
+    return;
   }
-  // After the end that TLS announces, the socket itself may stay open.
-  if (has_ended && socket.open) loop_.OnClosed(socket.tag);
+  // The bytes are answered before the end. It is found again by the next read, for which the socket
+  // has to be readable: after the end that TLS announces, it may stay open.
+  if (has_ended) ::shutdown(socket.descriptor.number(), SHUT_RD);
+  socket.receives = false;
+  loop_.OnBytes(socket.tag, std::string_view(receive_buffer_.data(), received));
 }
 
 std::optional<size_t> IoThread::SendTls(Socket& socket, std::string_view bytes) {

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Sockets with TLS: what clients may send in a handshake and after it.
+#include "rpc/zookeeper/io_thread.h"
+
+#include <netinet/in.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/ip/address_v4.hpp>
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/testing/manual_clock.h"
+#include "rpc/tls/current_context.h"
+#include "rpc/tls/options.h"
+#include "rpc/tls/testing/test_certificates.h"
+#include "rpc/zookeeper/testing/loop_fixture.h"
+
+namespace quorate::rpc::zk {
+namespace {
+
+using boost::asio::ip::tcp;
+using std::chrono::milliseconds;
+
+// A test fails when a client has waited so long.
+constexpr timeval kPatience = {.tv_sec = 20, .tv_usec = 0};
+constexpr size_t kReceiveBytes = 256u << 10;  // the I/O thread's buffer
+constexpr size_t kRecordBytesMax = 16u << 10;
+
+Config ConfigOf(int handshakes_max = -1) {
+  Config config = TestConfig();
+  config.four_letter_words = {"ruok"};
+  config.ssl_handshakes_max = handshakes_max;
+  return config;
+}
+
+// The client's end of a connection.
+class Client {
+ public:
+  explicit Client(Descriptor socket) : socket_(std::move(socket)) {
+    ::setsockopt(number(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+  }
+
+  int number() const { return socket_.number(); }
+  SSL* ssl() { return ssl_.get(); }
+  bool StartTls() {
+    context_.reset(SSL_CTX_new(TLS_client_method()));
+    ssl_.reset(SSL_new(context_.get()));
+    SSL_set_fd(ssl_.get(), number());
+    return SSL_connect(ssl_.get()) == 1;
+  }
+  void Send(const std::string& bytes) {
+    CHECK(::send(number(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(bytes.size()));
+  }
+  // Returns what the server sends until it ends the connection; "late" if it does not.
+  std::string Rest() {
+    std::string text;
+    std::array<char, 1000> piece{};
+    while (true) {
+      const ssize_t count = ::recv(number(), piece.data(), piece.size(), 0);
+      if (count == 0 || (count < 0 && errno == ECONNRESET)) return text;
+      if (count < 0) return "late";
+      text.append(piece.data(), static_cast<size_t>(count));
+    }
+  }
+  std::string RestOfTls() {
+    std::string text;
+    std::array<char, 1000> piece{};
+    while (true) {
+      size_t count = 0;
+      const int result = SSL_read_ex(ssl_.get(), piece.data(), piece.size(), &count);
+      if (result != 1) {
+        return SSL_get_error(ssl_.get(), result) == SSL_ERROR_ZERO_RETURN ? text : "late";
+      }
+      text.append(piece.data(), count);
+    }
+  }
+
+ private:
+  Descriptor socket_;
+  std::unique_ptr<SSL_CTX, tls::OpensslDeleter<SSL_CTX_free>> context_;
+  std::unique_ptr<SSL, tls::OpensslDeleter<SSL_free>> ssl_;
+};
+
+// A running thread, which asks clients for no certificate.
+class Fixture {
+ public:
+  explicit Fixture(Config c = ConfigOf()) : config_(std::move(c)) {
+    std::signal(SIGPIPE, SIG_IGN);  // as the server
+    const tls::TestIdentity server = tls::MakeIdentity({.common_name = "server"});
+    tls::Options options;
+    options.key_store.location = tls::WriteTestFile(
+        "server.pem", tls::ToPem(server.key.get()) + tls::ToPem(server.certificate.get()));
+    options.client_auth = tls::ClientAuth::kNone;
+    auto context = tls::CurrentContext::Create(options, /*reloads=*/false);
+    REQUIRE(context.ok());
+    tls_ = *std::move(context);
+    thread_.Start(tls_.get());
+  }
+  ~Fixture() { thread_.Stop(); }
+
+  // Connects a client. The buffers of the connection's two ends have `buffer_bytes` or the system's
+  // choice (0).
+  Client Connect(IoThread::Encryption encryption, int buffer_bytes = 0) {
+    const Descriptor listens(::socket(AF_INET, SOCK_STREAM, 0));
+    Descriptor client(::socket(AF_INET, SOCK_STREAM, 0));
+    for (const int number : {listens.number(), client.number()}) {
+      if (buffer_bytes == 0) break;
+      ::setsockopt(number, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
+      ::setsockopt(number, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
+    }
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    socklen_t size = sizeof address;
+    REQUIRE(::bind(listens.number(), generic, size) == 0);
+    REQUIRE(::listen(listens.number(), 1) == 0);
+    REQUIRE(::getsockname(listens.number(), generic, &size) == 0);
+    REQUIRE(::connect(client.number(), generic, size) == 0);
+    Descriptor accepted(::accept4(listens.number(), nullptr, nullptr, SOCK_NONBLOCK));
+    REQUIRE(accepted.is_open());
+    thread_.Adopt(std::move(accepted), {boost::asio::ip::address_v4::loopback(), 1}, encryption);
+    return Client(std::move(client));
+  }
+  // Does something while the thread does nothing, so that it finds everything at once afterwards.
+  template <typename Function>
+  void WhileThreadWaits(const Function& function) {
+    const auto waits = std::make_shared<std::promise<void>>();
+    std::promise<void> done;
+    const std::shared_future<void> may_go_on = done.get_future().share();
+    thread_.poller().Post([waits, may_go_on] {
+      waits->set_value();
+      may_go_on.wait();
+    });
+    waits->get_future().wait();
+    function();
+    done.set_value();
+  }
+  Statistics& statistics() { return frontend_.statistics(); }
+
+ private:
+  const Config config_;
+  FakeService service_;
+  ManualClock clock_{kStartMs};
+  CountingBytes random_;
+  ZkFrontend frontend_{config_, &service_, &clock_, &random_};
+  std::unique_ptr<tls::CurrentContext> tls_;
+  IoThread thread_{&frontend_};
+};
+
+std::chrono::nanoseconds ProcessorTime() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+TEST_CASE(
+    "a packet is received whole although the buffer is full in the middle of its last record") {
+  Fixture fixture;
+  Client client = fixture.Connect(IoThread::Encryption::kTls, 2 << 20);
+  REQUIRE(client.StartTls());
+  // The last record does not fit by 50 bytes, and nothing comes after it.
+  constexpr size_t kFirstRecord = 100;
+  std::string packet(kReceiveBytes + 50, '\x7f');
+  const auto length = static_cast<uint32_t>(packet.size() - 4);
+  for (size_t i = 0; i < 4; ++i) packet[i] = static_cast<char>(length >> (24 - 8 * i));
+  fixture.WhileThreadWaits([&] {
+    for (size_t at = 0; at < packet.size();) {
+      const size_t size = std::min(at == 0 ? kFirstRecord : kRecordBytesMax, packet.size() - at);
+      REQUIRE(SSL_write(client.ssl(), packet.data() + at, static_cast<int>(size)) ==
+              static_cast<int>(size));
+      at += size;
+    }
+  });
+  // It is no connect request, and so the server ends the connection once it has all of it.
+  CHECK(client.RestOfTls().empty());
+}
+
+TEST_CASE("what comes together with the end of TLS is answered") {
+  Fixture fixture;
+  Client client = fixture.Connect(IoThread::Encryption::kTls);
+  REQUIRE(client.StartTls());
+  fixture.WhileThreadWaits([&] {
+    REQUIRE(SSL_write(client.ssl(), "ruok", 4) == 4);
+    CHECK(SSL_shutdown(client.ssl()) == 0);
+  });
+  CHECK(client.RestOfTls() == "imok");
+}
+
+TEST_CASE("a client that requests new keys and reads nothing does not keep the thread busy") {
+  Fixture fixture;
+  Client client = fixture.Connect(IoThread::Encryption::kTls, 4096);
+  REQUIRE(client.StartTls());
+  const timeval short_time = {.tv_sec = 0, .tv_usec = 300'000};
+  ::setsockopt(client.number(), SOL_SOCKET, SO_SNDTIMEO, &short_time, sizeof short_time);
+  // The server answers until its answers are in the way, and then the client's requests are.
+  while (SSL_key_update(client.ssl(), SSL_KEY_UPDATE_REQUESTED) == 1 &&
+         SSL_do_handshake(client.ssl()) == 1) {
+  }
+  const auto before = ProcessorTime();
+  std::this_thread::sleep_for(milliseconds(300));
+  CHECK(ProcessorTime() - before < milliseconds(50));
+}
+
+TEST_CASE("a thread that stops closes clients in their handshakes") {
+  auto fixture = std::make_unique<Fixture>();
+  Client tls = fixture->Connect(IoThread::Encryption::kTls);
+  Client either = fixture->Connect(IoThread::Encryption::kEither);
+  tls.Send("\x16\x03");
+  while (fixture->statistics().tls_handshakes < 2) std::this_thread::yield();
+  fixture.reset();
+  CHECK(tls.Rest().empty());
+  CHECK(either.Rest().empty());
+}
+
+}  // namespace
+}  // namespace quorate::rpc::zk
