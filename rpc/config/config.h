@@ -55,7 +55,7 @@ struct Config {
   std::vector<std::string> ssl_cipher_suites;
   bool ssl_crl = false;
   int ssl_handshake_detection_timeout_ms = 5000;
-  int ssl_handshakes_max = -1;  // under way at a time; -1: no limit
+  int ssl_handshakes_max = -1;  // under way at a time; -1 and 0: no limit
   // The subject of the certificate whose client passes every access control list; empty: none.
   std::string x509_super_user;
   uint16_t grpc_port = 0;  // 0: there is no gRPC front end

@@ -247,7 +247,7 @@ void IoThread::BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption 
   Statistics& statistics = frontend_->statistics();
   handshakes_.insert(socket);
   const int64_t max = frontend_->config().ssl_handshakes_max;
-  if (statistics.tls_handshakes.fetch_add(1) >= max && max >= 0) {
+  if (statistics.tls_handshakes.fetch_add(1) >= max && max > 0) {
     statistics.tls_handshakes_refused.fetch_add(1);
     return Drop(*socket,
                 "too many handshakes are under way (netty.server.outstandingHandshake.limit)");
@@ -266,7 +266,9 @@ void IoThread::BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption 
       const std::shared_ptr<Socket> waiting = weak.lock();
       if (waiting == nullptr || !handshakes_.contains(waiting)) return;
       if (is_last || waiting->stage == Socket::Stage::kDetecting) {
-        Drop(*waiting, "it took too long");
+        Drop(*waiting, waiting->stage == Socket::Stage::kDetecting
+                           ? "the client has sent nothing (ssl.handshakeDetectionTimeoutMillis)"
+                           : "it took too long");
       }
     });
     if (is_last) break;
@@ -277,7 +279,7 @@ void IoThread::Detect(Socket& socket) {
   char first = 0;
   const ssize_t received = ::recv(socket.descriptor.number(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (received <= 0) return Drop(socket, "the client has gone");
+  if (received <= 0) return Drop(socket, /*why=*/"");  // such as a check of the port
   if (first != kTlsHandshakeRecord) return OpenConnection(socket);
   StartTls(socket);
   ContinueHandshake(socket);
@@ -325,10 +327,12 @@ void IoThread::Drop(Socket& socket, std::string_view why) {
   const std::shared_ptr<Socket> kept = socket.shared_from_this();
   Statistics& statistics = frontend_->statistics();
   statistics.tls_handshakes.fetch_sub(1);
-  statistics.tls_handshakes_failed.fetch_add(1);
   frontend_->Release(socket.address);
   poller_.Remove(socket.id);
   handshakes_.erase(kept);
+  if (socket.stage != Socket::Stage::kDetecting) statistics.tls_handshakes_failed.fetch_add(1);
+  if (socket.stage == Socket::Stage::kHandshake) loop_.statistics().auth_failures.Add(1);
+  if (why.empty()) return;
   // The rate is limited, because a client whose certificate does not fit tries again and again.
   const auto now = Poller::Clock::now();
   if (now - failure_logged_ < kFailureLogPeriod) return;

@@ -82,7 +82,8 @@ class IoThread : private Sockets {
   void StartTls(Socket& socket);
   void ContinueHandshake(Socket& socket);
   void OpenConnection(Socket& socket);
-  // Closes a socket whose handshake has failed.
+  // Closes a socket whose handshake has failed, and logs why, unless that is empty. One that has sent
+  // nothing yet does not count as failed: its client may not have wanted TLS.
   void Drop(Socket& socket, std::string_view why);
 
   // --- Bytes of sockets with TLS ---

@@ -216,6 +216,44 @@ TEST_CASE("a client that requests new keys and reads nothing does not keep the t
   CHECK(ProcessorTime() - before < milliseconds(50));
 }
 
+TEST_CASE("a client that leaves before its first byte is no failed handshake") {
+  Config config = ConfigOf();
+  config.max_client_connections = 1;
+  Fixture fixture(config);
+  for (int i = 0; i < 3; ++i) {
+    Client client = fixture.Connect(IoThread::Encryption::kEither);
+    ::shutdown(client.number(), SHUT_WR);
+    CHECK(client.Rest().empty());
+  }
+  Client client = fixture.Connect(IoThread::Encryption::kEither);
+  client.Send("ruok");
+  CHECK(client.Rest() == "imok");
+  CHECK(fixture.statistics().tls_handshakes == 0);
+  CHECK(fixture.statistics().tls_handshakes_failed == 0);
+  CHECK(fixture.statistics().connections_refused == 0);
+}
+
+TEST_CASE("a failed handshake counts as a failed authentication, and leaves no connection") {
+  Config config = ConfigOf();
+  config.max_client_connections = 1;
+  Fixture fixture(config);
+  for (int i = 0; i < 3; ++i) {
+    Client client = fixture.Connect(IoThread::Encryption::kTls);
+    client.Send("ruok, without TLS");
+    CHECK(client.Rest().find("imok") == std::string::npos);
+  }
+  CHECK(fixture.statistics().tls_handshakes == 0);
+  CHECK(fixture.statistics().tls_handshakes_failed == 3);
+  CHECK(fixture.statistics().Sum().auth_failures == 3);
+  CHECK(fixture.statistics().connections_refused == 0);
+}
+
+TEST_CASE("a limit of 0 handshakes is none, as in ZooKeeper") {
+  Fixture fixture(ConfigOf(/*handshakes_max=*/0));
+  Client client = fixture.Connect(IoThread::Encryption::kTls);
+  CHECK(client.StartTls());
+}
+
 TEST_CASE("a thread that stops closes clients in their handshakes") {
   auto fixture = std::make_unique<Fixture>();
   Client tls = fixture->Connect(IoThread::Encryption::kTls);
