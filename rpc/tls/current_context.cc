@@ -56,10 +56,16 @@ std::shared_ptr<const Context> CurrentContext::Get() const {
 
 bool CurrentContext::Refresh() {
   std::vector<FileStamp> stamps = Stamps(options_);
-  if (stamps == stamps_) return false;
+  // The reason why files could not be used may end without a change of theirs, for example if this
+  // process was not yet allowed to read them.
+  const bool has_changed = stamps != stamps_;
+  if (!has_changed && problem_.ok()) return false;
   stamps_ = std::move(stamps);
   absl::StatusOr<std::shared_ptr<const Context>> context = Context::Create(options_);
+  const bool is_known = context.status() == problem_;
+  problem_ = context.status();
   if (!context.ok()) {
+    if (is_known && !has_changed) return false;
     spdlog::error(
         "the changed stores of TLS cannot be used, and new connections get the certificate from "
         "before: {}",

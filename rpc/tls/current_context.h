@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/condition_variable.h"
 #include "base/mutex.h"
@@ -30,8 +31,8 @@ class CurrentContext {
   CurrentContext& operator=(const CurrentContext&) = delete;
 
   std::shared_ptr<const Context> Get() const;
-  // Reads the stores again if their files have changed since they were read last. Returns whether
-  // there is a new context.
+  // Reads the stores again if their files have changed since they were read last, or could not be
+  // used then. Returns whether there is a new context.
   bool Refresh();
 
  private:
@@ -40,7 +41,9 @@ class CurrentContext {
   void Run();
 
   const Options options_;
-  std::vector<FileStamp> stamps_;  // of the files that were read last; used by Refresh alone
+  // These are used by Refresh alone.
+  std::vector<FileStamp> stamps_;  // of the files that were read last
+  absl::Status problem_;           // why they could not be used; OK if they could
   mutable Mutex mutex_;
   std::shared_ptr<const Context> context_ ABSL_GUARDED_BY(mutex_);
   bool stops_ ABSL_GUARDED_BY(mutex_) = false;

@@ -2,6 +2,7 @@
 
 #include "rpc/tls/current_context.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -45,6 +46,26 @@ TEST_CASE("changed stores are read again, and unusable ones leave the context as
   CHECK(after != before);
   const Context::SslPtr ssl = after->NewServer();
   CHECK(X509_cmp(SSL_get_certificate(ssl.get()), second.certificate.get()) == 0);
+  CHECK_FALSE((*current)->Refresh());
+}
+
+TEST_CASE("changed stores that could not be read are tried again without another change") {
+  Options options;
+  options.key_store.location =
+      WriteTestFile("tried.pem", PemOf(MakeIdentity({.common_name = "first"})));
+  options.client_auth = ClientAuth::kNone;
+  const auto current = CurrentContext::Create(options, /*reloads=*/false);
+  REQUIRE(current.ok());
+  Replace(options.key_store.location, PemOf(MakeIdentity({.common_name = "second"})));
+  rlimit limit{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  rlimit none = limit;
+  none.rlim_cur = 0;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const bool is_read = (*current)->Refresh();
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK_FALSE(is_read);
+  CHECK((*current)->Refresh());
   CHECK_FALSE((*current)->Refresh());
 }
 
