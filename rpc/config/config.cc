@@ -641,7 +641,8 @@ absl::StatusOr<Config> LoadConfig(const std::string& file) {
                      is_no_file ? "; give the path of a zoo.cfg" : ""));
   }
   std::string java_options;
-  for (const char* variable : {"JVMFLAGS", "SERVER_JVMFLAGS"}) {
+  // In this order, in which zkServer.sh gives them to Java: the later of two equal options counts.
+  for (const char* variable : {"SERVER_JVMFLAGS", "JVMFLAGS"}) {
     if (const char* options = std::getenv(variable)) absl::StrAppend(&java_options, " ", options);
   }
   return ParseConfig(file, *text, ReadRealFile, java_options);

@@ -3,6 +3,8 @@
 #include "rpc/config/config.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -453,6 +455,19 @@ TEST_CASE("an unreadable file is distinguished from a missing one") {
   CHECK(directory.status().message() ==
         "/: the configuration file cannot be read: Is a directory; give the path of a zoo.cfg");
   CHECK(absl::IsNotFound(LoadConfig("/no/such/file").status()));
+}
+
+TEST_CASE("of the variables with options for a Java machine, JVMFLAGS has the last word") {
+  const std::string file = std::string(std::getenv("TEST_TMPDIR")) + "/zoo.cfg";
+  std::ofstream(file) << "dataDir=/d\nclientPort=1\n";
+  setenv("JVMFLAGS", "-Djute.maxbuffer=5000", 1);
+  setenv("SERVER_JVMFLAGS", "-Djute.maxbuffer=4000 -Dzookeeper.ssl.keyStore.location=/k", 1);
+  const auto config = LoadConfig(file);
+  unsetenv("JVMFLAGS");
+  unsetenv("SERVER_JVMFLAGS");
+  REQUIRE(config.ok());
+  CHECK(config->jute_max_buffer_bytes == 5000);
+  CHECK(config->ssl_key_store == "/k");
 }
 
 TEST_CASE("the gRPC front end is on if its port is given") {
