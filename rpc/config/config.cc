@@ -603,7 +603,10 @@ bool Config::ListensForClientsEverywhere() const {
 }
 
 std::string Config::ClientEndpoint() const {
-  return absl::StrCat(client_address.empty() ? "*" : InBrackets(client_address), ":", client_port);
+  const bool is_secure = client_port == 0 && secure_client_port != 0;
+  const std::string& host = is_secure ? secure_client_address : client_address;
+  return absl::StrCat(host.empty() ? "*" : InBrackets(host), ":",
+                      is_secure ? secure_client_port : client_port);
 }
 
 std::string Config::ClientEndpoints() const {

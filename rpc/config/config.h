@@ -116,8 +116,8 @@ struct Config {
   // Returns whether clients may use TLS, so that the stores are needed.
   bool has_client_tls() const { return secure_client_port != 0 || client_port_unification; }
   bool ListensForClientsEverywhere() const;
-  // Returns the address at which the server listens for clients, as host:port. The host is * if
-  // client_address is empty.
+  // Returns the address at which the server listens for clients, as host:port; that with TLS if
+  // there is no other. The host is * if its address is empty.
   std::string ClientEndpoint() const;
   // Returns all addresses at which the server listens for ZooKeeper clients, for the log.
   std::string ClientEndpoints() const;

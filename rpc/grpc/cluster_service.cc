@@ -147,9 +147,13 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
     }
     // A server knows its own client port, even if its server line has none.
     if (known.id == view.self && member->client_address().empty()) {
-      const bool is_named = config_.standalone() || !config_.ListensForClientsEverywhere();
-      member->set_client_address(is_named ? config_.ClientEndpoint()
-                                          : Address(line->second.host, config_.client_port));
+      const bool is_plain = config_.client_port != 0;
+      const bool is_everywhere =
+          is_plain ? config_.ListensForClientsEverywhere() : config_.secure_client_address.empty();
+      const uint16_t port = is_plain ? config_.client_port : config_.secure_client_port;
+      member->set_client_address(config_.standalone() || !is_everywhere
+                                     ? config_.ClientEndpoint()
+                                     : Address(line->second.host, port));
     }
   }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

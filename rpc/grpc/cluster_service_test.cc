@@ -377,6 +377,28 @@ TEST_CASE("Status and Members return the member's knowledge of the cluster") {
   CHECK(members.members(2).peer_address().empty());
 }
 
+TEST_CASE("the client address of a member that serves clients with TLS alone is that of TLS") {
+  Fixture fixture;
+  fixture.member.view.self = MemberId(1);
+  fixture.member.view.members = {{MemberId(1), false, true, true, Index(1)}};
+  fixture.config.client_port = 0;
+  fixture.config.secure_client_port = 2182;
+  const auto client_address = [&fixture] {
+    grpc::ClientContext context;
+    v1::MembersResponse members;
+    REQUIRE(fixture.stub->Members(&context, {}, &members).ok());
+    REQUIRE(members.members_size() == 1);
+    return members.members(0).client_address();
+  };
+  CHECK(client_address() == "*:2182");
+  fixture.config.secure_client_address = "10.0.0.1";
+  CHECK(client_address() == "10.0.0.1:2182");
+  fixture.config.servers[1].host = "one";
+  CHECK(client_address() == "10.0.0.1:2182");
+  fixture.config.secure_client_address.clear();
+  CHECK(client_address() == "one:2182");
+}
+
 TEST_CASE("TransferLeadership returns the answer of the member") {
   Fixture fixture;
   for (uint32_t target : {2, 3}) {
