@@ -286,12 +286,16 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
 std::string FourLetterWords::Configuration() {
   const Config& config = frontend_.config();
   const auto line = [&config](std::string_view key) { return ConfigLine(key, config); };
-  std::string text =
-      absl::StrCat(line("clientPort"), "secureClientPort=-1\n", line("dataDir"),
-                   "dataDirSize=", FileBytes(config.data_dir), "\n", line("dataLogDir"),
-                   "dataLogSize=", FileBytes(config.log_dir), "\n", line("tickTime"),
-                   line("maxClientCnxns"), line("minSessionTimeout"), line("maxSessionTimeout"),
-                   "clientPortListenBacklog=-1\nserverId=", config.my_id, "\n");
+  // A port on which the server does not listen is -1.
+  const auto port = [&line](std::string_view key, uint16_t number) {
+    return number == 0 ? absl::StrCat(ToAbsl(key), "=-1\n") : line(key);
+  };
+  std::string text = absl::StrCat(
+      port("clientPort", config.client_port), port("secureClientPort", config.secure_client_port),
+      line("dataDir"), "dataDirSize=", FileBytes(config.data_dir), "\n", line("dataLogDir"),
+      "dataLogSize=", FileBytes(config.log_dir), "\n", line("tickTime"), line("maxClientCnxns"),
+      line("minSessionTimeout"), line("maxSessionTimeout"),
+      "clientPortListenBacklog=-1\nserverId=", config.my_id, "\n");
   if (config.standalone()) return text;
   const ServerLine& own = config.servers.at(config.my_id);
   absl::StrAppend(&text, line("initLimit"), line("syncLimit"),

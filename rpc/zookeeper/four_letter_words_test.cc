@@ -248,6 +248,9 @@ TEST_CASE("the configuration is shown with the members") {
   CHECK(
       Contains(text, "server.3=host3:2888:3888:participant\nserver.4=host4:2888:3888:observer\n"));
   CHECK(text.ends_with("version=0"));
+  config.client_port = 0;
+  config.secure_client_port = 2182;
+  CHECK(WordsFixture(config).Ask("conf").starts_with("clientPort=-1\nsecureClientPort=2182\n"));
 }
 
 TEST_CASE("a long answer waits in pieces for a client that does not fetch it, and is whole") {
