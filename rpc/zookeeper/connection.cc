@@ -737,13 +737,18 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
     return absl::InvalidArgumentError("an authentication request does not decode");
   }
   absl::Status status;
+  // What the client's certificate proves was added when it connected.
+  const bool is_of_certificate =
+      request.scheme == "x509" &&
+      std::ranges::any_of(identities_.all(),
+                          [](const tree::Identity& one) { return one.scheme == "x509"; });
   if (request.scheme == "digest" && request.has_credentials) {
     if (!identities_.AddDigest(request.credentials)) {
       status = absl::ResourceExhaustedError(
           absl::StrCat("a connection may have ", ClientIdentities::kCountMax,
                        " identities of together ", ClientIdentities::kBytesMax, " bytes"));
     }
-  } else if (request.scheme != "ip") {
+  } else if (request.scheme != "ip" && !is_of_certificate) {
     loop_->statistics().auth_failures.Add(1);
     status = absl::UnauthenticatedError(
         absl::StrCat("authentication failed; scheme \"",

@@ -290,6 +290,23 @@ TEST_CASE("authentication as ZooKeeper does it") {
   CHECK_FALSE(f.sockets.open(cut));
 }
 
+TEST_CASE("a client with a certificate has its identity, and may ask for it again") {
+  Config config = TestConfig();
+  config.x509_super_user = "CN=admin";
+  Fixture f(config);
+  for (const std::string subject : {"CN=app", "CN=admin"}) {
+    const uint32_t tag = f.sockets.ConnectWithCertificate(subject);
+    f.sockets.Write(tag, ConnectPacket({}));
+    f.Settle();
+    f.Frame(tag);
+    CHECK(f.Call(tag, OpCode::kAuth, Auth("x509", "any")).error == ErrorCode::kOk);
+    const std::string shown = f.Call(tag, OpCode::kWhoAmI, "").body;
+    CHECK(shown.find("x509") == shown.rfind("x509"));
+    CHECK(shown.find(subject) != std::string::npos);
+    CHECK((shown.find("super") != std::string::npos) == (subject == "CN=admin"));
+  }
+}
+
 TEST_CASE("an authentication counts for what was asked behind it, and not before") {
   const std::vector<tree::Acl> own = {{tree::permission::kAll, {"digest", DigestId("u:p")}}};
   Fixture f;

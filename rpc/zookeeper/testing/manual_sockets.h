@@ -40,6 +40,14 @@ class ManualSockets final
     if (tag.has_value()) clients_[*tag] = {};
     return tag;
   }
+  // Connects a client that has proved to have the certificate with this subject.
+  uint32_t ConnectWithCertificate(const std::string& subject) {
+    const std::string address = "10.0.0.1";
+    loop_->frontend().AdmitOrRefuse(address);
+    const uint32_t tag = loop_->OpenAdmitted(address, 7000, subject);
+    clients_[tag] = {};
+    return tag;
+  }
   // Sends bytes to the server, which gets them as soon as it receives.
   void Write(uint32_t tag, std::string_view bytes) { clients_.at(tag).to_server.append(bytes); }
   // Returns the bytes that the server has sent; the test removes them.
