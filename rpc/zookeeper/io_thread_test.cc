@@ -211,9 +211,16 @@ TEST_CASE("a client that requests new keys and reads nothing does not keep the t
   while (SSL_key_update(client.ssl(), SSL_KEY_UPDATE_REQUESTED) == 1 &&
          SSL_do_handshake(client.ssl()) == 1) {
   }
-  const auto before = ProcessorTime();
-  std::this_thread::sleep_for(milliseconds(300));
-  CHECK(ProcessorTime() - before < milliseconds(50));
+  // Once the server has done what it can, the process rests.
+  constexpr auto kWindow = milliseconds(100);
+  constexpr int kWindowsMax = 300;
+  int windows = 0;
+  for (bool is_busy = true; is_busy && windows < kWindowsMax; ++windows) {
+    const auto before = ProcessorTime();
+    std::this_thread::sleep_for(kWindow);
+    is_busy = ProcessorTime() - before > kWindow / 4;
+  }
+  CHECK(windows < kWindowsMax);
 }
 
 TEST_CASE("a client that leaves before its first byte is no failed handshake") {
