@@ -31,14 +31,14 @@ void Fire(benchmark::State& state, tree::WatchKind kind, uint64_t offset, bool r
   std::vector<std::string> paths;
   for (uint64_t i = 0; i < kPaths / kStride; ++i) paths.push_back(PathOf(i * kStride + offset));
   size_t next = 0;
-  size_t told = 0;
+  size_t sent = 0;
   for (auto unused : state) {
     table.Fire(tree::EventType::kNodeDataChanged, paths[next],
-               [&told](tree::WatcherId, tree::EventType, std::string_view) { ++told; });
+               [&sent](tree::WatcherId, tree::EventType, std::string_view) { ++sent; });
     next = (next + 1) % paths.size();
   }
-  state.counters["told"] =
-      benchmark::Counter(static_cast<double>(told), benchmark::Counter::kAvgIterations);
+  state.counters["sent"] =
+      benchmark::Counter(static_cast<double>(sent), benchmark::Counter::kAvgIterations);
   state.SetItemsProcessed(state.iterations());
 }
 
@@ -100,17 +100,17 @@ void BM_Resume(benchmark::State& state) {
                 nullptr);
   }
   const std::vector<std::string_view> paths = {state.range(0) == 0 ? "/services/7" : "/config"};
-  size_t told = 0;
+  size_t sent = 0;
   for (auto unused : state) {
     rpc::zk::MissedEvents missed(history, history.oldest(), {}, paths);
     while (!missed.at_end()) {
       missed.Read(
           SIZE_MAX, [] { return false; },
-          [&told](tree::EventType, std::string_view, tree::Zxid, const rpc::Readers&) { ++told; });
+          [&sent](tree::EventType, std::string_view, tree::Zxid, const rpc::Readers&) { ++sent; });
     }
   }
-  state.counters["told"] =
-      benchmark::Counter(static_cast<double>(told), benchmark::Counter::kAvgIterations);
+  state.counters["sent"] =
+      benchmark::Counter(static_cast<double>(sent), benchmark::Counter::kAvgIterations);
 }
 BENCHMARK(BM_Resume)->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
 

@@ -185,8 +185,8 @@ struct GetResult {
 struct ListResult {
   // Names, in the order of their bytes.
   std::vector<std::string> children;
-  // The metadata and the data of the children, in the same order; each is empty if it was not asked
-  // for. They may be newer than `zxid`.
+  // The metadata and the data of the children, in the order of their names. Each vector is empty if
+  // it was not requested. Metadata and data may be newer than `zxid`.
   std::vector<Stat> child_stats{};
   std::vector<std::string> child_data{};
   // Of the znode itself.

@@ -443,14 +443,15 @@ class Parser {
     if (auth.empty()) auth = "need";
     if (auth != "none" && auth != "want" && auth != "need") {
       return Error("ssl.clientAuth",
-                   absl::StrCat("\"", auth, "\" is not allowed; none, want or need"));
+                   absl::StrCat("\"", auth, "\" is not allowed; it has to be none, want or need"));
     }
     std::vector<std::string>& protocols = config_.ssl_enabled_protocols;
     if (protocols.empty() && !config_.ssl_protocol.empty()) protocols = {config_.ssl_protocol};
     for (const std::string& protocol : protocols) {
       if (protocol == "TLSv1.2" || protocol == "TLSv1.3") continue;
-      return Error("ssl.enabledProtocols",
-                   absl::StrCat("\"", protocol, "\" is not allowed; TLSv1.2 or TLSv1.3"));
+      return Error(
+          "ssl.enabledProtocols",
+          absl::StrCat("\"", protocol, "\" is not allowed; it has to be TLSv1.2 or TLSv1.3"));
     }
     if (config_.ssl_handshake_detection_timeout_ms < 1) {
       config_.ssl_handshake_detection_timeout_ms = Config().ssl_handshake_detection_timeout_ms;

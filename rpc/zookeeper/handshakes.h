@@ -21,7 +21,7 @@ namespace quorate::rpc::zk {
 class Handshakes {
  public:
   static constexpr size_t kUnderWayMax = 1000;
-  // One of so many handshakes is that of a client without a session, if both kinds wait.
+  // If both kinds of clients wait, one of this many handshakes is that of a client without a session.
   static constexpr size_t kNewShare = 8;
 
   // Takes note of the connect request of the connection with this tag. Returns whether its
@@ -37,7 +37,7 @@ class Handshakes {
   // The handshake is no longer under way, if it was. A handshake whose command is in the log stays
   // under way until the result comes, even if its client has gone.
   void End(uint32_t tag) { under_way_.erase(tag); }
-  // No results come for the handshakes that are under way.
+  // Ends all handshakes that are under way, because no results come for them.
   void EndAll() { under_way_.clear(); }
 
   // Returns the next connection whose handshake may begin, and is under way then; no value if there

@@ -345,8 +345,8 @@ void IoThread::Drop(Socket& socket, std::string_view why) {
 void IoThread::OnReadableTls(Socket& socket) {
   size_t received = 0;
   bool has_ended = false;
-  // Each read takes a whole record. A rest of it would wait inside OpenSSL, where the poller does not
-  // see it.
+  // Each read takes a whole record. The rest of a record would wait inside OpenSSL, and the poller
+  // would not report it.
   while (receive_buffer_.size() - received >= SSL3_RT_MAX_PLAIN_LENGTH) {
     ERR_clear_error();
     size_t count = 0;
@@ -364,8 +364,9 @@ void IoThread::OnReadableTls(Socket& socket) {
     if (has_ended) loop_.OnClosed(socket.tag);
     return;
   }
-  // The bytes are answered before the end. It is found again by the next read, for which the socket
-  // has to be readable: after the end that TLS announces, it may stay open.
+  // The loop answers these bytes before it learns of the end of the stream. The next read finds the
+  // end again. The shutdown makes the socket readable for that read, because a client may announce
+  // the end of TLS and leave its socket open.
   if (has_ended) ::shutdown(socket.descriptor.number(), SHUT_RD);
   socket.receives = false;
   loop_.OnBytes(socket.tag, std::string_view(receive_buffer_.data(), received));

@@ -22,7 +22,7 @@ MissedEvents::MissedEvents(const EventHistory& history, tree::Zxid since,
   }
 }
 
-size_t MissedEvents::Read(size_t max, const std::function<bool()>& pause, const Tell& tell) {
+size_t MissedEvents::Read(size_t max, const std::function<bool()>& pause, const Send& send) {
   if (history_.IsLost(next_)) {
     has_gap_ = true;
     next_ = history_.NumberAfter(history_.oldest());
@@ -38,11 +38,11 @@ size_t MissedEvents::Read(size_t max, const std::function<bool()>& pause, const 
     size_t bytes = 0;
     const bool is_of_node = IsOfNode(event.path, &bytes);
     count += bytes / kBytesPerNode;
-    if (is_of_node) tell(event.type, event.path, event.zxid, event.readers);
+    if (is_of_node) send(event.type, event.path, event.zxid, event.readers);
     if (!event.changes_children() || event.path == "/") continue;
     const std::string_view parent = tree::ParentPath(event.path);
     if (persistent_.contains(parent)) {
-      tell(EventType::kNodeChildrenChanged, parent, event.zxid, event.parent_readers);
+      send(EventType::kNodeChildrenChanged, parent, event.zxid, event.parent_readers);
     }
   }
   next_ = reader.number();

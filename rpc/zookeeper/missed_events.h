@@ -23,7 +23,7 @@ class MissedEvents {
  public:
   // Sends an event of `type` at `path` to the client, unless `readers` does not allow the client to
   // read it.
-  using Tell = std::function<void(tree::EventType type, std::string_view path, tree::Zxid zxid,
+  using Send = std::function<void(tree::EventType type, std::string_view path, tree::Zxid zxid,
                                   const Readers& readers)>;
 
   // Begins with the first event after `since`, the newest zxid that the client has seen for certain.
@@ -35,10 +35,10 @@ class MissedEvents {
   MissedEvents(const MissedEvents&) = delete;
   MissedEvents& operator=(const MissedEvents&) = delete;
 
-  // Reads up to about `max` events, and calls `tell` for each one that the client gets, until
+  // Reads up to about `max` events, and calls `send` for each one that the client gets, until
   // `pause()` returns true. Returns how many events were read, or work of the same cost. Events that
   // the history dropped before they were read are left out, and has_gap() is true from then on.
-  size_t Read(size_t max, const std::function<bool()>& pause, const Tell& tell);
+  size_t Read(size_t max, const std::function<bool()>& pause, const Send& send);
   // Returns whether everything up to now was read.
   bool at_end() const { return next_ == history_.next_number(); }
   bool has_gap() const { return has_gap_; }

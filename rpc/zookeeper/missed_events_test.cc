@@ -155,7 +155,7 @@ TEST_CASE("whoever connects again has got the same events as whoever stayed") {
   CHECK(got == expected);
 }
 
-TEST_CASE("one-shot watches are told what differs, beside the events of persistent watches") {
+TEST_CASE("one-shot watches get what differs, beside the events of persistent watches") {
   Clients f;
   f.CreateAll({"/p", "/once", "/same"});
   const int64_t since = f.last_zxid;
@@ -372,25 +372,25 @@ TEST_CASE("events that the history drops during a resumption are left out, and t
   add(20);
   const std::vector<std::string_view> paths = {"/p"};
   MissedEvents missed(history, tree::Zxid(5), paths, {});
-  std::vector<int64_t> told;
+  std::vector<int64_t> sent;
   const auto read = [&](size_t max) {
     missed.Read(
         max, [] { return false; },
-        [&told](tree::EventType, std::string_view, tree::Zxid at, const Readers&) {
-          told.push_back(at.value());
+        [&sent](tree::EventType, std::string_view, tree::Zxid at, const Readers&) {
+          sent.push_back(at.value());
         });
   };
   read(3);
-  CHECK(told == std::vector<int64_t>{6, 7, 8});
+  CHECK(sent == std::vector<int64_t>{6, 7, 8});
   CHECK_FALSE(missed.has_gap());
   add(1000);
-  told.clear();
+  sent.clear();
   read(SIZE_MAX);
   CHECK(missed.has_gap());
   CHECK(missed.at_end());
-  REQUIRE_FALSE(told.empty());
-  CHECK(told.front() == history.oldest().value() + 1);
-  CHECK(told.back() == zxid);
+  REQUIRE_FALSE(sent.empty());
+  CHECK(sent.front() == history.oldest().value() + 1);
+  CHECK(sent.back() == zxid);
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ class Connection::WatchesSetting final : public LongRead {
     if (connection->IsVirtual(path)) return;  // a virtual znode never changes
     constexpr tree::Zxid kNone{-1};
     const tree::Zxid since(request_.relative_zxid);
-    const auto tell = [&](tree::EventType type) { connection->AppendEvent(type, path, kNone); };
+    const auto send = [&](tree::EventType type) { connection->AppendEvent(type, path, kNone); };
     tree::Stat stat;
     const std::vector<std::string_view>* list = lists_[list_];
     if (list == &request_.persistent_watches) {
@@ -110,15 +110,15 @@ class Connection::WatchesSetting final : public LongRead {
     } else if (list == &request_.persistent_recursive_watches) {
       connection->Watch(path, tree::WatchKind::kPersistentRecursive);
     } else if (const bool exists = tree.FindStat(path, &stat); list == &request_.exist_watches) {
-      if (exists) return tell(tree::EventType::kNodeCreated);
+      if (exists) return send(tree::EventType::kNodeCreated);
       connection->Watch(path, tree::WatchKind::kData);
     } else if (!exists) {
-      tell(tree::EventType::kNodeDeleted);
+      send(tree::EventType::kNodeDeleted);
     } else if (list == &request_.data_watches) {
-      if (stat.mzxid > since) return tell(tree::EventType::kNodeDataChanged);
+      if (stat.mzxid > since) return send(tree::EventType::kNodeDataChanged);
       connection->Watch(path, tree::WatchKind::kData);
     } else {
-      if (stat.pzxid > since) return tell(tree::EventType::kNodeChildrenChanged);
+      if (stat.pzxid > since) return send(tree::EventType::kNodeChildrenChanged);
       connection->Watch(path, tree::WatchKind::kChild);
     }
   }

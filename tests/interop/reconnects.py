@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cuts the connections of watching clients again and again while the watched tree changes (curator/Reconnects.java).
-Each client has a recursive watch, and has to be told of every change, in order; changes that it was told of before
+Each client has a recursive watch, and has to be notified of every change, in order; notifications that it got before
 may come again after a reconnect. Curator's caches have to be right at the end. ZooKeeper loses events here: it
-tells persistent and recursive watches nothing of what happened while their client was not connected."""
+sends persistent and recursive watches nothing of what happened while their client was not connected."""
 
 import asyncio
 import os
@@ -125,7 +125,7 @@ def make_changes(client, goes_on):
     return events
 
 
-def tell_end(client, program):
+def announce_end(client, program):
     """Creates and changes the node "end" until the program has ended, because a client may miss any one event."""
     client.create(f"{TREE}/end")
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -187,7 +187,7 @@ def run(cluster, classes, reconnects, may_miss):
 
 def run_one_shot(cluster, make_command, cuts):
     """Runs a program that uses one-shot watches, called by `make_command(hosts)`, while its connections are cut. It
-    checks by itself that its watches tell it of every change in the end. Returns a line of facts."""
+    checks by itself that its watches show it every change in the end. Returns a line of facts."""
     proxies = CuttingProxies(cluster.hosts().split(","), seed=2)
     try:
         status, output = harness.run_in_group(make_command(proxies.hosts), PATIENCE_SECONDS, cluster.parent)
@@ -208,18 +208,18 @@ def _check(client, program, proxies, directory, reconnects, may_miss):
     deadline = time.monotonic() + PATIENCE_SECONDS
     expected = make_changes(client, lambda: proxies.cuts - begin < reconnects and time.monotonic() < deadline)
     proxies.stop_cutting()
-    tell_end(client, program)
+    announce_end(client, program)
     output = program.stdout.read()
     if program.returncode != 0:
         raise AssertionError(f"exit status {program.returncode}:\n{harness.end_of(output, 25)}")
     cuts = proxies.cuts - begin
     if cuts < reconnects:
         raise AssertionError(f"only {cuts} connections were cut in {PATIENCE_SECONDS} s")
-    missing, told, again = 0, 0, 0
+    missing, received, again = 0, 0, 0
     for number in range(CLIENTS):
         got = read_events(os.path.join(directory, f"events-{number}"))
         missing += gaps(expected, got)
-        told += len(got)
+        received += len(got)
         again += out_of_order(expected, got)
     if again > proxies.cuts:
         raise AssertionError(f"{again} events came out of order, with only {proxies.cuts} reconnects")
@@ -231,7 +231,7 @@ def _check(client, program, proxies, directory, reconnects, may_miss):
             cached = set(file.read().splitlines())
         if cached != there:
             raise AssertionError(f"a cache differs at the end: {sorted(cached ^ there)[:5]}")
-    facts = (f"{cuts} connections cut, {len(expected)} changes; {CLIENTS} watches were told {told} events, "
+    facts = (f"{cuts} connections cut, {len(expected)} changes; {CLIENTS} watches got {received} events, "
              f"{missing} are missing")
     if missing and not may_miss:
         raise AssertionError(facts)

@@ -98,7 +98,7 @@ public final class Reconnects {
     out.println("ready");
     out.flush();
     Check.that(ended.await(PATIENCE_SECONDS, TimeUnit.SECONDS),
-        ended.getCount() + " clients were never told of the end");
+        ended.getCount() + " clients got no event of the end");
     final long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
     for (int i = 0; i < caches; ++i) {
       while (cached.get(i).get(tree + "/end").isEmpty() && System.nanoTime() < deadline) {

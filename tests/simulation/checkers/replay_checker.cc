@@ -421,7 +421,8 @@ void ReplayChecker::CheckOlderChildren(const Operation& operation) const {
     if (model_.WasSo(prefix + reply.children[i], stat, data, from_zxid, reply.zxid)) continue;
     history_->Fail(
         "a read shows the tree of its zxid", operation,
-        absl::StrCat(reply.children[i], " was not so from zxid ", from_zxid, " to ", reply.zxid));
+        absl::StrCat(reply.children[i], " never had the listed metadata, data and kind from zxid ",
+                     from_zxid, " to ", reply.zxid));
   }
 }
 

@@ -116,7 +116,7 @@ void WriteStep(const Step& step, BigEndianWriter& to) {
   if (step.kind == OperationKind::kCheckStat) WriteStat(step.expected, to);
 }
 
-// Writes what a read has behind its path.
+// Writes the fields of a read that follow its path.
 void WriteReadRest(const Request& request, BigEndianWriter& to) {
   if (request.kind == OperationKind::kListRecursive) {
     to.Int(request.max);
