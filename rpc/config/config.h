@@ -58,6 +58,72 @@ struct Config {
   int ssl_handshakes_max = -1;  // under way at a time; -1 and 0: no limit
   // The subject of the certificate whose client passes every access control list; empty: none.
   std::string x509_super_user;
+  // TLS between servers: the server connects to others with TLS, and takes connections with TLS
+  // only, unless peer_port_unification lets it take both.
+  bool ssl_quorum = false;
+  bool peer_port_unification = false;
+  bool quorum_cert_reload = false;  // stores of TLS are read again when they change
+  // The stores and settings of TLS between servers (rpc/tls/options.h).
+  std::string quorum_ssl_key_store;
+  std::string quorum_ssl_key_store_password;
+  std::string quorum_ssl_key_store_password_file;
+  std::string quorum_ssl_key_store_type;
+  std::string quorum_ssl_trust_store;
+  std::string quorum_ssl_trust_store_password;
+  std::string quorum_ssl_trust_store_password_file;
+  std::string quorum_ssl_trust_store_type;
+  std::string quorum_ssl_client_auth;  // after ParseConfig: "none", "want" or "need"
+  std::string quorum_ssl_protocol;
+  std::vector<std::string> quorum_ssl_enabled_protocols;
+  std::vector<std::string> quorum_ssl_cipher_suites;
+  bool quorum_ssl_crl = false;
+  // The certificate of the other server must name the host in its server.N line: of the server
+  // connected to, and of the server that connects.
+  bool quorum_ssl_hostname_verification = true;
+  bool quorum_ssl_client_hostname_verification = true;
+  int quorum_ssl_handshake_detection_timeout_ms = 5000;
+  // A file with a secret that all servers share, and that each proves to know on each connection
+  // between them; empty: there is none.
+  std::string member_secret_file;
+
+  // SASL (rpc/sasl).
+  std::string jaas_file;  // with the users' passwords, or the Kerberos principal; empty: no SASL
+  std::string sasl_section = "Server";        // the section of jaas_file
+  std::string sasl_super_password;            // of the user super; empty: as in jaas_file
+  std::vector<std::string> sasl_super_users;  // names that pass every access control list
+  std::string sasl_any_user_id;               // an id in ACLs that stands for every SASL user
+  bool sasl_acl_scheme = false;               // access control lists may have the scheme sasl
+  bool kerberos_removes_host = false;         // of a principal, for its id
+  bool kerberos_removes_realm = false;
+  std::string auth_to_local_rules;  // empty: DEFAULT
+  bool admits_clients_that_fail_sasl = false;
+  // Clients must prove an identity of one of these schemes before other requests; empty: they need
+  // not.
+  std::vector<std::string> required_auth_schemes;
+
+  // The audit log.
+  bool audit = false;
+  std::string audit_file;  // after ParseConfig: the default if not given
+  int audit_file_bytes = 10 << 20;
+  int audit_files = 10;  // kept beside the one that is written
+
+  // Limits of one client identity or address (docs/reference/configuration.md); 0: no limit.
+  int connections_per_identity_max = 0;
+  int new_sessions_per_second_max = 0;
+  int requests_per_second_max = 0;
+  int outstanding_requests_max = 0;
+  int outstanding_bytes_max = 0;
+  int watches_max = 0;
+  int ephemerals_max = 0;
+  int first_request_timeout_ms = 0;  // of a connection without a session
+
+  // TLS and administrators of gRPC.
+  bool grpc_tls = false;             // with the stores of TLS for clients
+  std::string grpc_tls_client_auth;  // after ParseConfig: "none", "want" or "need"
+  std::string grpc_unix_socket;      // a path; empty: there is none
+  std::string administrator_token_file;
+  std::vector<std::string> administrator_subjects;  // of certificates
+
   uint16_t grpc_port = 0;  // 0: there is no gRPC front end
   // The address of the gRPC front end. By default only this machine can connect, because the port
   // serves administrators' calls and does not authenticate callers.
