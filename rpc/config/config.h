@@ -85,6 +85,8 @@ struct Config {
   // A file with a secret that all servers share, and that each proves to know on each connection
   // between them; empty: there is none.
   std::string member_secret_file;
+  // Refuses servers that do not prove it. false: for the time until all servers have the file.
+  bool member_secret_required = true;
 
   // SASL (rpc/sasl).
   std::string jaas_file;  // with the users' passwords, or the Kerberos principal; empty: no SASL
