@@ -22,13 +22,8 @@ bool Raft::MayCampaign() const {
   if (member_state_ == MemberState::kRecovering || installing_ || lost_ || DiskStalls())
     return false;
   // A leader must be able to apply the entries that it commits.
-  if (versions_.newest() > options_.version) return false;
-  // A member whose removal is not committed may be the only one that can be elected (thesis 4.2.2).
-  const auto& settings = memberships_.settings();
-  return std::any_of(settings.rbegin(), settings.rend(), [&](const auto& setting) {
-    const bool in_force = &setting.second == &memberships_.At(commit_) || setting.first > commit_;
-    return in_force && setting.second.IsVoter(options_.self);
-  });
+  if (settings_.version() > options_.version) return false;
+  return settings_.IsVoterFrom(commit_, options_.self);
 }
 
 std::pair<Term, Index> Raft::LastPosition() const {
@@ -102,7 +97,7 @@ void Raft::CountVote(MemberId voter, bool granted, bool reliable) {
     case VoteOutcome::kWon:
       if (candidate != nullptr) {
         BecomeLeader();
-      } else if (!MayCampaign() || (DiffersFromAnother() && !votes.unanimous())) {
+      } else if (!MayCampaign() || (settings_.Differing() != nullptr && !votes.unanimous())) {
         // The disk has begun to stall. Or members were started with different memberships, so that
         // the votes may not form a majority.
         BecomeFollower(term_, kNoMember);
@@ -123,10 +118,8 @@ void Raft::CountVote(MemberId voter, bool granted, bool reliable) {
 void Raft::BecomeLeader() {
   ASSERT(role() == Role::kCandidate);
   ASSERT(vote_ == options_.self);
-  LeaderRole leader;
   const Index last = last_index();
-  leader.first_index = last + 1;
-  leader.snapshot_rate_bytes = options_.snapshot_bytes_per_tick;
+  LeaderRole leader(last + 1, options_.snapshot_bytes_per_tick);
   SyncFollowers(&leader);
   role_ = std::move(leader);
   staging_.Abandon();
@@ -197,7 +190,7 @@ void Raft::TickLeader(LeaderRole* leader) {
     return;
   }
   std::erase_if(leader->followers, [&](Progress& progress) {
-    return progress.leaving() && memberships_.newest_index() <= commit_ &&
+    return progress.leaving() && MembershipIsCommitted() &&
            progress.TickLeaving() >= options_.election_ticks;
   });
   if (leader->followers.empty()) leader->heartbeat_due = false;
@@ -296,7 +289,7 @@ void Raft::HandleVoteRequest(const Message& message, const VoteRequest& request)
     Send(from, VoteResponse{request.pre_vote, false});
   } else if (request.pre_vote) {
     VoteResponse response{true, true};
-    if (MembershipIsConfigured() && message.version >= kVersionMembershipInLog) {
+    if (settings_.MembershipIsConfigured() && message.version >= kVersionMembershipInLog) {
       response.configured = membership();
       response.configured->addresses.clear();
     }
@@ -336,17 +329,8 @@ void Raft::GrantVote(MemberId candidate) {
 void Raft::HandlePreVoteGranted(const Message& message, const VoteResponse& response) {
   if (role() != Role::kPreCandidate || message.term != term_ + 1) return;
   bool differs = false;
-  if (MembershipIsConfigured() && response.configured) {
-    const Membership& other = *response.configured;
-    differs = other.joint() || !membership().HasSameMembers(other);
-    // Majorities of different sets of voters need not have a member in common. The other member
-    // stays in `differing_` however long it is silent: it may be the leader of a majority of its
-    // own that this member cannot hear.
-    if (differs) {
-      differing_[message.from] = other;
-    } else {
-      differing_.erase(message.from);
-    }
+  if (settings_.MembershipIsConfigured() && response.configured) {
+    differs = settings_.RecordConfigured(message.from, *response.configured);
   }
   CountVote(message.from, !differs, message.voting);
 }
@@ -359,7 +343,7 @@ void Raft::Handle(MemberId from, const VoteResponse& response) {
 
 void Raft::Handle(MemberId from, const TimeoutNow&) {
   if (!MayCampaign() || member_state_ != MemberState::kNormal || !AcceptLeader(from)) return;
-  if (MembershipIsConfigured() && options_.version >= kVersionMembershipInLog) {
+  if (settings_.MembershipIsConfigured() && options_.version >= kVersionMembershipInLog) {
     // It is not known yet whether all members were started with the same membership. The answers to
     // a pre-vote tell.
     StartPreVote(true);

@@ -34,10 +34,7 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
       vote_(state.hard_state.vote),
       role_(FollowerRole{}),
       election_timer_(options_.election_ticks, options_.heartbeat_ticks),
-      memberships_(state.checkpoint ? state.checkpoint->index : Index{0},
-                   state.checkpoint ? state.checkpoint->membership : options_.membership),
-      versions_(state.checkpoint ? state.checkpoint->index : Index{0},
-                state.checkpoint ? state.checkpoint->version : kVersionBase),
+      settings_(state.checkpoint, options_.membership, state.control_entries),
       member_state_(state.hard_state.member_state),
       directory_epoch_(state.hard_state.member_state == MemberState::kNormal
                            ? options_.directory_epoch
@@ -62,14 +59,6 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
   ASSERT(checkpoint >= base_index() && checkpoint <= last_index());
   ASSERT(vote_ == kNoMember || term_ > Term{0});
   commit_ = std::max(commit_, checkpoint);
-  if (state.checkpoint) configured_until_ = ConfiguredUntil(*state.checkpoint);
-  for (const Entry& entry : state.control_entries) {
-    if (entry.kind == EntryKind::kMembership && entry.index <= checkpoint) {
-      configured_until_ = Index{0};
-    }
-    // Earlier settings are included in the checkpoint.
-    if (entry.index > checkpoint) FollowControl(entry);
-  }
   if (member_state_ == MemberState::kRecovering) recovery_.emplace(Recovery{});
   // A new member may have a log, because the entries became durable before the hard state of their
   // batch.
@@ -341,18 +330,18 @@ Status Raft::CurrentStatus() const {
   }
   status.member_state = member_state_;
   status.version = cluster_version();
-  status.removed = IsRemoved();
+  status.removed = settings_.IsRemoved(commit_, options_.self);
   if (lost_) {
     status.lost_first = lost_->first;
     status.lost_last = lost_->last;
   }
   status.later_directory_epoch = later_directory_epoch_;
   status.refused_by = refused_by_;
-  if (DiffersFromAnother()) {
-    std::tie(status.differs_from, status.other_configured) = *differing_.begin();
+  if (const auto* differing = settings_.Differing()) {
+    std::tie(status.differs_from, status.other_configured) = *differing;
   }
-  if (versions_.newest() > options_.version) {
-    status.version_needed = versions_.newest();
+  if (settings_.version() > options_.version) {
+    status.version_needed = settings_.version();
   } else if (SnapshotIsTooNew()) {
     status.version_needed = snapshot_version_;
   }
@@ -382,7 +371,7 @@ void Raft::TakeLeaderOutput(LeaderRole* leader, Output* output) {
 
 bool Raft::HasOutput() const {
   if (!messages_now_.empty() || !reads_.empty() || PersistDue() || ApplyDue()) return true;
-  if (membership_changed_ || compact_to_ || InstallDue()) return true;
+  if (settings_.membership_changed() || compact_to_ || InstallDue()) return true;
   if (staging_.has_output() || !snapshot_rejections_.empty() || checkpoint_wanted_) return true;
   if (const auto* leader = std::get_if<LeaderRole>(&role_); leader && LeaderHasOutput(*leader)) {
     return true;
@@ -410,7 +399,7 @@ Output Raft::TakeOutput() {
   output.snapshot_writes = staging_.TakeWrites();
   output.snapshot_rejections = std::exchange(snapshot_rejections_, {});
   output.checkpoint_wanted = std::exchange(checkpoint_wanted_, std::nullopt);
-  if (std::exchange(membership_changed_, false)) output.membership = membership();
+  if (settings_.TakeMembershipChange()) output.membership = membership();
   if (Status status = CurrentStatus(); last_status_ != status) {
     last_status_ = status;
     output.status = status;
@@ -533,10 +522,7 @@ void Raft::CheckInvariants() const {
 }
 
 void Raft::CheckSettingInvariants() const {
-  ASSERT(memberships_.settings().front().first <= commit_);
-  ASSERT(memberships_.newest_index() <= last_index());
-  ASSERT(versions_.newest_index() <= last_index());
-  ASSERT(ValidateMembership(membership()).ok());
+  settings_.CheckInvariants(commit_, last_index());
   ASSERT(recovery_.has_value() == (member_state_ == MemberState::kRecovering));
   ASSERT(member_state_ != MemberState::kNew || last_index() == Index{0}, "a new member has no log");
   ASSERT(member_state_ == MemberState::kNormal || role() == Role::kFollower ||

@@ -24,7 +24,8 @@
 //
 //   ElectionTimer, Durability, ApplyProgress   time, the own disk, the state machine
 //   TermHistory, LogSizes, EntryCache          what is known of the log, and its newest entries
-//   Progress, SnapshotTransfer                 what a leader knows of a follower
+//   LogSettings                                the membership and version that the log has set
+//   Progress, SnapshotTransfer, SnapshotRate   what a leader knows of a follower, and sends it
 //   ReadRounds, ForwardedReads                 linearizable reads, at a leader and elsewhere
 //   LogRetention                               what is kept of the log before a checkpoint
 //   SnapshotStaging                            a snapshot that is being received
@@ -38,7 +39,6 @@
 // Thread-safety: none; one thread at a time.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -58,6 +58,7 @@
 #include "consensus/core/entry_cache.h"
 #include "consensus/core/initial_state.h"
 #include "consensus/core/log_retention.h"
+#include "consensus/core/log_settings.h"
 #include "consensus/core/log_sizes.h"
 #include "consensus/core/membership.h"
 #include "consensus/core/message.h"
@@ -66,6 +67,7 @@
 #include "consensus/core/pending_reads.h"
 #include "consensus/core/progress.h"
 #include "consensus/core/quorum.h"
+#include "consensus/core/snapshot_rate.h"
 #include "consensus/core/snapshot_staging.h"
 #include "consensus/core/term_history.h"
 #include "consensus/core/types.h"
@@ -184,10 +186,10 @@ class Raft {
   Index base_index() const { return terms_.base_index(); }
   // Returns the newest membership in the log. It is in effect whether it is committed or not
   // (thesis 4.1).
-  const Membership& membership() const { return memberships_.newest(); }
+  const Membership& membership() const { return settings_.membership(); }
   MemberState member_state() const { return member_state_; }
   // Returns the cluster version: the newest committed version.
-  uint32_t cluster_version() const { return versions_.At(commit_); }
+  uint32_t cluster_version() const { return settings_.VersionAt(commit_); }
   // Returns the newest version that `member` understands, according to its last message; 0 if there
   // was none.
   uint32_t version_of(MemberId member) const;
@@ -234,6 +236,9 @@ class Raft {
     bool must_leave = false;
   };
   struct LeaderRole {
+    LeaderRole(Index first, size_t snapshot_bytes_per_tick)
+        : first_index(first), snapshot_rate(snapshot_bytes_per_tick) {}
+
     // All other members, and those that were removed recently; ascending.
     std::vector<Progress> followers;
     Index first_index;  // index of the no-op that began this leadership
@@ -241,11 +246,7 @@ class Raft {
     bool heartbeat_due = false;
     ReadRounds reads;
     std::optional<Transfer> transfer;
-    // The bytes of all snapshots together that may be sent between two ticks. It adapts.
-    size_t snapshot_rate_bytes = 0;
-    // The last index at each of the latest ticks. The oldest one is at now_ticks_ modulo their
-    // number. If the oldest one is not committed by now, commits are slow.
-    std::array<Index, 3> last_before = {};
+    SnapshotRate snapshot_rate;
   };
   // The knowledge of another member, from its messages.
   struct Peer {
@@ -367,13 +368,6 @@ class Raft {
   bool BootstrapLeaderIsNew() const;
   void GrantVote(MemberId candidate);
   void HandlePreVoteGranted(const Message& message, const VoteResponse& response);
-  // Returns whether, as far as this member knows, the membership comes from the configuration and
-  // not from a log entry. A checkpoint from before kVersionMembershipInLog may have a configured
-  // membership.
-  bool MembershipIsConfigured() const { return memberships_.newest_index() <= configured_until_; }
-  // Returns whether another member was started with other members, and no log entry decides between
-  // the two memberships.
-  bool DiffersFromAnother() const { return !differing_.empty() && MembershipIsConfigured(); }
   void Handle(MemberId from, const VoteResponse& response);
   void Handle(MemberId from, const TimeoutNow&);
   // Never called: HandleVoteRequest handles vote requests before terms are compared.
@@ -407,9 +401,10 @@ class Raft {
   void SendAppend(Progress* progress, std::vector<Entry> entries);
   bool ApplyDue() const;
   ApplyRange TakeApplyRange();
-  // Returns the entry before the first one that needs a newer program, or the last entry if there
-  // is none.
-  Index LastUnderstood() const;
+  // Returns the last entry that this program understands.
+  Index LastUnderstood() const {
+    return settings_.LastUnderstoodBy(options_.version, last_index());
+  }
 
   // --- read_index.cc ---
   bool IsEstablished(const LeaderRole& leader) const { return commit_ >= leader.first_index; }
@@ -426,7 +421,6 @@ class Raft {
   void Handle(MemberId from, const ReadIndexResponse& response);
 
   // --- reconfiguration.cc ---
-  void FollowControl(const Entry& entry);
   Progress MakeProgress(MemberId member) const;
   void SyncFollowers(LeaderRole* leader);
   void AppendControl(EntryKind kind, std::string payload);
@@ -436,10 +430,7 @@ class Raft {
   absl::Status CheckNewMembers(const Membership& target) const;
   void AdvanceMembership(LeaderRole* leader);
   void AdvanceVersion(LeaderRole* leader);
-  bool IsRemoved() const;
-  // For a log that begins after a checkpoint of `meta`, returns the index up to which the
-  // membership may come from the configuration alone; 0 if the log has set it.
-  static Index ConfiguredUntil(const SnapshotMeta& meta);
+  bool MembershipIsCommitted() const { return settings_.membership_index() <= commit_; }
 
   // --- snapshot.cc ---
   // Compacts the log if enough entries can be dropped. Runs at each tick and when there is a new
@@ -461,7 +452,6 @@ class Raft {
   bool TakesManyChunks(const Progress& progress) const;
   // Distributes the bytes of snapshots that may be sent before the next tick. Runs at each tick.
   void ShareSnapshotBudget(LeaderRole* leader);
-  void AdaptSnapshotRate(LeaderRole* leader, bool kept_back);
   // Returns whether this member has everything that the snapshot of `meta` contains.
   bool HasAllOf(const SnapshotMeta& meta) const;
   void StagingComplete();
@@ -515,12 +505,7 @@ class Raft {
   uint64_t now_ticks_ = 0;
   ElectionTimer election_timer_;
 
-  // The memberships and versions that log entries have set; the first of each is committed.
-  SettingHistory<Membership> memberships_;
-  // A membership that was set after this index comes from a log entry (ConfiguredUntil).
-  Index configured_until_{};
-  SettingHistory<uint32_t> versions_;
-  bool membership_changed_ = true;  // whether it changed since the last Output
+  LogSettings settings_;
 
   MemberState member_state_;
   std::optional<Recovery> recovery_;
@@ -532,9 +517,6 @@ class Raft {
   uint64_t later_directory_epoch_ = 0;  // confirmed by a majority; 0: there is none
   DirectoryAnnouncements announcements_;
   MemberId refused_by_;
-  // The members that were started with another membership than this one, with their memberships. An
-  // entry is removed when the member says that it was started with the same one. In memory only.
-  std::map<MemberId, Membership> differing_;
   // If not 0, the version of an offered snapshot for which this program is too old, and the time
   // since when.
   uint32_t snapshot_version_ = 0;

@@ -12,35 +12,6 @@
 
 namespace quorate::consensus {
 
-// --- At every member -----------------------------------------------------------------------------
-
-void Raft::FollowControl(const Entry& entry) {
-  ASSERT(ValidateControl(entry).ok(), "a control entry is validated when it is received");
-  if (entry.kind == EntryKind::kMembership) {
-    memberships_.Append(entry.index, *DecodeMembership(entry.payload.view()));
-    membership_changed_ = true;
-  } else {
-    const uint32_t version = *DecodeVersion(entry.payload.view());
-    versions_.Append(entry.index, std::max(version, versions_.newest()));
-  }
-}
-
-Index Raft::ConfiguredUntil(const SnapshotMeta& meta) {
-  // A joint membership never comes from the configuration.
-  const bool in_log = meta.version >= kVersionMembershipInLog || meta.membership.joint();
-  return in_log ? Index{0} : meta.index;
-}
-
-bool Raft::IsRemoved() const {
-  // The membership of the bootstrap does not count, because a member that is about to join is not
-  // in it.
-  const auto& settings = memberships_.settings();
-  const auto committed = std::find_if(settings.rbegin(), settings.rend(),
-                                      [this](const auto& s) { return s.first <= commit_; });
-  ASSERT(committed != settings.rend());
-  return committed->first > Index{0} && !committed->second.Contains(options_.self);
-}
-
 // --- At the leader -------------------------------------------------------------------------------
 
 Progress Raft::MakeProgress(MemberId member) const {
@@ -157,7 +128,7 @@ absl::Status Raft::ChangeMembership(Membership target) {
                                          " is handing leadership over to member " +
                                          Describe(leader->transfer->target));
   }
-  if (membership().joint() || memberships_.newest_index() > commit_) {
+  if (membership().joint() || !MembershipIsCommitted()) {
     return absl::FailedPreconditionError("another change of membership is under way: " +
                                          consensus::ToString(membership()));
   }
@@ -175,7 +146,7 @@ absl::Status Raft::ChangeMembership(Membership target) {
 }
 
 void Raft::AdvanceMembership(LeaderRole* leader) {
-  if (!IsEstablished(*leader) || memberships_.newest_index() > commit_) return;
+  if (!IsEstablished(*leader) || !MembershipIsCommitted()) return;
   if (membership().joint()) {
     // Completes the change, even if an earlier leader began it.
     AppendControl(EntryKind::kMembership, EncodeMembership(LeaveJoint(membership())));
@@ -188,16 +159,16 @@ void Raft::AdvanceMembership(LeaderRole* leader) {
 }
 
 void Raft::AdvanceVersion(LeaderRole* leader) {
-  if (versions_.newest() >= options_.version || !IsEstablished(*leader)) return;
+  if (settings_.version() >= options_.version || !IsEstablished(*leader)) return;
   uint32_t version = options_.version;
-  while (version > versions_.newest() && !MembersBelowVersion(*leader, version).empty()) --version;
-  if (version >= kVersionMembershipInLog && versions_.newest() < kVersionMembershipInLog) {
+  while (version > settings_.version() && !MembersBelowVersion(*leader, version).empty()) --version;
+  if (version >= kVersionMembershipInLog && settings_.version() < kVersionMembershipInLog) {
     // From this version on, every log, or the checkpoint before it, has the membership. Until then
     // perhaps only the configuration has it.
-    if (membership().joint() || memberships_.newest_index() > commit_) return;
+    if (membership().joint() || !MembershipIsCommitted()) return;
     AppendControl(EntryKind::kMembership, EncodeMembership(membership()));
   }
-  if (version == versions_.newest()) return;
+  if (version == settings_.version()) return;
   AppendControl(EntryKind::kVersion, EncodeVersion(version));
 }
 

@@ -28,7 +28,7 @@ void Raft::AppendEntry(Entry entry) {
   ASSERT(entry.term <= term_);
   terms_.Append(entry.term);
   sizes_.Append(entry.ByteSize());
-  if (IsControl(entry.kind)) FollowControl(entry);
+  if (IsControl(entry.kind)) settings_.Follow(entry);
   cache_.Append(std::move(entry));
 }
 
@@ -38,9 +38,7 @@ void Raft::TruncateLog(Index index) {
   terms_.TruncateAfter(index);
   sizes_.TruncateAfter(index);
   cache_.TruncateAfter(index);
-  membership_changed_ |= memberships_.newest_index() > index;
-  if (!SeededBug("membership stays after truncation")) memberships_.TruncateAfter(index);
-  versions_.TruncateAfter(index);
+  settings_.TruncateAfter(index);
   durability_.Truncated(index);
 }
 
@@ -334,13 +332,6 @@ bool Raft::ApplyDue() const {
 
 bool Raft::ApplyWaits() const {
   return apply_.handed_out() < commit_ && apply_.ranges_under_way() > 0;
-}
-
-Index Raft::LastUnderstood() const {
-  for (const auto& [index, version] : versions_.settings()) {
-    if (version > options_.version) return index - std::min<uint64_t>(1, index.value());
-  }
-  return last_index();
 }
 
 ApplyRange Raft::TakeApplyRange() {

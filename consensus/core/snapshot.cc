@@ -4,9 +4,8 @@
 // needs entries which the log no longer holds (paper 7, thesis 5).
 //
 // Chunks do not use the window of AppendRequests: each follower has a separate window for them
-// (snapshot_transfer.h). All followers share a budget of bytes that may be sent between two ticks.
-// The budget grows while it delays a transfer, and shrinks when writes take long to commit. A chunk
-// without an answer is sent again, and an answer says at which offset to continue.
+// (snapshot_transfer.h). All followers share the bytes that may be sent between two ticks
+// (snapshot_rate.h). A chunk without an answer is sent again, and an answer says at which offset to continue.
 //
 // A follower's staging outlives the leadership in which it was sent. If the next leader begins with
 // another checkpoint, the follower asks it once to continue with the staged one. The leader can do
@@ -92,8 +91,7 @@ void Raft::Compact() {
   if (target < base_index() + options_.compaction_step_entries) return;
   terms_.CompactTo(target);
   sizes_.CompactTo(target);
-  memberships_.CompactTo(target);
-  versions_.CompactTo(target);
+  settings_.CompactTo(target);
   compact_to_ = target;
   auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr) return;
@@ -105,10 +103,7 @@ void Raft::ResetLog(const SnapshotMeta& meta) {
   terms_ = TermHistory(meta.index, meta.term, {}, meta.index);
   sizes_.Reset(meta.index);
   cache_ = EntryCache(meta.index);
-  memberships_ = SettingHistory<Membership>(meta.index, meta.membership);
-  configured_until_ = ConfiguredUntil(meta);
-  versions_ = SettingHistory<uint32_t>(meta.index, meta.version);
-  membership_changed_ = true;
+  settings_.Reset(meta);
   commit_ = meta.index;
   apply_.Reset(meta.index);
   durability_.Reset(meta.index);
@@ -129,8 +124,7 @@ void Raft::CheckSnapshotNeed(Progress* progress) {
   const auto receivers =
       std::count_if(leader.followers.begin(), leader.followers.end(),
                     [](const Progress& p) { return p.state() == Progress::State::kSnapshot; });
-  const int64_t share = static_cast<int64_t>(leader.snapshot_rate_bytes) / receivers;
-  progress->transfer().Refill(std::max<int64_t>(1, share));
+  progress->transfer().Refill(leader.snapshot_rate.ShareOf(receivers));
 }
 
 bool Raft::TakesManyChunks(const Progress& progress) const {
@@ -161,26 +155,13 @@ void Raft::ShareSnapshotBudget(LeaderRole* leader) {
       std::count_if(leader->followers.begin(), leader->followers.end(), takes_part);
   bool kept_back = false;
   if (receivers > 0) {
-    const int64_t share = static_cast<int64_t>(leader->snapshot_rate_bytes) / receivers;
+    const int64_t share = leader->snapshot_rate.ShareOf(receivers);
     for (Progress& progress : leader->followers) {
       if (!takes_part(progress)) continue;
-      kept_back |= progress.transfer().Refill(std::max<int64_t>(1, share));
+      kept_back |= progress.transfer().Refill(share);
     }
   }
-  AdaptSnapshotRate(leader, kept_back);
-}
-
-void Raft::AdaptSnapshotRate(LeaderRole* leader, bool kept_back) {
-  Index& last_before = leader->last_before[now_ticks_ % leader->last_before.size()];
-  const bool writes_wait = commit_ < last_before;
-  last_before = last_index();
-  const size_t first = options_.snapshot_bytes_per_tick;
-  size_t& rate = leader->snapshot_rate_bytes;
-  if (writes_wait) {
-    rate = std::max(std::max<size_t>(1, first / kSnapshotRateDivisorMax), rate / 4 * 3);
-  } else if (kept_back) {
-    rate = std::min(kSnapshotRateGrowthMax * first, rate + std::max<size_t>(1, rate / 16));
-  }
+  leader->snapshot_rate.Tick(now_ticks_, commit_, last_index(), kept_back);
 }
 
 void Raft::RequestSnapshotRead(Progress* progress, Output* output) {
