@@ -49,7 +49,7 @@
 // `voting = false`. No member counts it for commit, reads or check-quorum, or chooses it as a
 // successor, and it does not vote. It becomes normal in four steps:
 //  1. It asks the leader which data directory epoch the leader knows of this member. It chooses a
-//     greater epoch, which its messages carry from then on (ChooseDirectoryEpoch).
+//     greater epoch, which its messages carry from then on (recovery.h).
 //  2. The leader records that epoch: from then on it drops messages of the older directory, and no
 //     longer counts what that directory acknowledged.
 //  3. Only then does the member ask the leader for a read index. The leader appends a new entry,
@@ -103,15 +103,6 @@ namespace {
 // After a message from a directory, the directory counts as in use for this many election timeouts.
 constexpr uint64_t kAliveElections = 4;
 
-// Returns the lowest directory epoch that may be chosen in `term`. It is greater than the epochs
-// that are chosen in earlier terms (fewer than 2^16 in each), and than those that earlier versions
-// derived from the time.
-uint64_t FirstDirectoryEpochOf(Term term) {
-  constexpr int kBits = 16;
-  constexpr uint64_t kTermMax = (uint64_t{1} << (63 - kBits)) - 2;
-  return uint64_t{1} << 63 | std::min(term.value(), kTermMax) << kBits;
-}
-
 }  // namespace
 
 bool Raft::IsDurablyNormal() const {
@@ -124,12 +115,12 @@ void Raft::SetMemberState(MemberState member_state) {
   durability_.MemberStateChanged();
   if (member_state == MemberState::kNormal && recovery_) {
     for (MemberId member : OtherVoters()) {
-      if (!recovery_->acknowledged.contains(member)) announcements_.Add(member);
+      if (!recovery_->HasAcknowledged(member)) announcements_.Add(member);
     }
   }
   recovery_.reset();
   refused_by_ = kNoMember;
-  if (member_state == MemberState::kRecovering) recovery_.emplace(Recovery{});
+  if (member_state == MemberState::kRecovering) recovery_.emplace();
   if (member_state == MemberState::kNormal && directory_epoch_ == kNoDirectoryEpoch)
     directory_epoch_ = options_.directory_epoch;
 }
@@ -161,65 +152,38 @@ std::vector<MemberId> Raft::MembersToAsk() const {
 
 void Raft::TickRecovery() {
   if (!recovery_) return;
-  // Repeats the request: the answer may be lost, or the leader may not have sent one.
-  if (++recovery_->ticks_since_read >= options_.election_ticks) recovery_->request_id.reset();
-  if (++recovery_->ticks_since_request >= options_.heartbeat_ticks) RequestAcknowledgements();
+  if (recovery_->Tick(options_.election_ticks, options_.heartbeat_ticks)) RequestAcknowledgements();
 }
 
 void Raft::RequestAcknowledgements() {
-  recovery_->ticks_since_request = 0;
-  for (MemberId member : MembersToAsk()) {
-    const bool answered = directory_epoch_ == kNoDirectoryEpoch
-                              ? recovery_->known.contains(member)
-                              : recovery_->acknowledged.contains(member);
-    if (!answered) Send(member, DirectoryEpochRequest{});
+  const bool has_epoch = directory_epoch_ != kNoDirectoryEpoch;
+  for (MemberId member : recovery_->TakeMembersToAsk(MembersToAsk(), has_epoch)) {
+    Send(member, DirectoryEpochRequest{});
   }
-}
-
-void Raft::ChooseDirectoryEpoch() {
-  // Chooses an epoch that is greater than the one that the leader knows. It is also greater than
-  // that of a directory of which the leader does not know: such a directory recovered in an earlier
-  // term, or the leader would know it.
-  uint64_t known = FirstDirectoryEpochOf(term_) - 1;
-  for (const auto& [member, directory_epoch] : recovery_->known)
-    known = std::max(known, directory_epoch);
-  directory_epoch_ = known + 1;
-  recovery_->acknowledged.clear();
-  RequestAcknowledgements();
 }
 
 void Raft::AdvanceRecovery() {
   if (!recovery_ || leader_ == kNoMember || installing_) return;
   const std::vector<MemberId> needed = AcknowledgementsNeeded();
-  auto all_in = [&needed](const auto& members) {
-    return std::all_of(needed.begin(), needed.end(),
-                       [&](MemberId member) { return members.contains(member); });
-  };
   if (directory_epoch_ == kNoDirectoryEpoch) {
-    if (all_in(recovery_->known)) ChooseDirectoryEpoch();
+    if (!recovery_->AllHaveAnswered(needed)) return;
+    directory_epoch_ = recovery_->ChooseEpoch(term_);
+    RequestAcknowledgements();
     return;
   }
-  if (leader_ != recovery_->leader || term_ != recovery_->term ||
-      !all_in(recovery_->acknowledged_before)) {
-    recovery_->index.reset();
-    recovery_->request_id.reset();
-  }
-  if (recovery_->index) {
+  recovery_->KeepReadOf(leader_, term_, needed);
+  if (const std::optional<Index> index = recovery_->read_index()) {
     const auto* follower = std::get_if<FollowerRole>(&role_);
-    if (follower == nullptr || std::min(follower->matched, durable_index()) < *recovery_->index)
-      return;
-    if (LeaderMarksRecovery() && commit_ < *recovery_->index) return;
+    if (follower == nullptr || std::min(follower->matched, durable_index()) < *index) return;
+    if (LeaderMarksRecovery() && commit_ < *index) return;
     if (vote_ == kNoMember) vote_ = leader_;
     SetMemberState(MemberState::kNormal);
     return;
   }
-  if (recovery_->request_id || !all_in(recovery_->acknowledged)) return;
-  recovery_->request_id = random_.Next();
-  recovery_->ticks_since_read = 0;
-  recovery_->leader = leader_;
-  recovery_->term = term_;
-  recovery_->acknowledged_before = recovery_->acknowledged;
-  Send(leader_, ReadIndexRequest{*recovery_->request_id, true});
+  if (recovery_->is_reading() || !recovery_->AllHaveAcknowledged(needed)) return;
+  const uint64_t request_id = random_.Next();
+  recovery_->BeginRead(request_id, leader_, term_);
+  Send(leader_, ReadIndexRequest{request_id, true});
 }
 
 void Raft::Handle(MemberId from, const DirectoryEpochResponse& response) {
@@ -235,14 +199,14 @@ void Raft::Handle(MemberId from, const DirectoryEpochResponse& response) {
   }
   if (refused_by_ == from) refused_by_ = kNoMember;
   if (directory_epoch_ == kNoDirectoryEpoch) {
-    recovery_->known[from] = response.known_directory_epoch;
+    recovery_->RecordKnown(from, response.known_directory_epoch);
   } else if (response.known_directory_epoch > directory_epoch_) {
     // The leader knows a later directory of this member, which started in the meantime. Chooses an
     // epoch again.
     directory_epoch_ = kNoDirectoryEpoch;
-    recovery_.emplace(Recovery{});
+    recovery_.emplace();
   } else {
-    recovery_->acknowledged.insert(from);
+    recovery_->RecordAcknowledged(from);
   }
 }
 
@@ -277,41 +241,11 @@ uint64_t Raft::AliveTicks() const {
   return kAliveElections * static_cast<uint64_t>(options_.election_ticks);
 }
 
-bool Raft::IsAlive(const Peer& peer) const {
-  return peer.directory_epoch != kNoDirectoryEpoch && now_ticks_ - peer.heard_ticks < AliveTicks();
-}
-
-bool Raft::AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer) {
-  if (message.directory_epoch != kNoDirectoryEpoch &&
-      message.directory_epoch < peer.directory_epoch) {
-    // The sender is a lost directory, or a second process that must not run. The answer says so.
-    Send(message.from, DirectoryEpochResponse{message.directory_epoch, peer.directory_epoch});
-    return false;
-  }
-  if (IsAlive(peer) && !SeededBug("a stray message displaces a member")) {
-    // Either of the two directories may get the answer. An older program would misunderstand it.
-    if (std::min(message.version, peer.version) >= kVersionMembershipInLog) {
-      Send(message.from, DirectoryEpochResponse{message.directory_epoch, kDirectoryEpochInUse});
-    }
-    return false;
-  }
-  // Ignores an epoch of a term that has not begun: it is not valid.
-  const Term term = std::max(term_, message.term);
-  if (message.directory_epoch > peer.directory_epoch)
-    return message.directory_epoch < FirstDirectoryEpochOf(term + 1);
-  if (std::holds_alternative<DirectoryEpochRequest>(message.body)) {
-    Send(message.from, DirectoryEpochResponse{kNoDirectoryEpoch, peer.directory_epoch});
-    return false;
-  }
-  // A new directory may take part in the bootstrap of a cluster. Its other messages have no use
-  // before it has chosen a directory epoch.
-  return std::holds_alternative<VoteRequest>(message.body) ||
-         std::holds_alternative<VoteResponse>(message.body);
-}
-
 void Raft::Handle(MemberId from, const DirectoryEpochRequest&) {
-  const uint64_t directory_epoch =
-      peers_[from].directory_epoch;  // of the request, or it would have been dropped
+  const Peers::Peer* sender = peers_.Find(from);
+  ASSERT(sender != nullptr, "the sender of a message is recorded before the message is handled");
+  // That of the request, or it would have been dropped.
+  const uint64_t directory_epoch = sender->directory_epoch;
   Send(from, DirectoryEpochResponse{directory_epoch, directory_epoch});
 }
 

@@ -302,8 +302,8 @@ void Raft::HandleVoteRequest(const Message& message, const VoteRequest& request)
 bool Raft::BootstrapLeaderIsNew() const {
   if (last_index() > Index{0} || member_state_ != MemberState::kNormal) return false;
   if (vote_ == options_.self || !membership().IsVoter(vote_)) return false;
-  const auto bootstrap_leader = peers_.find(vote_);
-  return bootstrap_leader == peers_.end() || !bootstrap_leader->second.voting;
+  const Peers::Peer* bootstrap_leader = peers_.Find(vote_);
+  return bootstrap_leader == nullptr || !bootstrap_leader->voting;
 }
 
 void Raft::GrantVote(MemberId candidate) {

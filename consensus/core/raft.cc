@@ -36,6 +36,7 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
       election_timer_(options_.election_ticks, options_.heartbeat_ticks),
       settings_(state.checkpoint, options_.membership, state.control_entries),
       member_state_(state.hard_state.member_state),
+      peers_(AliveTicks()),
       directory_epoch_(state.hard_state.member_state == MemberState::kNormal
                            ? options_.directory_epoch
                            : kNoDirectoryEpoch),
@@ -139,34 +140,20 @@ void Raft::AnswerOldTerm(const Message& message) {
 }
 
 bool Raft::RecordSender(const Message& message) {
-  Peer& peer = peers_[message.from];
+  const Peers::Received received = peers_.Receive(message, term_, now_ticks_);
+  if (received.answer) Send(message.from, *received.answer);
+  if (received.sender == Peers::Sender::kDropped) return false;
   Progress* progress = FindProgress(message.from);
-  peer.voting = message.voting;
-  // Acknowledgements without a directory epoch are not from this directory: a member that chooses
-  // an epoch has sent only messages with `voting` false before.
-  const bool is_another =
-      message.directory_epoch > peer.directory_epoch && peer.heard_ticks > 0 && message.voting;
-  if (message.directory_epoch < peer.directory_epoch ||
-      (message.directory_epoch > peer.directory_epoch &&
-       peer.directory_epoch != kNoDirectoryEpoch) ||
-      is_another) {
-    if (peer.directory_epoch != kNoDirectoryEpoch && !AdmitOtherDirectoryEpoch(message, peer))
-      return false;
-    // A directory without an epoch may send messages, but does not replace the directory before it.
-    if (message.directory_epoch < peer.directory_epoch) return true;
-    if (progress != nullptr) {
-      // The acknowledgements of the lost directory do not count any more.
-      const bool leaving = progress->leaving();
-      *progress = MakeProgress(message.from);
-      progress->SetLeaving(leaving);
-    }
+  if (received.sender == Peers::Sender::kUnrecorded || progress == nullptr) return true;
+  if (received.sender == Peers::Sender::kNewDirectory) {
+    // The acknowledgements of the lost directory do not count any more.
+    const bool leaving = progress->leaving();
+    *progress = MakeProgress(message.from);
+    progress->SetLeaving(leaving);
   }
-  peer = {message.directory_epoch, message.version, now_ticks_, message.voting};
-  if (progress != nullptr) {
-    const bool votes_again = message.voting && !progress->voting();
-    progress->RecordSender(message.version, message.voting);
-    if (votes_again) CommitByCounting();
-  }
+  const bool votes_again = message.voting && !progress->voting();
+  progress->RecordSender(message.version, message.voting);
+  if (votes_again) CommitByCounting();
   return true;
 }
 
@@ -421,11 +408,6 @@ const Progress* Raft::FindProgress(MemberId member) const {
   const auto found = std::lower_bound(leader->followers.begin(), leader->followers.end(), member,
                                       [](const Progress& p, MemberId m) { return p.member() < m; });
   return found != leader->followers.end() && found->member() == member ? &*found : nullptr;
-}
-
-uint32_t Raft::version_of(MemberId member) const {
-  const auto peer = peers_.find(member);
-  return peer == peers_.end() ? 0 : peer->second.version;
 }
 
 int Raft::ticks_since_leader() const {

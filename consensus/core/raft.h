@@ -29,7 +29,7 @@
 //   ReadRounds, ForwardedReads                 linearizable reads, at a leader and elsewhere
 //   LogRetention                               what is kept of the log before a checkpoint
 //   SnapshotStaging                            a snapshot that is being received
-//   LaterDirectoryReports, DirectoryAnnouncements   recovery from lost disks
+//   Peers, Recovery, LaterDirectoryReports, DirectoryAnnouncements   recovery from lost disks
 //
 // The state that only a leader, a candidate or a follower has is in the corresponding alternative
 // of `role_`, so that it ends with the role. Messages whose content depends on the state (appends,
@@ -41,10 +41,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -64,9 +62,11 @@
 #include "consensus/core/message.h"
 #include "consensus/core/options.h"
 #include "consensus/core/output.h"
+#include "consensus/core/peers.h"
 #include "consensus/core/pending_reads.h"
 #include "consensus/core/progress.h"
 #include "consensus/core/quorum.h"
+#include "consensus/core/recovery.h"
 #include "consensus/core/snapshot_rate.h"
 #include "consensus/core/snapshot_staging.h"
 #include "consensus/core/term_history.h"
@@ -192,7 +192,7 @@ class Raft {
   uint32_t cluster_version() const { return settings_.VersionAt(commit_); }
   // Returns the newest version that `member` understands, according to its last message; 0 if there
   // was none.
-  uint32_t version_of(MemberId member) const;
+  uint32_t version_of(MemberId member) const { return peers_.VersionOf(member); }
   // Returns the ticks since a leader was last heard from; 0 at a leader.
   int ticks_since_leader() const;
   // Returns the number of times that a leader was heard from. A caller can compare two values to
@@ -247,27 +247,6 @@ class Raft {
     ReadRounds reads;
     std::optional<Transfer> transfer;
     SnapshotRate snapshot_rate;
-  };
-  // The knowledge of another member, from its messages.
-  struct Peer {
-    uint64_t directory_epoch = kNoDirectoryEpoch;  // the greatest of its messages
-    uint32_t version = 0;                          // newest that it understands; 0: no message yet
-    uint64_t heard_ticks = 0;                      // last time of a message with that epoch
-    bool voting = false;                           // Message::voting of its last message
-  };
-  // The progress of this member's recovery (data_loss.cc).
-  struct Recovery {
-    std::map<MemberId, uint64_t> known;  // the epoch of this member that each member knows
-    std::set<MemberId> acknowledged;     // members that drop messages of the lost directory
-    int ticks_since_request = 0;
-    int ticks_since_read = 0;
-    // Set once the read index was requested: the id of the request, its leader and term, and the
-    // members that had acknowledged the directory before it.
-    std::optional<uint64_t> request_id;
-    MemberId leader;
-    Term term;
-    std::set<MemberId> acknowledged_before;
-    std::optional<Index> index;
   };
   // The entries that this member had acknowledged and no longer has (data_loss.cc).
   struct Loss {
@@ -473,14 +452,10 @@ class Raft {
   std::vector<MemberId> MembersToAsk() const;
   // Returns whether the leader appends an entry for a recovering member's read index request.
   bool LeaderMarksRecovery() const;
-  bool IsAlive(const Peer& peer) const;
-  // Returns whether to handle a message whose directory epoch is not the one known of its sender.
-  bool AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer);
   // Returns the ticks for which a directory counts as in use after a message from it.
   uint64_t AliveTicks() const;
   // Handles the answer of `from` that it knows the directory `known_directory_epoch` of this member.
   void RecordKnownDirectory(MemberId from, uint64_t known_directory_epoch);
-  void ChooseDirectoryEpoch();
   void TickRecovery();
   // Asks the members whose reports of a later directory need a confirmation, and those that have to
   // record this directory.
@@ -510,7 +485,7 @@ class Raft {
   MemberState member_state_;
   std::optional<Recovery> recovery_;
   std::optional<Loss> lost_;
-  std::map<MemberId, Peer> peers_;
+  Peers peers_;
   uint64_t directory_epoch_;  // sent in messages; kNoDirectoryEpoch: none yet
   // A report counts when the other member has confirmed it three times.
   LaterDirectoryReports later_directories_{/*confirmations=*/3};

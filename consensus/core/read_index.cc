@@ -146,10 +146,7 @@ void Raft::Handle(MemberId from, const ReadIndexRequest& request) {
 }
 
 void Raft::Handle(MemberId from, const ReadIndexResponse& response) {
-  if (recovery_ && recovery_->request_id == response.request_id) {
-    if (from == recovery_->leader && term_ == recovery_->term) recovery_->index = response.index;
-    return;
-  }
+  if (recovery_ && recovery_->RecordRead(response.request_id, from, term_, response.index)) return;
   if (from != leader_ || !forwarded_reads_.Remove(response.request_id)) return;
   reads_.push_back({response.request_id, true, response.index});
 }

@@ -63,13 +63,12 @@ std::string Raft::MembersBelowVersion(const LeaderRole& leader, uint32_t version
 
 absl::Status Raft::CheckNewMembers(const Membership& target) const {
   for (MemberId member : target.Members()) {
-    const auto peer = peers_.find(member);
+    const Peers::Peer* peer = peers_.Find(member);
     const bool is_new = !membership().Contains(member);
-    if (is_new && peer != peers_.end() && peer->second.version < cluster_version()) {
-      return absl::FailedPreconditionError("member " + Describe(member) + " understands version " +
-                                           std::to_string(peer->second.version) +
-                                           " only; version " + std::to_string(cluster_version()) +
-                                           " is in force: upgrade it first");
+    if (is_new && peer != nullptr && peer->version < cluster_version()) {
+      return absl::FailedPreconditionError(
+          "member " + Describe(member) + " understands version " + std::to_string(peer->version) +
+          " only; version " + std::to_string(cluster_version()) + " is in force: upgrade it first");
     }
   }
   for (MemberId voter : target.voters) {
