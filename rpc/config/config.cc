@@ -402,6 +402,7 @@ class Parser {
     }
     if (absl::Status s = CheckPorts(); !s.ok()) return s;
     if (absl::Status s = FinishTls(); !s.ok()) return s;
+    if (absl::Status s = FinishGrpc(); !s.ok()) return s;
     WarnOfVoters();
     // zkServer.sh sends `srvr` to find out whether the server runs.
     config_.four_letter_words.emplace_back("srvr");
@@ -468,6 +469,63 @@ class Parser {
       return Error("ssl.trustStore.location",
                    "it is missing; name the authorities of clients' certificates, or ask clients "
                    "for none (ssl.clientAuth=none)");
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks and completes the settings of gRPC and of administrators.
+  absl::Status FinishGrpc() {
+    std::string& auth = config_.grpc_tls_client_auth;
+    absl::AsciiStrToLower(&auth);
+    if (auth.empty()) auth = config_.ssl_client_auth;
+    if (auth != "none" && auth != "want" && auth != "need") {
+      return Error("grpcTlsClientAuth",
+                   absl::StrCat("\"", auth, "\" is not allowed; it has to be none, want or need"));
+    }
+    if (!config_.grpc_unix_socket.empty() && config_.grpc_unix_socket.front() != '/') {
+      return Error("grpcUnixSocket", absl::StrCat("\"", config_.grpc_unix_socket,
+                                                  "\" is not allowed; it has to begin with /"));
+    }
+    if (!config_.grpc_tls) return absl::OkStatus();
+    if (config_.grpc_port == 0) {
+      return Error("grpcTls", "there is no grpcPort; set it, or take grpcTls out");
+    }
+    if (config_.ssl_key_store.empty()) {
+      return Error("ssl.keyStore.location",
+                   "it is missing; grpcTls needs a key and a certificate of the server");
+    }
+    if (config_.ssl_trust_store.empty() && auth != "none") {
+      return Error("ssl.trustStore.location",
+                   "it is missing; name the authorities of gRPC clients' certificates, or ask "
+                   "clients for none (grpcTlsClientAuth=none)");
+    }
+    return RefuseWeakerGrpc();
+  }
+
+  // Refuses settings of TLS that gRPC cannot keep to, with which its port would be weaker than the
+  // configuration asks.
+  absl::Status RefuseWeakerGrpc() const {
+    if (config_.ssl_crl && config_.grpc_tls_client_auth != "none") {
+      return Error("ssl.crl",
+                   "gRPC does not check revocation lists, so that grpcPort would take certificates "
+                   "that are revoked; take grpcTls or ssl.crl out, or ask gRPC clients for no "
+                   "certificate (grpcTlsClientAuth=none)");
+    }
+    if (!config_.ssl_cipher_suites.empty()) {
+      return Error("ssl.ciphersuites",
+                   "gRPC chooses its ciphers itself (AES-GCM and ChaCha20, with forward secrecy); "
+                   "take grpcTls or ssl.ciphersuites out");
+    }
+    const std::vector<std::string>& protocols = config_.ssl_enabled_protocols;
+    const auto has = [&protocols](const char* protocol) {
+      return std::find(protocols.begin(), protocols.end(), protocol) != protocols.end();
+    };
+    if (!protocols.empty() && (!has("TLSv1.2") || !has("TLSv1.3"))) {
+      return Error(
+          "ssl.enabledProtocols",
+          absl::StrCat("gRPC takes both TLSv1.2 and TLSv1.3, not ", absl::StrJoin(protocols, ","),
+                       " alone; take grpcTls, or ssl.enabledProtocols and ssl.protocol, "
+                       "out, or allow both"));
     }
     return absl::OkStatus();
   }

@@ -74,8 +74,47 @@ constexpr ConfigKey kConfigKeys[] = {
      .value = Text{&Config::grpc_address},
      .section = Section::kCluster,
      .range = "an address",
-     .meaning = "where gRPC clients are served. The port has administrators' calls and does not "
-                "authenticate the caller"},
+     .meaning = "where gRPC clients are served. Before others than this machine can reach the "
+                "port, set `grpcTls` and an administrator"},
+    {.name = "grpcTls",
+     .value = Boolean{&Config::grpc_tls},
+     .section = Section::kCluster,
+     .meaning = "`grpcPort` takes TLS 1.2 and 1.3 only, with the stores of `ssl.*`; "
+                "`client.certReload` counts too. `ssl.crl`, `ssl.ciphersuites` and a part of "
+                "`ssl.enabledProtocols` are refused with it"},
+    {.name = "grpcTlsClientAuth",
+     .value = Text{&Config::grpc_tls_client_auth},
+     .section = Section::kCluster,
+     .default_text = "that of `ssl.clientAuth`",
+     .range = "none, want, need",
+     .example = "want",
+     .meaning =
+         "whether gRPC clients need a certificate. `want`: one that is shown has to be valid"},
+    {.name = "grpcUnixSocket",
+     .value = Text{&Config::grpc_unix_socket},
+     .section = Section::kCluster,
+     .default_text = "none",
+     .range = "a path",
+     .example = "/run/quorate/grpc.sock",
+     .meaning = "a socket for gRPC that only the server's user can open. Its callers are "
+                "administrators"},
+    {.name = "administratorTokenFile",
+     .value = Text{&Config::administrator_token_file},
+     .section = Section::kCluster,
+     .default_text = "none",
+     .range = "a path",
+     .example = "/etc/quorate/administrators",
+     .meaning =
+         "a file with tokens of administrators, one a line, as `TOKEN` or `NAME:TOKEN`, of 16 "
+         "or more characters. It is read again when it changes, and others must not be able "
+         "to read it"},
+    {.name = "administrator.subjects",
+     .value = WordList{&Config::administrator_subjects, ';'},
+     .section = Section::kCluster,
+     .default_text = "none",
+     .range = "subjects of certificates, separated by semicolons",
+     .example = "CN=admin,O=Example;CN=backup,O=Example",
+     .meaning = "gRPC clients with these certificates are administrators"},
     {.name = "quorumListenOnAllIPs",
      .value = Boolean{&Config::quorum_listen_on_all_ips},
      .section = Section::kCluster,

@@ -220,6 +220,47 @@ TEST_CASE("TLS of clients needs the stores, and allows known values only") {
         std::string::npos);
 }
 
+TEST_CASE("TLS of gRPC has the stores of clients, and refuses what gRPC cannot keep to") {
+  const std::string rest = "dataDir=/d\nclientPort=1\ngrpcPort=2\ngrpcTls=true\n";
+  const std::string stores = "ssl.keyStore.location=/k\nssl.trustStore.location=/t\n";
+  const auto config = [&](const std::string& keys) {
+    return ParseConfig("zoo.cfg", rest + stores + keys, NoFile);
+  };
+  REQUIRE(config("").ok());
+  CHECK(config("")->grpc_tls);
+  CHECK(config("")->grpc_tls_client_auth == "need");
+  CHECK(config("ssl.clientAuth=want\n")->grpc_tls_client_auth == "want");
+  CHECK(config("ssl.clientAuth=want\ngrpcTlsClientAuth=NONE\n")->grpc_tls_client_auth == "none");
+  CHECK(config("ssl.enabledProtocols=TLSv1.3,TLSv1.2\n").ok());
+  CHECK(config("ssl.crl=true\ngrpcTlsClientAuth=none\n").ok());
+  CHECK(ParseConfig("zoo.cfg", rest + "ssl.keyStore.location=/k\ngrpcTlsClientAuth=none\n", NoFile)
+            .ok());
+  const auto problem = [&](const std::string& keys) { return Problem(rest + stores + keys); };
+  CHECK(problem("grpcTlsClientAuth=maybe\n").find("grpcTlsClientAuth: \"maybe\"") !=
+        std::string::npos);
+  CHECK(problem("ssl.crl=true\n").find("zoo.cfg: ssl.crl: gRPC") == 0);
+  CHECK(problem("ssl.ciphersuites=A\n").find("zoo.cfg: ssl.ciphersuites: gRPC") == 0);
+  CHECK(problem("ssl.enabledProtocols=TLSv1.3\n").find("zoo.cfg: ssl.enabledProtocols: gRPC") == 0);
+  CHECK(problem("ssl.protocol=TLSv1.2\n").find("zoo.cfg: ssl.enabledProtocols: gRPC") == 0);
+  CHECK(problem("grpcPort=0\n").find("zoo.cfg: grpcTls: there is no grpcPort") == 0);
+  CHECK(Problem(rest).find("zoo.cfg: ssl.keyStore.location: it is missing; grpcTls") == 0);
+  CHECK(Problem(rest + "ssl.keyStore.location=/k\n").find("zoo.cfg: ssl.trustStore.location") == 0);
+}
+
+TEST_CASE("administrators are subjects, which hold commas, and tokens in a file") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  const auto config =
+      ParseConfig("zoo.cfg",
+                  rest + "administrator.subjects=CN=a,O=b; CN=c\nadministratorTokenFile=/tokens\n" +
+                      "grpcUnixSocket=/run/s\n",
+                  NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->administrator_subjects == std::vector<std::string>{"CN=a,O=b", "CN=c"});
+  CHECK(config->administrator_token_file == "/tokens");
+  CHECK(config->grpc_unix_socket == "/run/s");
+  CHECK(Problem(rest + "grpcUnixSocket=s\n").find("it has to begin with /") != std::string::npos);
+}
+
 TEST_CASE("properties are taken from the options for a Java machine, below those of the file") {
   const std::string rest = "dataDir=/d\nclientPort=1\n";
   const auto config = ParseConfig("zoo.cfg", rest + "ssl.trustStore.location=/file\n", NoFile,

@@ -101,7 +101,7 @@ absl::Status Set(const YesNo& value, const std::string& text, Config* config) {
 absl::Status Set(const WordList& value, const std::string& text, Config* config) {
   std::vector<std::string>& words = config->*value.field;
   words.clear();
-  for (absl::string_view word : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+  for (absl::string_view word : absl::StrSplit(text, value.separator, absl::SkipWhitespace())) {
     words.emplace_back(absl::StripAsciiWhitespace(word));
   }
   return absl::OkStatus();
@@ -125,7 +125,7 @@ std::string TextOf(const YesNo& value, const Config& config) {
   return config.*value.field ? "yes" : "no";
 }
 std::string TextOf(const WordList& value, const Config& config) {
-  return absl::StrJoin(config.*value.field, ",");
+  return absl::StrJoin(config.*value.field, absl::string_view(&value.separator, 1));
 }
 
 // Returns a number as text, and the unit in which it is written. The unit may be empty.

@@ -57,9 +57,10 @@ struct YesNo {
   bool Config::*field;
 };
 
-// A list of words separated by commas.
+// A list of words, separated by commas unless these may be part of a word.
 struct WordList {
   std::vector<std::string> Config::*field;
+  char separator = ',';
 };
 
 // A value that is not checked and not stored.
