@@ -117,6 +117,8 @@ int64_t FileBytes(const std::string& directory) {
 FourLetterWords::FourLetterWords(ZkFrontend* frontend)
     : frontend_(*frontend), started_(frontend->clock().Now()), trace_mask_(kTraceMaskDefault) {}
 
+std::span<const std::string_view> FourLetterWords::All() { return kWords; }
+
 size_t FourLetterWords::BytesOf(std::string_view word) const {
   ASSERT(word.size() == kWordBytes);
   if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) return 0;

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,9 @@ class FourLetterWords {
 
   // `frontend` must outlive the object.
   explicit FourLetterWords(ZkFrontend* frontend);
+
+  // Returns all words.
+  static std::span<const std::string_view> All();
 
   // Returns the length of `word` with its argument; 0 if it is none of the words. REQUIRES:
   // word.size() == kWordBytes.

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Decides who is an administrator, by the keys administratorTokenFile, administrator.subjects,
+// X509AuthenticationProvider.superUser and DigestAuthenticationProvider.superDigest, and which calls
+// (authorization.h) a caller may make. One object serves all front ends of a server.
+//
+// Wrong credentials are counted, and an address that sends many of them has to wait: its credentials
+// are refused without a look at them, so that they cannot be guessed.
+//
+// Thread-safety: any thread, except where a function says otherwise.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "rpc/config/config.h"
+#include "rpc/frontend/authorization.h"
+
+namespace quorate::rpc {
+
+// A token of administratorTokenFile. The token itself is not kept.
+struct AdministratorToken {
+  std::string name;
+  std::array<unsigned char, 32> sha256;
+};
+
+// Returns the tokens in the text of an administratorTokenFile. Each line is a token or NAME:TOKEN;
+// empty lines and lines that begin with # are skipped. A token without a name is called "lineN".
+// InvalidArgument, without any token in the message: there is none, there are more than
+// kAdministratorTokensMax, a token is shorter than kAdministratorTokenBytesMin or longer than
+// kAdministratorTokenBytesMax or has other characters than printable ones of ASCII, or a name is not
+// made of letters, digits and ._@-.
+inline constexpr size_t kAdministratorTokensMax = 1000;
+inline constexpr size_t kAdministratorTokenBytesMin = 16;
+inline constexpr size_t kAdministratorTokenBytesMax = 1024;
+absl::StatusOr<std::vector<AdministratorToken>> ParseAdministratorTokens(std::string_view text);
+
+// Limits how often each address may send wrong credentials: kBurst at once, then one each
+// kInterval. Thread-safety: none.
+class FailureLimit {
+ public:
+  static constexpr int kBurst = 10;
+  static constexpr auto kInterval = std::chrono::seconds(2);
+  // The most addresses that are remembered. Beyond it, further ones share one allowance.
+  static constexpr size_t kAddressesMax = 4096;
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Returns whether credentials from the address may be looked at now.
+  bool Allows(std::string_view address, Time now) const;
+  // Counts wrong credentials.
+  void AddFailure(std::string_view address, Time now);
+  size_t size() const { return full_again_.size(); }
+
+ private:
+  // Returns the key of an address: an IPv6 network of 64 bits counts as one.
+  static std::string KeyOf(std::string_view address);
+  bool IsShared(const std::string& key) const;
+
+  // When the allowance of an address is full again.
+  absl::flat_hash_map<std::string, Time> full_again_;
+};
+
+class Administrators {
+ public:
+  // The arguments must outlive the object. `failure_counter` counts refused credentials too, unless
+  // it is nullptr.
+  Administrators(const Config& config, const Clock* clock,
+                 std::atomic<int64_t>* failure_counter = nullptr);
+  Administrators(const Administrators&) = delete;
+  Administrators& operator=(const Administrators&) = delete;
+
+  // Reads administratorTokenFile, if it is configured. InvalidArgument or FailedPrecondition, with
+  // the key, the reason and the way out: it cannot be read, others than its owner and group can
+  // read it, or its content is not allowed.
+  absl::Status Open();
+
+  // Adds to `principal` what `authorization` proves: "Bearer TOKEN", or "Basic BASE64", the base64
+  // of "user:password", with the credentials of superDigest. `authorization` is the value of the
+  // metadata or header of that name; nothing is done if it is empty. Unauthenticated: it is wrong,
+  // or its address has to wait.
+  absl::Status Authenticate(std::string_view authorization, Principal* principal);
+  // Counts credentials that a front end itself has refused, as too many in one call.
+  absl::Status RefuseCredentials(std::string_view why, const Principal& principal);
+
+  // Returns whether the principal may make calls that need an administrator.
+  bool IsAdministrator(const Principal& principal) const;
+  // Returns OK if the principal may begin the operation. What access control lists, the list of
+  // words or the session decide is not checked here. PermissionDenied, or Unauthenticated for a
+  // principal that has proved nothing, says what to send or configure.
+  absl::Status Check(Operation operation, const Principal& principal);
+
+  // Returns whether a key names administrators, so that a connection from this machine is not
+  // enough.
+  bool is_configured() const { return is_configured_; }
+  // Returns a sentence for the log about who is an administrator.
+  std::string Description() const;
+  // Returns the number of credentials that were refused. Never decreases.
+  int64_t failures() const { return failures_.load(std::memory_order_relaxed); }
+
+ private:
+  struct FileStamp {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+    int64_t size = 0;
+    int64_t modified_ns = 0;
+    uint32_t mode = 0;
+    friend bool operator==(const FileStamp&, const FileStamp&) = default;
+  };
+
+  absl::Status Fail(std::string_view why, const Principal& principal);
+  absl::Status CheckToken(std::string_view token, Principal* principal);
+  absl::Status CheckDigest(std::string_view base64, Principal* principal);
+  // Reads the tokens again if their file has changed. A file that cannot be used is logged, and the
+  // tokens before stay.
+  void RefreshTokens() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::vector<AdministratorToken>> ReadTokens() const;
+  std::optional<FileStamp> Stamp() const;
+  std::string HowToAuthenticate() const;
+
+  const Config& config_;
+  const Clock* const clock_;
+  std::atomic<int64_t>* const failure_counter_;
+  const bool is_configured_;
+  std::atomic<int64_t> failures_{0};
+
+  Mutex mutex_;
+  FailureLimit limit_ ABSL_GUARDED_BY(mutex_);
+  std::vector<AdministratorToken> tokens_ ABSL_GUARDED_BY(mutex_);
+  std::optional<FileStamp> stamp_ ABSL_GUARDED_BY(mutex_);  // of the file that was read last
+};
+
+}  // namespace quorate::rpc

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Who calls a server, and what each call needs: the only list of what clients and administrators
+// may do. All front ends use it.
+//
+// docs/reference/authorization.md is made from the table. A new RPC, opcode or four-letter word
+// needs a row here; tests fail without it.
+//
+// Thread-safety: constants, values, and functions without state.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace quorate::rpc {
+
+// What a caller needs for an operation, beside a connection. The port itself may ask for more: with
+// clientAuth=need, no operation is reached without a valid certificate.
+enum class Requirement : uint8_t {
+  kNobody,  // no client may call it, administrators included
+  kOpen,    // anyone who reaches the port
+  // Anyone who reaches the port sees health and positions in the log; an administrator sees
+  // addresses, the digest, and the sizes of data and disks too.
+  kReduced,
+  kOwnSession,   // concerns only the session, connection or identities of the caller
+  kAccessLists,  // the access control list of each znode decides
+  kWordList,     // anyone who reaches the port, if 4lw.commands.whitelist names the word
+  kAdministrator,
+};
+
+enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord };
+
+// One row for each operation: identifier, Protocol, name, Requirement, and a remark in Markdown. The
+// name is that of the gRPC method as "SERVICE/METHOD", of the opcode (rpc/zookeeper/opcodes.h), or
+// the four-letter word. A macro, so that the enumeration and the table are made of the same rows.
+// clang-format off
+#define QUORATE_OPERATIONS(ROW)                                                                      \
+  ROW(kClusterStatus, kGrpc, "quorate.v1.Cluster/Status", kReduced, "")                              \
+  ROW(kClusterMembers, kGrpc, "quorate.v1.Cluster/Members", kReduced, "")                            \
+  ROW(kClusterTransferLeadership, kGrpc, "quorate.v1.Cluster/TransferLeadership", kAdministrator,    \
+      "")                                                                                            \
+  ROW(kClusterBackup, kGrpc, "quorate.v1.Cluster/Backup", kAdministrator,                            \
+      "the whole tree, past every access control list")                                             \
+  ROW(kSession, kGrpc, "quorate.v1.Sessions/Session", kAccessLists, "")                              \
+  ROW(kTreeGet, kGrpc, "quorate.v1.Tree/Get", kAccessLists, "")                                      \
+  ROW(kTreeExists, kGrpc, "quorate.v1.Tree/Exists", kAccessLists,                                    \
+      "as in ZooKeeper, it needs no permission")                                                     \
+  ROW(kTreeList, kGrpc, "quorate.v1.Tree/List", kAccessLists, "")                                    \
+  ROW(kTreeListRecursive, kGrpc, "quorate.v1.Tree/ListRecursive", kAccessLists, "")                  \
+  ROW(kTreeCreate, kGrpc, "quorate.v1.Tree/Create", kAccessLists, "")                                \
+  ROW(kTreeSet, kGrpc, "quorate.v1.Tree/Set", kAccessLists, "")                                      \
+  ROW(kTreeDelete, kGrpc, "quorate.v1.Tree/Delete", kAccessLists, "")                                \
+  ROW(kTreeCreateIfNotExists, kGrpc, "quorate.v1.Tree/CreateIfNotExists", kAccessLists, "")          \
+  ROW(kTreeRemoveRecursive, kGrpc, "quorate.v1.Tree/RemoveRecursive", kAccessLists, "")              \
+  ROW(kTreeTryRemove, kGrpc, "quorate.v1.Tree/TryRemove", kAccessLists, "")                          \
+  ROW(kTreeTxn, kGrpc, "quorate.v1.Tree/Txn", kAccessLists, "")                                      \
+  ROW(kTreeWatch, kGrpc, "quorate.v1.Tree/Watch", kAccessLists,                                      \
+      "events are sent to clients that may read the znode")                                          \
+  ROW(kHealthCheck, kGrpc, "grpc.health.v1.Health/Check", kOpen, "for load balancers")               \
+  ROW(kHealthWatch, kGrpc, "grpc.health.v1.Health/Watch", kOpen, "for load balancers")               \
+  ROW(kReflection, kGrpc, "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", kOpen,    \
+      "the published descriptions of the methods")                                                   \
+  ROW(kZkCloseSession, kZooKeeper, "closeSession", kOwnSession, "")                                  \
+  ROW(kZkCreateSession, kZooKeeper, "createSession", kNobody,                                        \
+      "sessions are opened by the first packet of a connection, which anyone may send")              \
+  ROW(kZkError, kZooKeeper, "error", kNobody, "a result in replies")                                 \
+  ROW(kZkNotification, kZooKeeper, "notification", kNobody, "sent by servers")                       \
+  ROW(kZkCreate, kZooKeeper, "create", kAccessLists, "")                                             \
+  ROW(kZkDelete, kZooKeeper, "delete", kAccessLists, "")                                             \
+  ROW(kZkExists, kZooKeeper, "exists", kAccessLists, "as in ZooKeeper, it needs no permission")      \
+  ROW(kZkGetData, kZooKeeper, "getData", kAccessLists, "")                                           \
+  ROW(kZkSetData, kZooKeeper, "setData", kAccessLists, "")                                           \
+  ROW(kZkGetAcl, kZooKeeper, "getACL", kAccessLists,                                                 \
+      "hashes of passwords are hidden without the permission `a`")                                   \
+  ROW(kZkSetAcl, kZooKeeper, "setACL", kAccessLists, "")                                             \
+  ROW(kZkGetChildren, kZooKeeper, "getChildren", kAccessLists, "")                                   \
+  ROW(kZkSync, kZooKeeper, "sync", kOwnSession, "shows nothing of the znode")                        \
+  ROW(kZkPing, kZooKeeper, "ping", kOwnSession, "")                                                  \
+  ROW(kZkGetChildren2, kZooKeeper, "getChildren2", kAccessLists, "")                                 \
+  ROW(kZkCheck, kZooKeeper, "check", kAccessLists, "")                                               \
+  ROW(kZkMulti, kZooKeeper, "multi", kAccessLists, "those of each operation in it")                  \
+  ROW(kZkCreate2, kZooKeeper, "create2", kAccessLists, "")                                           \
+  ROW(kZkReconfig, kZooKeeper, "reconfig", kNobody, "refused: membership does not change so")        \
+  ROW(kZkCheckWatches, kZooKeeper, "checkWatches", kOwnSession, "")                                  \
+  ROW(kZkRemoveWatches, kZooKeeper, "removeWatches", kOwnSession, "")                                \
+  ROW(kZkCreateContainer, kZooKeeper, "createContainer", kAccessLists, "")                           \
+  ROW(kZkDeleteContainer, kZooKeeper, "deleteContainer", kNobody,                                    \
+      "refused: leaders remove empty containers")                                                    \
+  ROW(kZkCreateTtl, kZooKeeper, "createTTL", kAccessLists, "")                                       \
+  ROW(kZkMultiRead, kZooKeeper, "multiRead", kAccessLists, "those of each operation in it")          \
+  ROW(kZkAuth, kZooKeeper, "auth", kOwnSession, "adds an identity")                                  \
+  ROW(kZkSetWatches, kZooKeeper, "setWatches", kAccessLists,                                         \
+      "events are sent to clients that may read the znode")                                          \
+  ROW(kZkSasl, kZooKeeper, "sasl", kOwnSession, "adds an identity")                                  \
+  ROW(kZkGetEphemerals, kZooKeeper, "getEphemerals", kOwnSession, "")                                \
+  ROW(kZkGetAllChildrenNumber, kZooKeeper, "getAllChildrenNumber", kAccessLists, "")                 \
+  ROW(kZkSetWatches2, kZooKeeper, "setWatches2", kAccessLists,                                       \
+      "events are sent to clients that may read the znode")                                          \
+  ROW(kZkAddWatch, kZooKeeper, "addWatch", kAccessLists,                                             \
+      "events are sent to clients that may read the znode")                                          \
+  ROW(kZkWhoAmI, kZooKeeper, "whoAmI", kOwnSession, "")                                              \
+  ROW(kZkFilteredList, kZooKeeper, "filteredList", kAccessLists, "")                                 \
+  ROW(kZkCheckNotExists, kZooKeeper, "checkNotExists", kAccessLists, "")                             \
+  ROW(kZkCreateIfNotExists, kZooKeeper, "createIfNotExists", kAccessLists, "")                       \
+  ROW(kZkRemoveRecursive, kZooKeeper, "removeRecursive", kAccessLists, "")                           \
+  ROW(kZkCheckStat, kZooKeeper, "checkStat", kAccessLists, "")                                       \
+  ROW(kZkTryRemove, kZooKeeper, "tryRemove", kAccessLists, "")                                       \
+  ROW(kZkFilteredListDetailed, kZooKeeper, "filteredListWithStatsAndData", kAccessLists, "")         \
+  ROW(kZkListRecursive, kZooKeeper, "listRecursive", kAccessLists, "")                               \
+  ROW(kWordConf, kFourLetterWord, "conf", kWordList, "without passwords")                            \
+  ROW(kWordCons, kFourLetterWord, "cons", kWordList, "")                                             \
+  ROW(kWordCrst, kFourLetterWord, "crst", kWordList, "")                                             \
+  ROW(kWordDirs, kFourLetterWord, "dirs", kWordList, "")                                             \
+  ROW(kWordDump, kFourLetterWord, "dump", kWordList, "has paths of ephemeral znodes")                \
+  ROW(kWordEnvi, kFourLetterWord, "envi", kWordList, "")                                             \
+  ROW(kWordGtmk, kFourLetterWord, "gtmk", kWordList, "")                                             \
+  ROW(kWordHash, kFourLetterWord, "hash", kWordList, "")                                             \
+  ROW(kWordIsro, kFourLetterWord, "isro", kWordList, "")                                             \
+  ROW(kWordMntr, kFourLetterWord, "mntr", kWordList, "")                                             \
+  ROW(kWordRuok, kFourLetterWord, "ruok", kWordList, "")                                             \
+  ROW(kWordSrst, kFourLetterWord, "srst", kWordList, "")                                             \
+  ROW(kWordSrvr, kFourLetterWord, "srvr", kWordList, "always answered")                              \
+  ROW(kWordStat, kFourLetterWord, "stat", kWordList, "")                                             \
+  ROW(kWordStmk, kFourLetterWord, "stmk", kWordList, "")                                             \
+  ROW(kWordWchc, kFourLetterWord, "wchc", kWordList, "has paths of znodes")                          \
+  ROW(kWordWchp, kFourLetterWord, "wchp", kWordList, "has paths of znodes")                          \
+  ROW(kWordWchs, kFourLetterWord, "wchs", kWordList, "")
+// clang-format on
+
+enum class Operation : uint8_t {
+#define QUORATE_OPERATION(identifier, ...) identifier,
+  QUORATE_OPERATIONS(QUORATE_OPERATION)
+#undef QUORATE_OPERATION
+};
+
+struct OperationInfo {
+  Operation operation;
+  Protocol protocol;
+  std::string_view name;
+  Requirement requirement;
+  std::string_view remark;
+};
+
+inline constexpr OperationInfo kOperations[] = {
+#define QUORATE_OPERATION(identifier, protocol, name, requirement, remark) \
+  {Operation::identifier, Protocol::protocol, name, Requirement::requirement, remark},
+    QUORATE_OPERATIONS(QUORATE_OPERATION)
+#undef QUORATE_OPERATION
+};
+
+// Returns the row of an operation.
+constexpr const OperationInfo& InfoOf(Operation operation) {
+  return kOperations[static_cast<size_t>(operation)];
+}
+
+// Returns the row with this name; nullptr if there is none.
+constexpr const OperationInfo* FindOperation(Protocol protocol, std::string_view name) {
+  for (const OperationInfo& info : kOperations) {
+    if (info.protocol == protocol && info.name == name) return &info;
+  }
+  return nullptr;
+}
+
+// Who acts: a caller with everything that it has proved.
+struct Principal {
+  enum class Origin : uint8_t {
+    kRemote,      // an address of another machine
+    kLoopback,    // an address of this machine, which any of its users can have
+    kUnixSocket,  // a socket that only the user of the server can open
+  };
+
+  // Returns the name to record for what the principal does, such as "token:ops",
+  // "x509:CN=admin,O=Example", "sasl:alice", "digest:super", "unix" or "ip:10.0.0.1". Has no secret.
+  std::string Name() const;
+  // Returns whether the principal has proved any identity but its address.
+  bool has_proof() const {
+    return !token.empty() || !subject.empty() || !sasl_name.empty() || !digest_user.empty();
+  }
+
+  Origin origin = Origin::kRemote;
+  std::string address{};      // without the port; that of the loopback for a Unix socket
+  std::string token{};        // the name of the administrator's token that it has shown
+  std::string subject{};      // of its valid TLS certificate (rpc/tls/subject.h)
+  std::string sasl_name{};    // for which SASL has authenticated it
+  std::string digest_user{};  // the user of digest credentials that it has shown
+  bool is_super = false;      // it passes every access control list
+};
+
+// Returns the origin of a connection from `address`, which is an IP address without a port.
+Principal::Origin OriginOfAddress(std::string_view address);
+
+// The path of the reference page in the source tree, and the command that writes it.
+inline constexpr char kAuthorizationPagePath[] = "docs/reference/authorization.md";
+inline constexpr char kWriteAuthorizationReference[] =
+    "bazel run --config=opt //rpc/frontend:write_authorization_reference";
+
+// Returns a sentence about a requirement, in Markdown, and its short name in the tables.
+std::string_view NameOf(Requirement requirement);
+std::string_view MeaningOf(Requirement requirement);
+
+// Returns the whole reference page.
+std::string AuthorizationPage();
+
+}  // namespace quorate::rpc
