@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "rpc/grpc/caller.h"
 #include "rpc/proto/errors.h"
 
 namespace quorate::rpc {
@@ -21,6 +22,13 @@ std::string Address(const std::string& host, uint16_t port) {
   if (host.empty() || port == 0) return "";
   return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
                                       : absl::StrCat(host, ":", port);
+}
+
+grpc::ServerUnaryReactor* FinishWith(grpc::CallbackServerContext* context,
+                                     const grpc::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(status);
+  return reactor;
 }
 
 // A call that the node thread answers. If the server ends first, the call gets no answer.
@@ -58,11 +66,12 @@ class TransferCall : public grpc::ServerUnaryReactor {
 }  // namespace
 
 ClusterService::ClusterService(const Config& config, rpc::Service* service,
-                               Administration* administration, BackupSender* backups,
-                               const Clock* clock)
+                               Administration* administration, Administrators* administrators,
+                               BackupSender* backups, const Clock* clock)
     : config_(config),
       service_(service),
       administration_(administration),
+      administrators_(administrators),
       backups_(backups),
       clock_(clock),
       started_(clock->Now()) {}
@@ -84,6 +93,9 @@ v1::Role ClusterService::OwnRole(const ClusterView& view) const {
 grpc::ServerUnaryReactor* ClusterService::Status(grpc::CallbackServerContext* context,
                                                  const v1::StatusRequest* /*request*/,
                                                  v1::StatusResponse* response) {
+  const auto caller = AdmitCall(Operation::kClusterStatus, *context, administrators_);
+  if (!caller.ok()) return FinishWith(context, v1::ToGrpc(caller.status()));
+  const bool is_whole = administrators_->IsAdministrator(*caller);
   const ClusterView view = administration_->cluster_view();
   response->set_member(view.self.value());
   response->set_role(OwnRole(view));
@@ -92,17 +104,20 @@ grpc::ServerUnaryReactor* ClusterService::Status(grpc::CallbackServerContext* co
   response->set_term(view.term.value());
   response->set_commit_index(view.commit_index.value());
   response->set_applied_index(view.applied_index.value());
-  response->set_cluster_id(view.cluster_id);
-  response->set_checkpoint_zxid(administration_->checkpoint_zxid().value());
+  response->set_reduced(!is_whole);
   {
     const GuardedTree::ReadGuard tree = service_->ReadTree();
     response->set_zxid(tree->last_zxid().value());
-    response->set_digest(tree->digest());
     response->set_sessions(tree->session_count());
     response->set_nodes(tree->node_count());
-    response->set_data_bytes(tree->data_bytes());
+    if (is_whole) {
+      response->set_digest(tree->digest());
+      response->set_data_bytes(tree->data_bytes());
+    }
   }
-  {
+  if (is_whole) {
+    response->set_cluster_id(view.cluster_id);
+    response->set_checkpoint_zxid(administration_->checkpoint_zxid().value());
     MutexLock lock(&mutex_);
     response->set_disk_used_bytes(disk_use_.used);
     response->set_disk_free_bytes(disk_use_.free);
@@ -110,14 +125,16 @@ grpc::ServerUnaryReactor* ClusterService::Status(grpc::CallbackServerContext* co
   response->set_version(kProgramVersion);
   response->set_uptime_ms(
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - started_).count());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return FinishWith(context, grpc::Status::OK);
 }
 
 grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* context,
                                                   const v1::MembersRequest* /*request*/,
                                                   v1::MembersResponse* response) {
+  const auto caller = AdmitCall(Operation::kClusterMembers, *context, administrators_);
+  if (!caller.ok()) return FinishWith(context, v1::ToGrpc(caller.status()));
+  const bool is_whole = administrators_->IsAdministrator(*caller);
+  response->set_reduced(!is_whole);
   const ClusterView view = administration_->cluster_view();
   response->set_from_leader(view.is_leader);
   response->set_answered_by(view.self.value());
@@ -139,31 +156,34 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
     } else if (view.is_leader && known.reachable) {
       member->set_role(v1::ROLE_FOLLOWER);
     }
-    const auto line = config_.servers.find(known.id.value());
-    if (line != config_.servers.end()) {
-      const ServerLine& server = line->second;
-      member->set_peer_address(Address(server.host, server.peer_port));
-      member->set_client_address(Address(server.host, server.client_port));
-    }
-    // A server knows its own client port, even if its server line has none.
-    if (known.id == view.self && member->client_address().empty()) {
-      const bool is_plain = config_.client_port != 0;
-      const bool is_everywhere =
-          is_plain ? config_.ListensForClientsEverywhere() : config_.secure_client_address.empty();
-      const uint16_t port = is_plain ? config_.client_port : config_.secure_client_port;
-      member->set_client_address(config_.standalone() || !is_everywhere
-                                     ? config_.ClientEndpoint()
-                                     : Address(line->second.host, port));
-    }
+    if (is_whole) SetAddresses(known.id.value(), known.id == view.self, member);
   }
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return FinishWith(context, grpc::Status::OK);
+}
+
+void ClusterService::SetAddresses(uint32_t id, bool is_self, v1::Member* member) const {
+  const auto line = config_.servers.find(id);
+  if (line != config_.servers.end()) {
+    const ServerLine& server = line->second;
+    member->set_peer_address(Address(server.host, server.peer_port));
+    member->set_client_address(Address(server.host, server.client_port));
+  }
+  // A server knows its own client port, even if its server line has none.
+  if (!is_self || !member->client_address().empty()) return;
+  const bool is_plain = config_.client_port != 0;
+  const bool is_everywhere =
+      is_plain ? config_.ListensForClientsEverywhere() : config_.secure_client_address.empty();
+  const uint16_t port = is_plain ? config_.client_port : config_.secure_client_port;
+  member->set_client_address(config_.standalone() || !is_everywhere
+                                 ? config_.ClientEndpoint()
+                                 : Address(line->second.host, port));
 }
 
 grpc::ServerUnaryReactor* ClusterService::TransferLeadership(
-    grpc::CallbackServerContext* /*context*/, const v1::TransferLeadershipRequest* request,
+    grpc::CallbackServerContext* context, const v1::TransferLeadershipRequest* request,
     v1::TransferLeadershipResponse* /*response*/) {
+  const auto caller = AdmitCall(Operation::kClusterTransferLeadership, *context, administrators_);
+  if (!caller.ok()) return FinishWith(context, v1::ToGrpc(caller.status()));
   auto* call = new TransferCall;
   administration_->TransferLeadership(
       MemberId(request->member()), [handle = call->handle()](const absl::Status& begun) {
@@ -176,6 +196,8 @@ grpc::ServerUnaryReactor* ClusterService::TransferLeadership(
 
 grpc::ServerWriteReactor<v1::BackupResponse>* ClusterService::Backup(
     grpc::CallbackServerContext* context, const v1::BackupRequest* request) {
+  const auto caller = AdmitCall(Operation::kClusterBackup, *context, administrators_);
+  if (!caller.ok()) return BackupSender::Refuse(caller.status());
   if (!service_->status().serving()) {
     return BackupSender::Refuse(
         v1::ToStatus(v1::UNAVAILABLE, "this member has no leader; try another one"));

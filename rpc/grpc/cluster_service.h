@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The gRPC service quorate.v1.Cluster of one member; rpc/proto/quorate/v1/cluster.proto describes
-// its methods.
+// its methods, and rpc/frontend/authorization.h who may call them.
 //
 // Thread-safety: gRPC calls the methods from its threads; any thread may call SetDiskUse.
 #pragma once
@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/administration.h"
+#include "rpc/frontend/administrators.h"
 #include "rpc/frontend/service.h"
 #include "rpc/grpc/backup_sender.h"
 #include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
@@ -31,7 +32,7 @@ class ClusterService : public v1::Cluster::CallbackService {
  public:
   // The pointers must outlive the object.
   ClusterService(const Config& config, rpc::Service* service, Administration* administration,
-                 BackupSender* backups, const Clock* clock);
+                 Administrators* administrators, BackupSender* backups, const Clock* clock);
 
   // Sets the disk use that Status reports from now on.
   void SetDiskUse(DiskUse use);
@@ -56,10 +57,13 @@ class ClusterService : public v1::Cluster::CallbackService {
                                                        const v1::BackupRequest* request) override;
 
   v1::Role OwnRole(const ClusterView& view) const;
+  // Sets the addresses of a member, which is this server if `is_self`.
+  void SetAddresses(uint32_t id, bool is_self, v1::Member* member) const;
 
   const Config& config_;
   rpc::Service* const service_;
   Administration* const administration_;
+  Administrators* const administrators_;
   BackupSender* const backups_;
   const Clock* const clock_;
   const std::chrono::steady_clock::time_point started_;

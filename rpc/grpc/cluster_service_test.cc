@@ -15,8 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "rpc/frontend/administrators.h"
+#include "rpc/frontend/client_identities.h"
 #include "rpc/grpc/grpc_server.h"
 #include "rpc/proto/errors.h"
 
@@ -124,10 +127,14 @@ Records ManyRecords() {
 
 class Fixture {
  public:
-  explicit Fixture(BackupSender::Options options = {})
-      : backups_(&member, Clock::System(), options),
-        service_(config, &member, &member, &backups_, Clock::System()) {
-    REQUIRE(server.Start("127.0.0.1:0", {{v1::Cluster::service_full_name(), &service_}}).ok());
+  explicit Fixture(BackupSender::Options options = {}, Config c = {})
+      : config(std::move(c)),
+        administrators(config, Clock::System()),
+        backups_(&member, Clock::System(), options),
+        service_(config, &member, &member, &administrators, &backups_, Clock::System()) {
+    REQUIRE(
+        server.Start({.address = "127.0.0.1:0"}, {{v1::Cluster::service_full_name(), &service_}})
+            .ok());
     backups_.Start();
     channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(server.port()),
                                   grpc::InsecureChannelCredentials());
@@ -140,6 +147,7 @@ class Fixture {
 
   FakeMember member;
   Config config;
+  Administrators administrators;
   GrpcServer server;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Cluster::Stub> stub;
@@ -441,6 +449,79 @@ grpc::Status CallRaw(Fixture* fixture, const std::string& method, const std::str
   return status;
 }
 
+Config WithSuperDigest() {
+  Config config;
+  config.super_digest = DigestId("super:pw");
+  config.servers[1].host = "10.0.0.1";
+  config.servers[1].peer_port = 1;
+  config.servers[1].client_port = 2;
+  return config;
+}
+
+// Credentials as a call's metadata.
+std::unique_ptr<grpc::ClientContext> With(const std::vector<std::string>& authorizations) {
+  auto context = std::make_unique<grpc::ClientContext>();
+  for (const std::string& value : authorizations) context->AddMetadata("authorization", value);
+  return context;
+}
+
+TEST_CASE("backups and the transfer of leadership need an administrator") {
+  Fixture fixture({}, WithSuperDigest());
+  const std::string right = "Basic " + absl::Base64Escape("super:pw");
+  const std::string wrong = "Basic " + absl::Base64Escape("super:no");
+  const auto transfer = [&](const std::vector<std::string>& authorizations) {
+    v1::TransferLeadershipResponse response;
+    return fixture.stub->TransferLeadership(With(authorizations).get(), {}, &response);
+  };
+  const auto backup = [&](const std::vector<std::string>& authorizations) {
+    const auto context = With(authorizations);
+    const auto reader = fixture.stub->Backup(context.get(), {});
+    v1::BackupResponse response;
+    while (reader->Read(&response)) {
+    }
+    return reader->Finish();
+  };
+  CHECK(transfer({}).error_code() == grpc::StatusCode::UNAUTHENTICATED);
+  CHECK(backup({}).error_code() == grpc::StatusCode::UNAUTHENTICATED);
+  CHECK(transfer({wrong}).error_code() == grpc::StatusCode::UNAUTHENTICATED);
+  CHECK(backup({wrong}).error_code() == grpc::StatusCode::UNAUTHENTICATED);
+  CHECK(transfer({right, right}).error_message().find("once") != std::string::npos);
+  CHECK(fixture.administrators.failures() == 3);
+  CHECK(fixture.member.barriers == 0);
+  CHECK(v1::DetailOf(v1::FromGrpc(backup({})))->code() == v1::AUTH_FAILED);
+  CHECK(transfer({right}).error_code() != grpc::StatusCode::UNAUTHENTICATED);
+  CHECK(backup({right}).ok());
+}
+
+TEST_CASE("callers that are no administrators get no addresses, digest, or sizes") {
+  Fixture fixture({}, WithSuperDigest());
+  fixture.member.view.self = MemberId(1);
+  fixture.member.view.cluster_id = std::string(16, 'c');
+  fixture.member.view.members = {{.id = MemberId(1), .match_index = Index(0)}};
+  fixture.member.checkpoint = tree::Zxid(7);
+  for (const bool is_administrator : {false, true}) {
+    const std::vector<std::string> authorizations(is_administrator ? 1 : 0,
+                                                  "Basic " + absl::Base64Escape("super:pw"));
+    v1::StatusResponse status;
+    REQUIRE(fixture.stub->Status(With(authorizations).get(), {}, &status).ok());
+    CHECK(status.member() == 1);
+    CHECK(status.serving());
+    CHECK(status.reduced() != is_administrator);
+    CHECK((status.digest() != 0) == is_administrator);
+    CHECK((status.cluster_id().size() == 16) == is_administrator);
+    CHECK((status.checkpoint_zxid() == 7) == is_administrator);
+    v1::MembersResponse members;
+    REQUIRE(fixture.stub->Members(With(authorizations).get(), {}, &members).ok());
+    REQUIRE(members.members_size() == 1);
+    CHECK(members.reduced() != is_administrator);
+    CHECK(members.members(0).peer_address() == (is_administrator ? "10.0.0.1:1" : ""));
+    CHECK(members.members(0).client_address() == (is_administrator ? "10.0.0.1:2" : ""));
+  }
+  v1::StatusResponse status;
+  CHECK(fixture.stub->Status(With({"Bearer x"}).get(), {}, &status).error_code() ==
+        grpc::StatusCode::UNAUTHENTICATED);
+}
+
 TEST_CASE("the health service returns whether the member serves") {
   Fixture fixture;
   for (const auto& [serving, wanted] :
@@ -461,7 +542,7 @@ TEST_CASE("the error about an address in use names the address") {
   Fixture fixture;
   const std::string address = "127.0.0.1:" + std::to_string(fixture.server.port());
   GrpcServer second;
-  const absl::Status status = second.Start(address, {});
+  const absl::Status status = second.Start({.address = address}, {});
   CHECK(absl::IsUnavailable(status));
   CHECK(status.message().find(address) != absl::string_view::npos);
 }

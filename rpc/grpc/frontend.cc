@@ -50,26 +50,57 @@ std::string ListenAddress(const Config& config) {
 }  // namespace
 
 GrpcFrontend::GrpcFrontend(const Config& config, Service* service, Administration* administration,
-                           const Clock* clock)
+                           Administrators* administrators, const Clock* clock)
     : config_(config),
       service_(service),
+      administrators_(administrators),
       backups_(administration, clock, BackupSender::Options()),
-      cluster_(config, service, administration, &backups_, clock) {}
+      cluster_(config, service, administration, administrators, &backups_, clock) {}
 
 GrpcFrontend::~GrpcFrontend() { Close(); }
 
 absl::Status GrpcFrontend::Open(std::vector<std::pair<std::string, grpc::Service*>> services) {
-  const std::string address = ListenAddress(config_);
+  GrpcEndpoints endpoints{.unix_socket = config_.grpc_unix_socket};
+  // Tests let the system choose the port 0.
+  if (config_.grpc_port != 0 || endpoints.unix_socket.empty()) {
+    endpoints.address = ListenAddress(config_);
+  }
+  if (config_.grpc_tls) {
+    auto certificates =
+        ServerCertificates::Create(GrpcTlsOptions(config_), config_.client_cert_reload);
+    if (!certificates.ok()) return certificates.status();
+    certificates_ = *std::move(certificates);
+    endpoints.certificates = certificates_.get();
+  }
   services.emplace_back(v1::Cluster::service_full_name(), &cluster_);
-  if (absl::Status s = server_.Start(address, services); !s.ok()) return s;
+  if (absl::Status s = server_.Start(endpoints, services); !s.ok()) return s;
   backups_.Start();
   watcher_ = StartThread("grpc-health", [this] { Watch(); });
-  spdlog::info(
-      "listening for gRPC clients on {}; anyone who can connect can copy the whole tree, "
-      "regardless "
-      "of its access control lists",
-      address);
+  LogAccess();
   return absl::OkStatus();
+}
+
+void GrpcFrontend::LogAccess() const {
+  if (config_.grpc_port != 0) {
+    spdlog::info("listening for gRPC clients address={} tls={}", ListenAddress(config_),
+                 config_.grpc_tls);
+  }
+  if (!config_.grpc_unix_socket.empty()) {
+    spdlog::info("listening for gRPC clients socket={}", config_.grpc_unix_socket);
+  }
+  spdlog::info("gRPC: {}", administrators_->Description());
+  const bool is_local = config_.grpc_port == 0 || config_.grpc_address == "localhost" ||
+                        OriginOfAddress(config_.grpc_address) == Principal::Origin::kLoopback;
+  if (is_local || config_.grpc_tls) return;
+  if (administrators_->is_configured()) {
+    spdlog::warn(
+        "gRPC clients of other machines send data, passwords and tokens unencrypted; set "
+        "grpcTls=true");
+  } else {
+    spdlog::warn(
+        "gRPC clients of other machines send data and passwords unencrypted, and no administrator "
+        "is configured; set grpcTls=true, and administratorTokenFile or administrator.subjects");
+  }
 }
 
 void GrpcFrontend::Close() {

@@ -5,6 +5,7 @@
 // Thread-safety: one thread calls all functions.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,10 +17,12 @@
 #include "base/mutex.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/administration.h"
+#include "rpc/frontend/administrators.h"
 #include "rpc/frontend/service.h"
 #include "rpc/grpc/backup_sender.h"
 #include "rpc/grpc/cluster_service.h"
 #include "rpc/grpc/grpc_server.h"
+#include "rpc/grpc/server_certificates.h"
 
 namespace quorate::rpc {
 
@@ -27,13 +30,19 @@ class GrpcFrontend {
  public:
   // The pointers must outlive the object.
   GrpcFrontend(const Config& config, Service* service, Administration* administration,
-               const Clock* clock);
+               Administrators* administrators, const Clock* clock);
   ~GrpcFrontend();
   GrpcFrontend(const GrpcFrontend&) = delete;
   GrpcFrontend& operator=(const GrpcFrontend&) = delete;
 
+  // Returns whether the configuration has a gRPC front end.
+  static bool IsConfigured(const Config& config) {
+    return config.grpc_port != 0 || !config.grpc_unix_socket.empty();
+  }
+
   // Listens and serves. Serves `services`, which are given with their full names and must outlive
-  // Close, in addition to its own. Returns Unavailable, with the address, if it cannot listen.
+  // Close, in addition to its own. Returns Unavailable, with the address, if it cannot listen, and
+  // the errors of ServerCertificates::Create. REQUIRES: IsConfigured, or a test.
   absl::Status Open(std::vector<std::pair<std::string, grpc::Service*>> services);
   // Returns the port on which it listens, also if port 0 let the system choose it.
   int port() const { return server_.port(); }
@@ -48,11 +57,15 @@ class GrpcFrontend {
  private:
   // Updates the status of the health service, and the disk use for the cluster service.
   void Watch();
+  // Logs where the front end listens, who is an administrator, and what is missing for safety.
+  void LogAccess() const;
 
   const Config& config_;
   Service* const service_;
+  Administrators* const administrators_;
   BackupSender backups_;
   ClusterService cluster_;
+  std::unique_ptr<ServerCertificates> certificates_;  // of TLS; null: without
   GrpcServer server_;
   std::thread watcher_;
 

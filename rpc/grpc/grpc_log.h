@@ -8,7 +8,8 @@
 namespace quorate::rpc {
 
 // Writes gRPC's log lines to the program's log from now on, with gRPC's level. gRPC decides which
-// lines it logs: only errors, unless the variable GRPC_VERBOSITY is set.
+// lines it logs: only errors, unless the variable GRPC_VERBOSITY is set. Failed handshakes of TLS,
+// whose rate clients control, are logged every five seconds at most, with the level info.
 void TakeGrpcLog();
 
 }  // namespace quorate::rpc

@@ -19,5 +19,15 @@ TEST_CASE("a log line of gRPC is written to the program's log") {
   CHECK(log.Lines("") == std::vector<std::string>{"gRPC: the transport broke (transport.cc:42)"});
 }
 
+TEST_CASE("failed handshakes of TLS do not flood the log") {
+  TakeGrpcLog();
+  const CapturedLog log;
+  for (int i = 0; i < 100; ++i) {
+    gpr_log("x/ssl.cc", 1, GPR_LOG_SEVERITY_ERROR, "Handshake failed with fatal error X");
+  }
+  CHECK(log.Lines("") ==
+        std::vector<std::string>{"gRPC: Handshake failed with fatal error X not_logged=0"});
+}
+
 }  // namespace
 }  // namespace quorate::rpc

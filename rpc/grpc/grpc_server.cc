@@ -38,6 +38,8 @@ constexpr int kStreamsPerConnectionMax = 1000;
 constexpr int kKeepaliveMs = 10'000;
 // The minimum interval of keepalive pings from clients.
 constexpr int kClientPingMs = 500;
+// The time that a new connection has for the handshakes of TLS and HTTP/2.
+constexpr int kHandshakeMs = 20'000;
 
 void EnablePlugins() {
   static std::once_flag once;
@@ -111,17 +113,30 @@ absl::Status CannotListen(const std::string& address, const std::string& why) {
 GrpcServer::~GrpcServer() { ASSERT(server_ == nullptr, "Stop was called"); }
 
 absl::Status GrpcServer::Start(
-    const std::string& address,
+    const GrpcEndpoints& where,
     const std::vector<std::pair<std::string, grpc::Service*>>& services) {
   error_code error;
-  const std::set<tcp::endpoint> endpoints = EndpointsOf(address, &error);
-  if (endpoints.empty()) return CannotListen(address, error.message());
+  std::set<tcp::endpoint> endpoints;
+  if (!where.address.empty()) {
+    endpoints = EndpointsOf(where.address, &error);
+    if (endpoints.empty()) return CannotListen(where.address, error.message());
+  }
   if (absl::Status s = CheckGrpcResources(); !s.ok()) return s;
   const ReportedAborts reported_aborts(kAborted);
   EnablePlugins();
   grpc::ServerBuilder builder;
   for (const tcp::endpoint& endpoint : endpoints) {
-    builder.AddListeningPort(TextOf(endpoint), grpc::InsecureServerCredentials(), &port_);
+    credentials_.push_back(where.certificates == nullptr ? grpc::InsecureServerCredentials()
+                                                         : where.certificates->NewCredentials());
+    builder.AddListeningPort(TextOf(endpoint), credentials_.back(), &port_);
+  }
+  int socket_port = 1;
+  if (!where.unix_socket.empty()) {
+    auto file = UnixSocketFile::Create(where.unix_socket);
+    if (!file.ok()) return file.status();
+    socket_file_ = *std::move(file);
+    builder.AddListeningPort("unix:" + socket_file_->listen_path(),
+                             grpc::InsecureServerCredentials(), &socket_port);
   }
   names_.clear();
   for (const auto& [name, service] : services) {
@@ -139,20 +154,35 @@ absl::Status GrpcServer::Start(
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kClientPingMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   server_ = builder.BuildAndStart();
-  if (server_ != nullptr && port_ != 0) {
-    SetServing(false);  // until the front end sets it
-    return absl::OkStatus();
+  const bool is_listening = server_ != nullptr && (endpoints.empty() || port_ != 0);
+  absl::Status status;
+  if (!is_listening && !endpoints.empty()) {
+    status = CannotListen(where.address, WhyNotListening(endpoints));
+  } else if (!is_listening || socket_port == 0) {
+    status = absl::UnavailableError(
+        absl::StrCat("cannot listen for gRPC clients on the Unix socket ", where.unix_socket,
+                     "; the line of gRPC before this one has the reason"));
+  } else if (socket_file_ != nullptr) {
+    status = socket_file_->Publish();
   }
-  Stop();
-  return CannotListen(address, WhyNotListening(endpoints));
+  if (status.ok()) {
+    SetServing(false);  // until the front end sets it
+  } else {
+    Stop();
+  }
+  return status;
 }
 
 void GrpcServer::Stop() {
-  if (server_ == nullptr) return;
-  server_->Shutdown(std::chrono::system_clock::now());
-  server_->Wait();
-  server_.reset();
+  socket_file_.reset();
+  if (server_ != nullptr) {
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Wait();
+    server_.reset();
+  }
+  credentials_.clear();
 }
 
 void GrpcServer::SetServing(bool serving) {

@@ -15,8 +15,18 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rpc/grpc/server_certificates.h"
+#include "rpc/grpc/unix_socket.h"
 
 namespace quorate::rpc {
+
+// Where a server listens: at one of the two or both.
+struct GrpcEndpoints {
+  std::string address{};  // "host:port"; empty: at none
+  // With TLS; nullptr: without. Must outlive the server.
+  ServerCertificates* certificates = nullptr;
+  std::string unix_socket{};  // a path, without TLS; empty: at none
+};
 
 class GrpcServer {
  public:
@@ -26,12 +36,12 @@ class GrpcServer {
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // Listens on `address` ("host:port") without TLS, and serves `services`. They are given with
-  // their full names, use the callback API, and must outlive Stop. Returns Unavailable, with the
-  // address, if the address is in use or not one of this machine, and ResourceExhausted if there
-  // are too few threads or file descriptors. Must be called by the program's main thread: if gRPC
-  // aborts the process during the call, that is reported as fatal.
-  absl::Status Start(const std::string& address,
+  // Listens, and serves `services`. They are given with their full names, use the callback API, and
+  // must outlive Stop. Returns Unavailable, with the address or path, if it is in use, or not one of
+  // this machine, and ResourceExhausted if there are too few threads or file descriptors. Must be
+  // called by the program's main thread: if gRPC aborts the process during the call, that is
+  // reported as fatal.
+  absl::Status Start(const GrpcEndpoints& endpoints,
                      const std::vector<std::pair<std::string, grpc::Service*>>& services);
   // Returns the port on which it listens, also if port 0 let the system choose it.
   int port() const { return port_; }
@@ -42,6 +52,8 @@ class GrpcServer {
   void SetServing(bool serving);
 
  private:
+  std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials_;  // must outlive server_
+  std::unique_ptr<UnixSocketFile> socket_file_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> names_;
   int port_ = 0;

@@ -27,6 +27,7 @@
 #include "base/random.h"
 #include "base/seeded_bug.h"
 #include "rpc/config/config.h"
+#include "rpc/frontend/administrators.h"
 #include "rpc/frontend/frontends.h"
 #include "rpc/grpc/frontend.h"
 #include "rpc/grpc/grpc_log.h"
@@ -72,8 +73,9 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
     listener_ = std::make_unique<quorate::rpc::zk::ZkListener>(frontend_.get());
     std::vector<quorate::rpc::Frontends::Entry> entries{
         {frontend_.get(), quorate::rpc::kZooKeeperTags}};
-    if (config.grpc_port != 0) {
-      grpc_.emplace(config, service, administration, clock);
+    if (quorate::rpc::GrpcFrontend::IsConfigured(config)) {
+      administrators_.emplace(config, clock, &frontend_->statistics().administrators_refused);
+      grpc_.emplace(config, service, administration, &*administrators_, clock);
       native_.emplace(config, service, clock, random, &*history_);
       entries.push_back({native_->frontend(), quorate::rpc::kNativeTags});
     }
@@ -82,6 +84,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   }
   absl::Status Open() override {
     if (grpc_.has_value()) {
+      if (absl::Status s = administrators_->Open(); !s.ok()) return s;
       native_->Start();
       if (absl::Status s = grpc_->Open(native_->services()); !s.ok()) return s;
     }
@@ -102,7 +105,8 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   std::optional<quorate::rpc::EventHistory> history_;
   std::unique_ptr<quorate::rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<quorate::rpc::zk::ZkListener> listener_;
-  // Both are set only if there is a grpcPort.
+  // These are set only if there is a grpcPort or grpcUnixSocket.
+  std::optional<quorate::rpc::Administrators> administrators_;
   std::optional<quorate::rpc::native::NativeStack> native_;
   std::optional<quorate::rpc::GrpcFrontend> grpc_;
   std::optional<quorate::rpc::Frontends> frontends_;

@@ -201,6 +201,8 @@ class Statistics {
   std::atomic<int64_t> tls_handshakes{0};
   std::atomic<int64_t> tls_handshakes_failed{0};
   std::atomic<int64_t> tls_handshakes_refused{0};
+  // Wrong credentials of administrators, of all front ends.
+  std::atomic<int64_t> administrators_refused{0};
 
  private:
   std::vector<std::unique_ptr<LoopStatistics>> loops_;

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "consensus/log/env.h"
+#include "rpc/frontend/administrators.h"
 #include "rpc/frontend/frontends.h"
 #include "rpc/grpc/frontend.h"
 #include "rpc/grpc/native/stack.h"
@@ -293,7 +294,9 @@ class Member final : private rpc::ReplicaHost {
     frontend_ =
         std::make_unique<rpc::zk::ZkFrontend>(config_, replica_.get(), clock, random, &history_);
     listener_ = std::make_unique<rpc::zk::ZkListener>(frontend_.get());
-    grpc_ = std::make_unique<rpc::GrpcFrontend>(config_, replica_.get(), replica_.get(), clock);
+    administrators_ = std::make_unique<rpc::Administrators>(config_, clock);
+    grpc_ = std::make_unique<rpc::GrpcFrontend>(config_, replica_.get(), replica_.get(),
+                                                administrators_.get(), clock);
     native_ = std::make_unique<rpc::native::NativeStack>(config_, replica_.get(), clock, random,
                                                          &history_);
     both_ = std::make_unique<SlowFrontend>(
@@ -322,6 +325,7 @@ class Member final : private rpc::ReplicaHost {
   rpc::EventHistory history_{static_cast<size_t>(config_.event_history_bytes)};
   std::unique_ptr<rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<rpc::zk::ZkListener> listener_;
+  std::unique_ptr<rpc::Administrators> administrators_;
   std::unique_ptr<rpc::GrpcFrontend> grpc_;
   std::unique_ptr<rpc::native::NativeStack> native_;
   std::unique_ptr<SlowFrontend> both_;

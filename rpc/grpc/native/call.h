@@ -25,6 +25,9 @@ class Call final : public Stream {
   // REQUIRES: `method` is one of Tree's unary methods.
   Call(StreamLoop* loop, uint32_t tag, std::string address, Method method);
 
+  bool AddCertificate(const std::string& subject) override {
+    return identities_.AddCertificate(subject);
+  }
   absl::Status OnMessage(std::string_view bytes) override;
   absl::Status OnResult(tree::ApplyResult result) override;
   void OnBarrierDone(uint64_t barrier) override;

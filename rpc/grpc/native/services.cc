@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "rpc/grpc/caller.h"
 #include "rpc/proto/errors.h"
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
 #include "rpc/proto/quorate/v1/tree.grpc.pb.h"
@@ -33,6 +34,16 @@ std::string ToString(const grpc::ByteBuffer& buffer) {
   return bytes;
 }
 
+// What the services share.
+struct Front {
+  StreamThreads* threads;
+  bool has_certificates;
+
+  std::string SubjectOf(const grpc::CallbackServerContext& context) const {
+    return has_certificates ? rpc::SubjectOf(context) : std::string();
+  }
+};
+
 // A reactor connects a call of gRPC with a stream of a loop. gRPC owns each reactor until OnDone. A
 // cancellation is reported to the stream's loop, which ends the stream with Finish, like every
 // stream.
@@ -40,9 +51,9 @@ std::string ToString(const grpc::ByteBuffer& buffer) {
 class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                              public Channel {
  public:
-  SessionReactor(StreamThreads* threads, grpc::CallbackServerContext* context)
-      : context_(context), handle_(threads->NewHandle()) {
-    handle_.Open(Method::kSession, context->peer(), this);
+  SessionReactor(const Front& front, grpc::CallbackServerContext* context)
+      : context_(context), handle_(front.threads->NewHandle()) {
+    handle_.Open(Method::kSession, context->peer(), front.SubjectOf(*context), this);
   }
 
   void Read() override { StartRead(&incoming_); }
@@ -75,10 +86,10 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
 
 class WatchReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public Channel {
  public:
-  WatchReactor(StreamThreads* threads, grpc::CallbackServerContext* context,
+  WatchReactor(const Front& front, grpc::CallbackServerContext* context,
                const grpc::ByteBuffer* request)
-      : context_(context), handle_(threads->NewHandle()), request_(ToString(*request)) {
-    handle_.Open(Method::kWatch, context->peer(), this);
+      : context_(context), handle_(front.threads->NewHandle()), request_(ToString(*request)) {
+    handle_.Open(Method::kWatch, context->peer(), front.SubjectOf(*context), this);
   }
 
   void Read() override {
@@ -111,13 +122,13 @@ class WatchReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pu
 
 class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
  public:
-  CallReactor(StreamThreads* threads, Method method, grpc::CallbackServerContext* context,
+  CallReactor(const Front& front, Method method, grpc::CallbackServerContext* context,
               const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
       : context_(context),
-        handle_(threads->NewHandle()),
+        handle_(front.threads->NewHandle()),
         request_(ToString(*request)),
         response_(response) {
-    handle_.Open(method, context->peer(), this);
+    handle_.Open(method, context->peer(), front.SubjectOf(*context), this);
   }
 
   void Read() override {
@@ -160,21 +171,21 @@ using RawTree = v1::Tree::WithRawCallbackMethod_Get<
 
 class NativeServices::Sessions final : public RawSessions {
  public:
-  explicit Sessions(StreamThreads* threads) : threads_(threads) {}
+  explicit Sessions(const Front& front) : front_(front) {}
 
   using RawSessions::Session;  // the overloads that gRPC does not call
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Session(
       grpc::CallbackServerContext* context) override {
-    return new SessionReactor(threads_, context);
+    return new SessionReactor(front_, context);
   }
 
  private:
-  StreamThreads* const threads_;
+  const Front front_;
 };
 
 class NativeServices::Tree final : public RawTree {
  public:
-  explicit Tree(StreamThreads* threads) : threads_(threads) {}
+  explicit Tree(const Front& front) : front_(front) {}
 
   using RawTree::Create;  // the overloads that gRPC does not call
   using RawTree::CreateIfNotExists;
@@ -194,48 +205,49 @@ class NativeServices::Tree final : public RawTree {
   using Reactor = grpc::ServerUnaryReactor;
 
   Reactor* Get(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kGet, context, request, response);
+    return new CallReactor(front_, Method::kGet, context, request, response);
   }
   Reactor* Exists(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kExists, context, request, response);
+    return new CallReactor(front_, Method::kExists, context, request, response);
   }
   Reactor* List(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kList, context, request, response);
+    return new CallReactor(front_, Method::kList, context, request, response);
   }
   Reactor* ListRecursive(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kListRecursive, context, request, response);
+    return new CallReactor(front_, Method::kListRecursive, context, request, response);
   }
   Reactor* Create(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kCreate, context, request, response);
+    return new CallReactor(front_, Method::kCreate, context, request, response);
   }
   Reactor* Set(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kSet, context, request, response);
+    return new CallReactor(front_, Method::kSet, context, request, response);
   }
   Reactor* Delete(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kDelete, context, request, response);
+    return new CallReactor(front_, Method::kDelete, context, request, response);
   }
   Reactor* CreateIfNotExists(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kCreateIfNotExists, context, request, response);
+    return new CallReactor(front_, Method::kCreateIfNotExists, context, request, response);
   }
   Reactor* RemoveRecursive(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kRemoveRecursive, context, request, response);
+    return new CallReactor(front_, Method::kRemoveRecursive, context, request, response);
   }
   Reactor* TryRemove(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kTryRemove, context, request, response);
+    return new CallReactor(front_, Method::kTryRemove, context, request, response);
   }
   Reactor* Txn(Context* context, const Bytes* request, Bytes* response) override {
-    return new CallReactor(threads_, Method::kTxn, context, request, response);
+    return new CallReactor(front_, Method::kTxn, context, request, response);
   }
   grpc::ServerWriteReactor<Bytes>* Watch(Context* context, const Bytes* request) override {
-    return new WatchReactor(threads_, context, request);
+    return new WatchReactor(front_, context, request);
   }
 
  private:
-  StreamThreads* const threads_;
+  const Front front_;
 };
 
-NativeServices::NativeServices(StreamThreads* threads)
-    : sessions_(std::make_unique<Sessions>(threads)), tree_(std::make_unique<Tree>(threads)) {}
+NativeServices::NativeServices(StreamThreads* threads, bool has_certificates)
+    : sessions_(std::make_unique<Sessions>(Front{threads, has_certificates})),
+      tree_(std::make_unique<Tree>(Front{threads, has_certificates})) {}
 
 NativeServices::~NativeServices() = default;
 

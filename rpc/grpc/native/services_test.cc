@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "rpc/frontend/frontends.h"
 #include "rpc/frontend/testing/fake_service.h"
+#include "rpc/grpc/caller.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/stream_thread.h"
 #include "rpc/grpc/native/translation.h"
@@ -193,7 +194,8 @@ TEST_CASE("AddressOf extracts the address from gRPC's name of a peer") {
   CHECK(AddressOf("ipv6:[::1]:7000") == "::1");
   CHECK(AddressOf("ipv6:%5B::1%5D:7000") == "::1");
   CHECK(AddressOf("ipv6:%5B::ffff:10.0.0.1%5D:7000") == "10.0.0.1");
-  CHECK(AddressOf("unix:/tmp/socket") == "/tmp/socket");
+  CHECK(AddressOf("unix:/tmp/socket") == "127.0.0.1");
+  CHECK(AddressOf("unix:") == "127.0.0.1");
 }
 
 TEST_CASE("unary calls work over gRPC, with their errors in the details of the status") {

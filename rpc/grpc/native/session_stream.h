@@ -69,6 +69,9 @@ class SessionStream final : public Stream {
   SessionStream(StreamLoop* loop, uint32_t tag, std::string address);
   ~SessionStream() override;
 
+  bool AddCertificate(const std::string& subject) override {
+    return identities_.AddCertificate(subject);
+  }
   absl::Status OnMessage(std::string_view bytes) override;
   absl::Status OnHalfClosed() override;
   absl::Status OnResult(tree::ApplyResult result) override;

@@ -524,6 +524,33 @@ TEST_CASE("a credential is in effect for the requests after it") {
   CHECK(f.CallOne(other, add).error() == v1::AUTH_FAILED);
 }
 
+TEST_CASE("the subject of a client's certificate is an identity") {
+  Config config = TestConfig();
+  config.x509_super_user = "CN=admin";
+  Fixture f(config);
+  const auto identities_of = [&](const std::string& subject) {
+    const uint32_t tag = f.transport.Open(Method::kSession, "10.0.0.1", subject);
+    f.Send(tag, OpenMessage());
+    f.Settle();
+    REQUIRE(f.Received(tag).has_opened());
+    v1::Request who;
+    who.mutable_who_am_i();
+    std::string text;
+    const v1::Response response = f.CallOne(tag, who);
+    for (const auto& identity : response.who_am_i().identities()) {
+      text += identity.scheme() + ":" + identity.id() + " ";
+    }
+    return text;
+  };
+  CHECK(identities_of("CN=alice") == "ip:10.0.0.1 x509:CN=alice ");
+  CHECK(identities_of("CN=admin") == "ip:10.0.0.1 super: x509:CN=admin ");
+  const uint32_t refused = f.transport.Open(Method::kGet, "10.0.0.1", std::string(100'000, 'x'));
+  f.transport.Write(refused, v1::GetRequest().SerializeAsString());
+  f.Settle();
+  REQUIRE(f.transport.outcome(refused).has_value());
+  CHECK(f.transport.outcome(refused)->code() == absl::StatusCode::kUnauthenticated);
+}
+
 TEST_CASE("streams are limited by address") {
   Config config = TestConfig();
   config.max_client_connections = 2;

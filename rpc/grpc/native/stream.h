@@ -106,6 +106,10 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
+  // Adds the identity of the client's valid certificate, before any message arrives. Returns false
+  // if its subject is too long.
+  virtual bool AddCertificate(const std::string& subject) = 0;
+
   // An error returned by any of the following functions ends the stream with that status.
 
   // Called when a message has arrived. Only commands and barriers may be begun here, because the

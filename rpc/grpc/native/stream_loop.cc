@@ -66,12 +66,16 @@ void StreamLoop::OnWake() {
   ScheduleIterationEnd();
 }
 
-absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address) {
+absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address,
+                                          const std::string& subject) {
   BeginIteration();
   if (absl::Status s = frontend_->AdmitStream(address); !s.ok()) return s;
   const uint32_t tag = NewTag();
-  Add(std::make_shared<Client>(MakeStream(this, tag, method, std::move(address)),
-                               &frontend_->service().memory()));
+  std::unique_ptr<Stream> stream = MakeStream(this, tag, method, std::move(address));
+  if (!subject.empty() && !stream->AddCertificate(subject)) {
+    stream->Finish(ToStatus(v1::AUTH_FAILED, "the subject of the certificate is too long"));
+  }
+  Add(std::make_shared<Client>(std::move(stream), &frontend_->service().memory()));
   return tag;
 }
 

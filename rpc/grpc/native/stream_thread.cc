@@ -13,6 +13,7 @@
 #include "base/condition_variable.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "rpc/grpc/caller.h"
 #include "rpc/grpc/native/stream_loop.h"
 
 namespace quorate::rpc::native {
@@ -53,6 +54,7 @@ class StreamThread final : public Transport {
     std::string bytes{};  // kMessage: the message; kOpened: the address
     Method method{};      // kOpened
     Channel* channel = nullptr;
+    std::string subject{};  // kOpened: of the client's certificate
   };
 
   void Push(News news) {
@@ -218,7 +220,8 @@ class StreamThread final : public Transport {
 
   void Handle(News& news) {
     if (news.what == What::kOpened) {
-      const absl::StatusOr<uint32_t> opened = loop_.Open(news.method, std::move(news.bytes));
+      const absl::StatusOr<uint32_t> opened =
+          loop_.Open(news.method, std::move(news.bytes), news.subject);
       if (opened.ok()) {
         tags_[news.id] = *opened;
         streams_[*opened] = {news.channel, news.id};
@@ -268,8 +271,10 @@ class StreamThread final : public Transport {
 
 // --- Handles -------------------------------------------------------------------------------------
 
-void StreamHandle::Open(Method method, std::string_view peer, Channel* channel) const {
-  thread_->Push({StreamThread::What::kOpened, id_, AddressOf(peer), method, channel});
+void StreamHandle::Open(Method method, std::string_view peer, std::string subject,
+                        Channel* channel) const {
+  thread_->Push(
+      {StreamThread::What::kOpened, id_, AddressOf(peer), method, channel, std::move(subject)});
 }
 
 void StreamHandle::OnMessage(std::string bytes) const {
@@ -301,24 +306,6 @@ void StreamThreads::Stop() {
 StreamHandle StreamThreads::NewHandle() {
   const uint64_t id = next_id_.fetch_add(1);
   return {threads_[id % threads_.size()].get(), id};
-}
-
-std::string AddressOf(std::string_view peer) {
-  std::string_view rest = peer.substr(peer.find(':') + 1);
-  const bool has_port = peer.starts_with("ipv4:") || peer.starts_with("ipv6:");
-  if (has_port) rest = rest.substr(0, rest.rfind(':'));
-  for (std::string_view bracket : {"[", "%5B"}) {
-    if (rest.starts_with(bracket)) rest.remove_prefix(bracket.size());
-  }
-  for (std::string_view bracket : {"]", "%5D"}) {
-    if (rest.ends_with(bracket)) rest.remove_suffix(bracket.size());
-  }
-  // An IPv4 client has the same address through an IPv6 socket.
-  constexpr std::string_view kMapped = "::ffff:";
-  if (rest.starts_with(kMapped) && rest.find('.') != std::string_view::npos) {
-    rest.remove_prefix(kMapped.size());
-  }
-  return std::string(rest);
 }
 
 }  // namespace quorate::rpc::native

@@ -51,10 +51,11 @@ class StreamHandle {
   StreamHandle() = default;
   StreamHandle(StreamThread* thread, uint64_t id) : thread_(thread), id_(id) {}
 
-  // Reports that a client at `peer` (in gRPC's notation) calls `method`. This must be the first
-  // call. From now on the channel is called, and it must live until its Finish was called. The
-  // first message is expected as after Channel::Read.
-  void Open(Method method, std::string_view peer, Channel* channel) const;
+  // Reports that a client at `peer` (in gRPC's notation) calls `method`; `subject` is that of its
+  // valid certificate, or empty. This must be the first call. From now on the channel is called,
+  // and it must live until its Finish was called. The first message is expected as after
+  // Channel::Read.
+  void Open(Method method, std::string_view peer, std::string subject, Channel* channel) const;
   void OnMessage(std::string bytes) const;
   void OnHalfClosed() const;
   // Reports that the message was sent, or never will be. The channel must live until this returns.
@@ -86,9 +87,5 @@ class StreamThreads {
   std::vector<std::unique_ptr<StreamThread>> threads_;
   std::atomic<uint64_t> next_id_{0};
 };
-
-// Returns only the address from "ipv4:10.0.0.1:7000", "ipv6:[::1]:7000" (or with %5B and %5D) or
-// "unix:/path".
-std::string AddressOf(std::string_view peer);
 
 }  // namespace quorate::rpc::native

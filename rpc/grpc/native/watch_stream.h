@@ -22,6 +22,9 @@ class WatchStream final : public Stream {
  public:
   WatchStream(StreamLoop* loop, uint32_t tag, std::string address);
 
+  bool AddCertificate(const std::string& subject) override {
+    return identities_.AddCertificate(subject);
+  }
   absl::Status OnMessage(std::string_view bytes) override;
   absl::Status OnResult(tree::ApplyResult result) override;
   void OnEvent(uint64_t number, const Event& event) override;

@@ -41,8 +41,9 @@ class ManualTransport final
 
   // --- The clients' side -------------------------------------------------------------------------
   // Returns the stream's tag; kRefused, which has an outcome already, if the stream is refused.
-  uint32_t Open(Method method, const std::string& address = "10.0.0.1") {
-    const absl::StatusOr<uint32_t> tag = loop_->Open(method, address);
+  uint32_t Open(Method method, const std::string& address = "10.0.0.1",
+                const std::string& subject = "") {
+    const absl::StatusOr<uint32_t> tag = loop_->Open(method, address, subject);
     clients_[tag.ok() ? *tag : kRefused] = {};
     if (tag.ok()) return *tag;
     clients_[kRefused].outcome = tag.status();

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Tests how connections reach the gRPC server: TLS, changed certificates, and the Unix socket.
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "rpc/grpc/caller.h"
+#include "rpc/grpc/grpc_server.h"
+#include "rpc/grpc/server_certificates.h"
+#include "rpc/grpc/unix_socket.h"
+#include "rpc/member/testing/captured_log.h"
+#include "rpc/tls/options.h"
+#include "rpc/tls/testing/test_certificates.h"
+
+namespace quorate::rpc {
+namespace {
+
+using tls::ClientAuth;
+using tls::MakeIdentity;
+using tls::TestIdentity;
+using tls::ToPem;
+
+std::string KeyStoreOf(const TestIdentity& identity) {
+  return ToPem(identity.key.get()) + ToPem(identity.certificate.get());
+}
+
+// An authority with the certificate of a server.
+struct Authority {
+  explicit Authority(const std::string& name)
+      : ca(MakeIdentity({.common_name = name, .is_ca = true})),
+        server(MakeIdentity({.common_name = "server", .issuer = &ca})) {}
+  void Write() const {
+    tls::WriteTestFile("server.pem", KeyStoreOf(server));
+    tls::WriteTestFile("ca.pem", ToPem(ca.certificate.get()));
+  }
+  TestIdentity ca;
+  TestIdentity server;
+};
+
+tls::Options OptionsFor(ClientAuth auth) {
+  tls::Options options;
+  options.key_store.location = tls::TestPath("server.pem");
+  options.trust_store.location = tls::TestPath("ca.pem");
+  options.client_auth = auth;
+  return options;
+}
+
+std::shared_ptr<grpc::ChannelCredentials> TlsOf(const TestIdentity& authority,
+                                                const TestIdentity* client) {
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = ToPem(authority.certificate.get());
+  if (client != nullptr) {
+    options.pem_private_key = ToPem(client->key.get());
+    options.pem_cert_chain = ToPem(client->certificate.get());
+  }
+  return grpc::SslCredentials(options);
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address,
+                                       const std::shared_ptr<grpc::ChannelCredentials>& with) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetString(GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, "server");
+  return grpc::CreateCustomChannel(address, with, arguments);
+}
+
+// Asks the health service. Returns the status of the call.
+grpc::Status Ask(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  const grpc::ByteBuffer request(nullptr, 0);
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  REQUIRE(queue.Next(&tag, &ok));
+  return status;
+}
+
+class Server {
+ public:
+  explicit Server(ServerCertificates* certificates) {
+    const absl::Status started =
+        server_.Start({.address = "127.0.0.1:0", .certificates = certificates}, {});
+    INFO(started.message());
+    REQUIRE(started.ok());
+  }
+  ~Server() { server_.Stop(); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(server_.port()); }
+  bool Serves(const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
+    return Ask(Connect(address(), credentials)).ok();
+  }
+
+ private:
+  GrpcServer server_;
+};
+
+std::unique_ptr<ServerCertificates> Certificates(const tls::Options& options) {
+  auto certificates = ServerCertificates::Create(options, /*reloads=*/false);
+  INFO(certificates.status().message());
+  REQUIRE(certificates.ok());
+  return *std::move(certificates);
+}
+
+TEST_CASE("clients need a valid certificate or none, as clientAuth says") {
+  const Authority authority("ca");
+  const Authority other("other");
+  authority.Write();
+  const TestIdentity good = MakeIdentity({.common_name = "good", .issuer = &authority.ca});
+  const TestIdentity bad = MakeIdentity({.common_name = "bad", .issuer = &other.ca});
+  const TestIdentity expired =
+      MakeIdentity({.common_name = "expired", .issuer = &authority.ca, .ends_s = -60});
+  struct Expected {
+    ClientAuth auth;
+    bool without;
+    bool with_bad;
+  };
+  for (const Expected& expected :
+       {Expected{ClientAuth::kNeed, false, false}, Expected{ClientAuth::kWant, true, false},
+        Expected{ClientAuth::kNone, true, true}}) {
+    const auto certificates = Certificates(OptionsFor(expected.auth));
+    const Server server(certificates.get());
+    CHECK(server.Serves(TlsOf(authority.ca, &good)));
+    CHECK(server.Serves(TlsOf(authority.ca, nullptr)) == expected.without);
+    CHECK(server.Serves(TlsOf(authority.ca, &bad)) == expected.with_bad);
+    CHECK(server.Serves(TlsOf(authority.ca, &expired)) == expected.with_bad);
+    CHECK_FALSE(server.Serves(TlsOf(other.ca, &good)));  // it does not trust the server
+    CHECK_FALSE(server.Serves(grpc::InsecureChannelCredentials()));
+  }
+}
+
+TEST_CASE("new connections of every port use changed certificates, and open ones stay") {
+  const Authority before("before");
+  const Authority after("after");
+  before.Write();
+  const auto certificates = Certificates(OptionsFor(ClientAuth::kNone));
+  const Server first(certificates.get());
+  const Server second(certificates.get());
+  const auto open = Connect(first.address(), TlsOf(before.ca, nullptr));
+  REQUIRE(Ask(open).ok());
+  CHECK(second.Serves(TlsOf(before.ca, nullptr)));
+  CHECK_FALSE(certificates->Refresh());
+  tls::WriteTestFile("server.pem", "-----BEGIN PRIVATE KEY-----\nAAAA\n");
+  const CapturedLog log;
+  CHECK_FALSE(certificates->Refresh());
+  CHECK(log.Lines("the changed stores of TLS cannot be used for gRPC").size() == 1);
+  CHECK(first.Serves(TlsOf(before.ca, nullptr)));
+  after.Write();
+  REQUIRE(certificates->Refresh());
+  CHECK(Ask(open).ok());
+  for (const Server* server : {&first, &second}) {
+    CHECK(server->Serves(TlsOf(after.ca, nullptr)));
+    CHECK_FALSE(server->Serves(TlsOf(before.ca, nullptr)));
+  }
+}
+
+TEST_CASE("stores of every kind serve, and a bad one is an error with its name") {
+  const Authority authority("ca");
+  authority.Write();
+  tls::Options options = OptionsFor(ClientAuth::kNeed);
+  options.key_store.password = "changeit";
+  options.key_store.location = tls::WriteTestFile(
+      "server.p12",
+      tls::MakePkcs12(&authority.server, {authority.ca.certificate.get()}, "changeit"));
+  const TestIdentity client = MakeIdentity({.common_name = "c", .issuer = &authority.ca});
+  {
+    const auto certificates = Certificates(options);
+    CHECK(Server(certificates.get()).Serves(TlsOf(authority.ca, &client)));
+  }
+  options.key_store.location = tls::WriteTestFile(
+      "server.jks",
+      tls::MakeJks(&authority.server, {authority.ca.certificate.get()}, {}, "changeit"));
+  options.trust_store.location = tls::WriteTestFile(
+      "trust.jks", tls::MakeJks(nullptr, {}, {authority.ca.certificate.get()}, "changeit"));
+  options.trust_store.password = "changeit";
+  {
+    const auto certificates = Certificates(options);
+    CHECK(Server(certificates.get()).Serves(TlsOf(authority.ca, &client)));
+  }
+  options.key_store.location = tls::TestPath("none.pem");
+  const auto missing = ServerCertificates::Create(options, false);
+  CHECK(std::string(missing.status().message()).find("none.pem") != std::string::npos);
+}
+
+TEST_CASE("the subject of a certificate in PEM is that of access control lists") {
+  const TestIdentity alice = MakeIdentity({.common_name = "alice"});
+  CHECK(SubjectOfPem(ToPem(alice.certificate.get())) == "CN=alice,O=Example,C=US");
+  CHECK(SubjectOfPem("") == "");
+  CHECK(SubjectOfPem("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n") == "");
+}
+
+TEST_CASE("the Unix socket is for the server's user alone, and replaces a stale one") {
+  const std::string path = tls::TestPath("s");
+  std::filesystem::remove(path);
+  const auto connect = [&] {
+    return Ask(Connect("unix:" + path, grpc::InsecureChannelCredentials()));
+  };
+  const auto mode = [&] {
+    struct stat facts {};
+    REQUIRE(lstat(path.c_str(), &facts) == 0);
+    REQUIRE(S_ISSOCK(facts.st_mode));
+    return facts.st_mode & 07777;
+  };
+  {
+    GrpcServer server;
+    REQUIRE(server.Start({.unix_socket = path}, {}).ok());
+    CHECK(mode() == 0600);
+    CHECK(connect().ok());
+    GrpcServer other;
+    const absl::Status refused = other.Start({.unix_socket = path}, {});
+    CHECK(std::string(refused.message()).find("another process listens there") !=
+          std::string::npos);
+    CHECK(connect().ok());
+    // As after a crash: the file stays, and nobody listens.
+    std::filesystem::rename(path, path + ".kept");
+    server.Stop();
+    std::filesystem::rename(path + ".kept", path);
+  }
+  {
+    CHECK_FALSE(connect().ok());
+    GrpcServer server;
+    REQUIRE(server.Start({.address = "127.0.0.1:0", .unix_socket = path}, {}).ok());
+    CHECK(mode() == 0600);
+    CHECK(connect().ok());
+    server.Stop();
+    CHECK_FALSE(std::filesystem::exists(path));
+  }
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(path).parent_path())) {
+    CHECK(entry.path().filename().string().find(".quorate-") == std::string::npos);
+  }
+}
+
+TEST_CASE("a file that is no socket stays, and a path that is too long is refused") {
+  const std::string path = tls::WriteTestFile("file", "data");
+  const auto problem = [](const std::string& at) {
+    return std::string(UnixSocketFile::Create(at).status().message());
+  };
+  CHECK(problem(path).find("no socket") != std::string::npos);
+  CHECK(std::filesystem::file_size(path) == 4);
+  CHECK(problem("/tmp/" + std::string(100, 'x')).find("too long") != std::string::npos);
+  CHECK(problem("/nonexistent/s").find("cannot be written to") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace quorate::rpc

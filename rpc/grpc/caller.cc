@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rpc/grpc/caller.h"
+
+#include <grpc/grpc_security_constants.h>
+#include <openssl/pem.h>
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/strings.h"
+#include "rpc/proto/errors.h"
+#include "rpc/tls/openssl.h"
+#include "rpc/tls/subject.h"
+
+namespace quorate::rpc {
+namespace {
+
+// The name of the metadata with credentials, as in HTTP.
+constexpr char kAuthorization[] = "authorization";
+// The subjects that each thread remembers. A client's calls over a connection all have the same
+// certificate.
+constexpr size_t kSubjectsMax = 64;
+
+// Returns the status for the caller, with the error of quorate.v1.
+absl::Status ToCaller(const absl::Status& status) {
+  return v1::ToStatus(absl::IsUnauthenticated(status) ? v1::AUTH_FAILED : v1::NO_AUTH,
+                      ToStd(status.message()));
+}
+
+}  // namespace
+
+std::string AddressOf(std::string_view peer) {
+  if (peer.starts_with("unix")) return "127.0.0.1";
+  std::string_view rest = peer.substr(peer.find(':') + 1);
+  const bool has_port = peer.starts_with("ipv4:") || peer.starts_with("ipv6:");
+  if (has_port) rest = rest.substr(0, rest.rfind(':'));
+  for (std::string_view bracket : {"[", "%5B"}) {
+    if (rest.starts_with(bracket)) rest.remove_prefix(bracket.size());
+  }
+  for (std::string_view bracket : {"]", "%5D"}) {
+    if (rest.ends_with(bracket)) rest.remove_suffix(bracket.size());
+  }
+  // An IPv4 client has the same address through an IPv6 socket.
+  constexpr std::string_view kMapped = "::ffff:";
+  if (rest.starts_with(kMapped) && rest.find('.') != std::string_view::npos) {
+    rest.remove_prefix(kMapped.size());
+  }
+  return std::string(rest);
+}
+
+std::string SubjectOfPem(std::string_view pem) {
+  const tls::ErrorScope errors;
+  const tls::BioPtr bio(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(std::min<size_t>(pem.size(), INT_MAX))));
+  if (bio == nullptr) return "";
+  const tls::CertificatePtr certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  return certificate == nullptr ? "" : tls::SubjectOf(certificate.get());
+}
+
+std::string SubjectOf(const grpc::ServerContextBase& context) {
+  const std::shared_ptr<const grpc::AuthContext> authenticated = context.auth_context();
+  if (authenticated == nullptr) return "";
+  // A certificate that the server has asked for is valid if it is there (server_certificates.h).
+  const std::vector<grpc::string_ref> pems =
+      authenticated->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (pems.size() != 1) return "";
+  const std::string_view pem(pems[0].data(), pems[0].size());
+  thread_local StringMap<std::string> subjects;
+  const auto known = subjects.find(pem);
+  if (known != subjects.end()) return known->second;
+  if (subjects.size() >= kSubjectsMax) subjects.clear();
+  return subjects.emplace(std::string(pem), SubjectOfPem(pem)).first->second;
+}
+
+absl::StatusOr<Principal> AdmitCall(Operation operation, const grpc::ServerContextBase& context,
+                                    Administrators* administrators) {
+  const std::string peer = context.peer();
+  Principal principal;
+  principal.address = AddressOf(peer);
+  principal.origin = peer.starts_with("unix:") ? Principal::Origin::kUnixSocket
+                                               : OriginOfAddress(principal.address);
+  principal.subject = SubjectOf(context);
+  const auto [begin, end] = context.client_metadata().equal_range(kAuthorization);
+  if (begin != end) {
+    const std::string_view value(begin->second.data(), begin->second.size());
+    const absl::Status proved =
+        std::next(begin) == end
+            ? administrators->Authenticate(value, &principal)
+            : administrators->RefuseCredentials("a call may have the metadata `authorization` once",
+                                                principal);
+    if (!proved.ok()) return ToCaller(proved);
+  }
+  const absl::Status admitted = administrators->Check(operation, principal);
+  if (!admitted.ok()) return ToCaller(admitted);
+  return principal;
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Who makes a call of gRPC: the address, certificate and credentials of the caller, and whether it
+// may make the call.
+//
+// Thread-safety: functions without state, except for a cache of each thread.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "rpc/frontend/administrators.h"
+#include "rpc/frontend/authorization.h"
+
+namespace quorate::rpc {
+
+// Returns only the address from "ipv4:10.0.0.1:7000" or "ipv6:[::1]:7000" (or with %5B and %5D). A
+// caller through a Unix socket, "unix:...", has the address 127.0.0.1, as it is on this machine.
+std::string AddressOf(std::string_view peer);
+
+// Returns the subject of the caller's valid certificate (rpc/tls/subject.h); empty if it has shown
+// none, or is not connected with TLS. `pem` is the certificate as gRPC has it.
+std::string SubjectOfPem(std::string_view pem);
+std::string SubjectOf(const grpc::ServerContextBase& context);
+
+// Returns who makes the call, with everything that it has proved, if it may begin `operation`.
+// Otherwise the status for the caller: the error NO_AUTH or AUTH_FAILED of quorate.v1.
+absl::StatusOr<Principal> AdmitCall(Operation operation, const grpc::ServerContextBase& context,
+                                    Administrators* administrators);
+
+}  // namespace quorate::rpc
