@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "client/channel.h"
+#include "client/connection_problem.h"
 #include "client/engine.h"
 #include "client/error.h"
 #include "client/notifier.h"
@@ -25,6 +28,8 @@ using RequestPtr = std::unique_ptr<v1::Request>;
 // The longest session timeout that a client may request.
 constexpr int kSessionTimeoutMaxMs = 24 * 3600 * 1000;
 constexpr int kDestructorCloseMs = 2000;
+// How long Connect looks for the reason why TLS with a member does not work.
+constexpr std::chrono::milliseconds kProblemPatience{1000};
 
 template <class T>
 std::shared_ptr<CallState<T>> NewState(const std::shared_ptr<Engine>& engine) {
@@ -32,6 +37,18 @@ std::shared_ptr<CallState<T>> NewState(const std::shared_ptr<Engine>& engine) {
   state->thread = engine;
   state->number = engine->NewCall();
   return state;
+}
+
+// Returns `status` with what is wrong with TLS, if that can be found out.
+absl::Status WithProblem(const absl::Status& status, const std::vector<std::string>& members,
+                         const TlsOptions& tls) {
+  for (const std::string& member : members) {
+    const std::string problem = internal::ConnectionProblem(member, tls, kProblemPatience);
+    if (!problem.empty()) {
+      return absl::Status(status.code(), absl::StrCat(problem, "; ", status.message()));
+    }
+  }
+  return status;
 }
 
 // Returns a call that fails with `status` before anything is sent.
@@ -233,11 +250,15 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   const int timeout_ms =
       options.connect_timeout_ms > 0 ? options.connect_timeout_ms : options.session_timeout_ms;
   const int default_deadline_ms = options.default_deadline_ms;
-  auto engine = std::make_shared<Engine>(std::move(servers->members), std::move(options));
+  absl::StatusOr<internal::ChannelFactory> channels = internal::ChannelFactory::Create(options.tls);
+  if (!channels.ok()) return channels.status();
+  const TlsOptions tls = options.tls;
+  auto engine =
+      std::make_shared<Engine>(servers->members, std::move(options), *std::move(channels));
   engine->Start();
   if (absl::Status s = engine->WaitUntilConnected(timeout_ms); !s.ok()) {
     engine->Stop();
-    return s;
+    return tls.enabled ? WithProblem(s, servers->members, tls) : s;
   }
   return std::unique_ptr<Client>(
       new Client(std::move(engine), std::move(servers->chroot), default_deadline_ms));

@@ -48,6 +48,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/call.h"
+#include "client/tls.h"
 #include "client/transaction.h"
 #include "client/types.h"
 
@@ -89,6 +90,9 @@ struct ClientOptions {
   // answer or with the session.
   int default_deadline_ms = 0;
   std::vector<Credential> credentials{};
+  // Without TLS, everything is sent unencrypted, credentials included. Connect fails with
+  // INVALID_ARGUMENT if a file of TLS cannot be used.
+  TlsOptions tls{};
   // Called on the callback thread.
   std::function<void(const SessionEvent&)> on_session_event{};
   // Runs the callbacks, instead of a thread of the client's own. The executor must run each task

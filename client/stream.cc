@@ -8,7 +8,8 @@
 namespace quorate::internal {
 namespace {
 
-std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> NewChannel(const ChannelFactory& channels,
+                                          const std::string& address) {
   grpc::ChannelArguments arguments;
   // A new connection for each stream: gRPC's back-off after earlier attempts must not delay it.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -16,13 +17,16 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // The servers' limit of data can be configured to any size.
   arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return channels.NewChannel(address, arguments);
 }
 
 }  // namespace
 
-Stream::Stream(const std::string& address, grpc::CompletionQueue* queue, Owner* owner)
-    : address_(address), owner_(owner), stub_(v1::Sessions::NewStub(NewChannel(address))) {
+Stream::Stream(const ChannelFactory& channels, const std::string& address,
+               grpc::CompletionQueue* queue, Owner* owner)
+    : address_(address),
+      owner_(owner),
+      stub_(v1::Sessions::NewStub(NewChannel(channels, address))) {
   call_ = stub_->PrepareAsyncSession(&context_, queue);
   call_->StartCall(&started_);
 }

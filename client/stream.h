@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "client/channel.h"
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
 
 namespace quorate::internal {
@@ -34,7 +35,8 @@ class Stream {
   };
 
   // Begins the call over a new connection. `queue` and `owner` must outlive the stream.
-  Stream(const std::string& address, grpc::CompletionQueue* queue, Owner* owner);
+  Stream(const ChannelFactory& channels, const std::string& address, grpc::CompletionQueue* queue,
+         Owner* owner);
   // REQUIRES: the stream has ended.
   ~Stream() = default;
   Stream(const Stream&) = delete;
