@@ -52,6 +52,9 @@ class RollingRestart {
           "--command 'ssh $(echo $QUORATE_SERVER | cut -d: -f1) systemctl restart quorate'; "
           "--dry-run shows the steps, to restart the servers in another way");
     }
+    auto access = Access::Load(global_.tls, global_.token_file, *servers);
+    if (!access.ok()) return access.status();
+    access_ = *std::move(access);
     if (absl::Status s = FindMembers(*servers); !s.ok()) return s;
     auto members = AskLeader();
     if (!members.ok()) return members.status();
@@ -97,7 +100,7 @@ class RollingRestart {
 
   absl::Status FindMembers(const std::vector<std::string>& servers) {
     std::string problems;
-    for (const StatusAnswer& answer : AskAll(servers)) {
+    for (const StatusAnswer& answer : AskAll(servers, access_)) {
       if (answer.status.ok()) {
         addresses_[answer.status->member()] = answer.address;
       } else {
@@ -114,7 +117,7 @@ class RollingRestart {
     const auto deadline = Deadline();
     for (;;) {
       for (const auto& [id, address] : addresses_) {
-        auto answer = ClusterClient(address).Members();
+        auto answer = ClusterClient(address, access_).Members();
         if (answer.ok() && answer->from_leader()) return answer;
       }
       if (steady_clock::now() > deadline) {
@@ -164,8 +167,11 @@ class RollingRestart {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(3));
       v1::TransferLeadershipResponse response;
-      ClusterClient client(addresses_.at(id));
+      ClusterClient client(addresses_.at(id), access_);
+      client.Authorize(&context);
       const grpc::Status asked = client.stub()->TransferLeadership(&context, {}, &response);
+      const absl::Status refused = v1::FromGrpc(asked);
+      if (absl::IsPermissionDenied(refused) || absl::IsUnauthenticated(refused)) return refused;
       const auto retry = std::min(deadline, steady_clock::now() + std::chrono::seconds(2));
       do {
         auto members = AskLeader();
@@ -206,7 +212,7 @@ class RollingRestart {
     const auto deadline = Deadline();
     std::string waits_for;
     for (;;) {
-      auto status = ClusterClient(addresses_.at(id)).Status();
+      auto status = ClusterClient(addresses_.at(id), access_).Status();
       const auto elapsed = steady_clock::now() - begin;
       if (!status.ok()) {
         waits_for = absl::StrCat("it does not answer: ", status.status().message());
@@ -252,6 +258,7 @@ class RollingRestart {
   }
 
   const GlobalOptions& global_;
+  Access access_;
   const Options& options_;
   std::map<uint32_t, std::string> addresses_;  // the gRPC address of each member, by number
 };

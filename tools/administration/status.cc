@@ -20,6 +20,9 @@ using nlohmann::ordered_json;
 // The exit status if the cluster serves, but at least one of the queried servers does not.
 constexpr int kDegradedExitStatus = 3;
 
+constexpr char kReduced[] =
+    "Sizes and addresses are for administrators: use --token-file, or --cert and --key.\n";
+
 // Returns the name of a role, as it is printed; "unknown" if only the leader knows the role.
 std::string RoleName(v1::Role role) {
   switch (role) {
@@ -54,14 +57,17 @@ ordered_json ToJson(const StatusAnswer& answer) {
   json["commit_index"] = status.commit_index();
   json["applied_index"] = status.applied_index();
   json["zxid"] = Hex(static_cast<uint64_t>(status.zxid()));
-  json["digest"] = Hex(status.digest());
   json["sessions"] = status.sessions();
   json["nodes"] = status.nodes();
-  json["data_bytes"] = status.data_bytes();
-  json["disk_used_bytes"] = status.disk_used_bytes();
-  json["disk_free_bytes"] = status.disk_free_bytes();
-  json["checkpoint_zxid"] = Hex(static_cast<uint64_t>(status.checkpoint_zxid()));
-  json["cluster_id"] = HexBytes(status.cluster_id());
+  json["reduced"] = status.reduced();
+  if (!status.reduced()) {
+    json["digest"] = Hex(status.digest());
+    json["data_bytes"] = status.data_bytes();
+    json["disk_used_bytes"] = status.disk_used_bytes();
+    json["disk_free_bytes"] = status.disk_free_bytes();
+    json["checkpoint_zxid"] = Hex(static_cast<uint64_t>(status.checkpoint_zxid()));
+    json["cluster_id"] = HexBytes(status.cluster_id());
+  }
   json["version"] = status.version();
   json["uptime_ms"] = status.uptime_ms();
   return json;
@@ -72,6 +78,7 @@ std::string ToTable(const std::vector<StatusAnswer>& answers) {
                                                  "ZXID", "SESSIONS", "NODES", "DATA", "DISK",
                                                  "FREE", "VERSION", "UPTIME"}};
   std::string problems;
+  bool is_reduced = false;
   for (const StatusAnswer& answer : answers) {
     if (!answer.status.ok()) {
       rows.push_back({answer.address, "-", "no answer"});
@@ -82,11 +89,14 @@ std::string ToTable(const std::vector<StatusAnswer>& answers) {
     rows.push_back({answer.address, absl::StrCat(status.member()), RoleName(status.role()),
                     status.serving() ? "yes" : "no", absl::StrCat(status.term()),
                     Hex(static_cast<uint64_t>(status.zxid())), absl::StrCat(status.sessions()),
-                    absl::StrCat(status.nodes()), Bytes(status.data_bytes()),
-                    Bytes(status.disk_used_bytes()), Bytes(status.disk_free_bytes()),
-                    status.version(), Duration(status.uptime_ms())});
+                    absl::StrCat(status.nodes()),
+                    status.reduced() ? "-" : Bytes(status.data_bytes()),
+                    status.reduced() ? "-" : Bytes(status.disk_used_bytes()),
+                    status.reduced() ? "-" : Bytes(status.disk_free_bytes()), status.version(),
+                    Duration(status.uptime_ms())});
+    is_reduced = is_reduced || status.reduced();
   }
-  return Table(rows) + problems;
+  return Table(rows) + (is_reduced ? kReduced : "") + problems;
 }
 
 // The combined health of the queried servers: how many serve, and whether one of them knows a
@@ -112,7 +122,9 @@ absl::Status RunStatus(CommandLine* command_line) {
   const GlobalOptions& options = command_line->global();
   auto servers = ParseServers(options.servers);
   if (!servers.ok()) return servers.status();
-  const std::vector<StatusAnswer> answers = AskAll(*servers);
+  auto access = Access::Load(options.tls, options.token_file, *servers);
+  if (!access.ok()) return access.status();
+  const std::vector<StatusAnswer> answers = AskAll(*servers, *access);
   const Health health = HealthOf(answers);
   if (options.json) {
     ordered_json json = ordered_json::array();
@@ -136,11 +148,12 @@ absl::Status RunStatus(CommandLine* command_line) {
 }
 
 // Returns the leader's answer, or that of the first member that answers if no leader does.
-absl::StatusOr<v1::MembersResponse> AskForMembers(const std::vector<std::string>& servers) {
+absl::StatusOr<v1::MembersResponse> AskForMembers(const std::vector<std::string>& servers,
+                                                  const Access& access) {
   std::optional<v1::MembersResponse> best;
   std::string problems;
   for (const std::string& server : servers) {
-    auto answer = ClusterClient(server).Members();
+    auto answer = ClusterClient(server, access).Members();
     if (!answer.ok()) {
       absl::StrAppend(&problems, "; ", server, ": ", answer.status().message());
     } else if (!best.has_value() || answer->from_leader()) {
@@ -168,7 +181,8 @@ ordered_json ToJson(const v1::MembersResponse& response) {
   }
   return {{"from_leader", response.from_leader()}, {"answered_by", response.answered_by()},
           {"leader", response.leader()},           {"term", response.term()},
-          {"changing", response.changing()},       {"members", std::move(members)}};
+          {"changing", response.changing()},       {"reduced", response.reduced()},
+          {"members", std::move(members)}};
 }
 
 std::string ToTable(const v1::MembersResponse& response) {
@@ -184,6 +198,7 @@ std::string ToTable(const v1::MembersResponse& response) {
                     OrDash(member.match_index())});
   }
   std::string text = Table(rows);
+  if (response.reduced()) text += kReduced;
   if (response.changing()) text += "A change of voters is under way.\n";
   if (!response.from_leader()) {
     absl::StrAppend(&text, "This is what member ", response.answered_by(), " knows by itself: ",
@@ -198,7 +213,9 @@ std::string ToTable(const v1::MembersResponse& response) {
 absl::Status RunMembers(const GlobalOptions& options) {
   auto servers = ParseServers(options.servers);
   if (!servers.ok()) return servers.status();
-  auto response = AskForMembers(*servers);
+  auto access = Access::Load(options.tls, options.token_file, *servers);
+  if (!access.ok()) return access.status();
+  auto response = AskForMembers(*servers, *access);
   if (!response.ok()) return response.status();
   if (options.json) {
     std::cout << ToJson(*response).dump(2) << "\n";

@@ -52,8 +52,10 @@ struct Options {
 // some minutes after the connection has ended.
 class Download {
  public:
-  Download(std::vector<std::string> servers, std::string path, uint64_t bytes_per_second)
+  Download(std::vector<std::string> servers, const Access& access, std::string path,
+           uint64_t bytes_per_second)
       : servers_(std::move(servers)),
+        access_(access),
         path_(std::move(path)),
         bytes_per_second_(bytes_per_second),
         progress_("backup") {}
@@ -82,6 +84,7 @@ class Download {
   void Forget();
 
   const std::vector<std::string> servers_;
+  const Access access_;
   const std::string path_;
   const uint64_t bytes_per_second_;
   ProgressBar progress_;
@@ -120,6 +123,7 @@ absl::Status Download::Run() {
       }
       const absl::Status failed(status.code(), absl::StrCat(source_, ": ", status.message()));
       if (local_error_) return status;
+      if (absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status)) return failed;
       if (++failures_ > kFailuresMax) return failed;
       ++failures_of_[source_];
       const bool goes_on =
@@ -142,7 +146,7 @@ absl::StatusOr<std::string> Download::Choose() {
   std::optional<std::pair<int, int>> best_cost;
   std::string best;
   std::string problems;
-  for (const StatusAnswer& answer : AskAll(servers_)) {
+  for (const StatusAnswer& answer : AskAll(servers_, access_)) {
     if (!answer.status.ok()) {
       absl::StrAppend(&problems, "; ", answer.address, ": ", answer.status.status().message());
     } else if (!answer.status->serving()) {
@@ -167,7 +171,7 @@ void Download::Forget() {
 }
 
 absl::Status Download::Fetch() {
-  ClusterClient client(source_);
+  ClusterClient client(source_, access_);
   v1::BackupRequest request;
   request.set_bytes_per_second_max(bytes_per_second_);
   if (begin_.has_value()) {
@@ -309,7 +313,9 @@ absl::Status RunBackup(const GlobalOptions& global, const Options& options) {
         absl::StrCat(options.file, ": it is there already; choose another name, or use --force"));
   }
   const std::string partial = options.file + ".partial";
-  Download download(*servers, partial, options.mebibytes_per_second << 20);
+  auto access = Access::Load(global.tls, global.token_file, *servers);
+  if (!access.ok()) return access.status();
+  Download download(*servers, *access, partial, options.mebibytes_per_second << 20);
   if (absl::Status s = download.Run(); !s.ok()) return s;
   ProgressBar progress("reading the file again");
   auto backup = LoadBackup(partial, &progress);

@@ -8,6 +8,7 @@ namespace quorate::tools {
 
 BackupStream::BackupStream(ClusterClient* client, const v1::BackupRequest& request)
     : request_(request) {
+  client->Authorize(&context_);
   client->stub()->async()->Backup(&context_, &request_, &reader_);
   reader_.StartRead(&reader_.incoming);
   reader_.StartCall();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "rpc/proto/errors.h"
@@ -18,7 +19,7 @@ constexpr int kMessageBytesMax = 160 << 20;
 // A member that hangs is noticed within twice this time.
 constexpr int kKeepaliveMs = 5000;
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Access& access) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
@@ -29,7 +30,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Connects to the member directly, even if the environment names proxies.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return access.channels().NewChannel(address, arguments);
 }
 
 }  // namespace
@@ -39,6 +40,10 @@ absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text) {
   for (absl::string_view part : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
     part = absl::StripAsciiWhitespace(part);
     const size_t colon = part.rfind(':');
+    if (absl::StartsWith(part, "unix:/")) {
+      servers.emplace_back(part);
+      continue;
+    }
     if (colon == absl::string_view::npos || colon == 0 || colon + 1 == part.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--server: \"", part, "\" is not host:port; the port is the gRPC port"));
@@ -52,12 +57,15 @@ absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text) {
   return servers;
 }
 
-ClusterClient::ClusterClient(std::string address)
-    : address_(std::move(address)), stub_(v1::Cluster::NewStub(MakeChannel(address_))) {}
+ClusterClient::ClusterClient(std::string address, const Access& access)
+    : address_(std::move(address)),
+      access_(access),
+      stub_(v1::Cluster::NewStub(MakeChannel(address_, access_))) {}
 
 absl::StatusOr<v1::StatusResponse> ClusterClient::Status() {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kAnswerTimeout);
+  Authorize(&context);
   v1::StatusResponse response;
   const grpc::Status status = stub_->Status(&context, {}, &response);
   if (!status.ok()) return v1::FromGrpc(status);
@@ -67,18 +75,20 @@ absl::StatusOr<v1::StatusResponse> ClusterClient::Status() {
 absl::StatusOr<v1::MembersResponse> ClusterClient::Members() {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kAnswerTimeout);
+  Authorize(&context);
   v1::MembersResponse response;
   const grpc::Status status = stub_->Members(&context, {}, &response);
   if (!status.ok()) return v1::FromGrpc(status);
   return response;
 }
 
-std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses) {
+std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses, const Access& access) {
   std::vector<std::future<absl::StatusOr<v1::StatusResponse>>> questions;
   questions.reserve(addresses.size());
   for (const std::string& address : addresses) {
-    questions.push_back(
-        std::async(std::launch::async, [address] { return ClusterClient(address).Status(); }));
+    questions.push_back(std::async(std::launch::async, [address, &access] {
+      return ClusterClient(address, access).Status();
+    }));
   }
   std::vector<StatusAnswer> answers;
   for (size_t i = 0; i < addresses.size(); ++i) {

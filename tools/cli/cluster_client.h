@@ -15,19 +15,23 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
+#include "tools/cli/access.h"
 
 namespace quorate::tools {
 
-// Parses "host:port,host:port". InvalidArgument if there is no server, or one has no port.
+// Parses "host:port,host:port"; a server may also be unix:/PATH. InvalidArgument if there is no
+// server, or one has no port.
 absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text);
 
 // A client of one member.
 class ClusterClient {
  public:
-  explicit ClusterClient(std::string address);
+  ClusterClient(std::string address, const Access& access);
 
   const std::string& address() const { return address_; }
   v1::Cluster::Stub* stub() { return stub_.get(); }
+  // Adds an administrator's credentials to a call of stub().
+  void Authorize(grpc::ClientContext* context) const { access_.Authorize(context); }
 
   // Ask the member for its status, and for the members of its cluster. Errors name the address.
   absl::StatusOr<v1::StatusResponse> Status();
@@ -35,6 +39,7 @@ class ClusterClient {
 
  private:
   const std::string address_;
+  const Access access_;
   std::unique_ptr<v1::Cluster::Stub> stub_;
 };
 
@@ -43,6 +48,6 @@ struct StatusAnswer {
   absl::StatusOr<v1::StatusResponse> status;
 };
 // Asks all servers at the same time. Returns the answers in the order of `addresses`.
-std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses);
+std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses, const Access& access);
 
 }  // namespace quorate::tools

@@ -3,14 +3,18 @@
 #include "tools/cli/command_line.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/similar_names.h"
+#include "client/connection_problem.h"
 #include "tools/cli/defaults.h"
 #include "tools/cli/escape.h"
 #include "tools/cli/port_probe.h"
@@ -20,6 +24,11 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kBadUsage = 2;
+// The global options with a value.
+constexpr const char* kOptionsWithValue[] = {"--server", "--ca",          "--cert",
+                                             "--key",    "--server-name", "--token-file"};
+// How long to look for the reason why TLS with a server does not work.
+constexpr std::chrono::milliseconds kProblemPatience{2000};
 
 }  // namespace
 
@@ -30,6 +39,7 @@ CommandLine::CommandLine()
   app_.add_option("--server", global_.servers,
                   "Members to talk to, by their gRPC ports: host:port[,host:port]")
       ->envname("QUORATE_SERVER");
+  AddAccessOptions();
   app_.add_flag("--json", global_.json, "Print one JSON document, for programs");
   app_.footer(
       "\"quorate help COMMAND\" describes a command.\n"
@@ -40,9 +50,27 @@ CommandLine::CommandLine()
       "Defaults of options can be set in /etc/quorate/client.conf, and in\n"
       "~/.config/quorate/config, which overrides it; or only in the file that QUORATE_CONFIG "
       "names.\n"
-      "These files have lines \"key = value\"; a key is the name of an option: server, json,\n"
-      "shell.timeout, log.dump.data.\n"
+      "These files have lines \"key = value\"; a key is the name of an option: server, tls, ca,\n"
+      "token-file, json, shell.timeout, log.dump.data.\n"
       "The environment overrides files, and the command line overrides both.");
+}
+
+void CommandLine::AddAccessOptions() {
+  app_.add_flag("--tls", global_.tls.enabled, "Connect with TLS")->envname("QUORATE_TLS");
+  app_.add_option("--ca", global_.tls.ca_file,
+                  "File with the authorities of servers' certificates, in PEM; implies --tls")
+      ->envname("QUORATE_CA");
+  app_.add_option("--cert", global_.tls.certificate_file,
+                  "File with the certificate to show, in PEM; implies --tls")
+      ->envname("QUORATE_CERT");
+  app_.add_option("--key", global_.tls.key_file, "File with the private key of --cert, in PEM")
+      ->envname("QUORATE_KEY");
+  app_.add_option("--server-name", global_.tls.server_name,
+                  "Name that servers' certificates must have, if it is not the host of --server")
+      ->envname("QUORATE_SERVER_NAME");
+  app_.add_option("--token-file", global_.token_file,
+                  "File with an administrator's token, which other users cannot read")
+      ->envname("QUORATE_TOKEN_FILE");
 }
 
 void CommandLine::SetVersion(const std::string& version) {
@@ -75,7 +103,10 @@ std::string CommandLine::ProblemOfNames(const std::vector<std::string>& words) c
   std::string parents = app_.get_name();
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word == "--server") ++i;  // the next word is its value
+    if (std::find(std::begin(kOptionsWithValue), std::end(kOptionsWithValue), word) !=
+        std::end(kOptionsWithValue)) {
+      ++i;  // the next word is its value
+    }
     if (absl::StartsWith(word, "-")) continue;
     const CLI::App* found = nullptr;
     std::vector<std::string> names;
@@ -101,8 +132,16 @@ std::string CommandLine::ProblemOfNames(const std::vector<std::string>& words) c
 
 absl::Status CommandLine::WithHint(const absl::Status& status) const {
   if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
-  const std::string hint = WrongPortHint(global_.servers);
+  std::string hint = WrongPortHint(global_.servers);
+  const std::string servers = global_.servers.substr(0, global_.servers.find('/'));
+  for (absl::string_view server : absl::StrSplit(servers, ',', absl::SkipWhitespace())) {
+    if (!hint.empty()) break;
+    hint = internal::ConnectionProblem(std::string(absl::StripAsciiWhitespace(server)), global_.tls,
+                                       kProblemPatience);
+  }
   if (hint.empty()) return status;
+  // The client has looked for it already.
+  if (absl::StrContains(status.message(), hint)) return status;
   return absl::Status(status.code(), absl::StrCat(hint, "; ", status.message()));
 }
 
@@ -160,6 +199,9 @@ int CommandLine::Run(int argc, const char* const* argv) {
     app_.exit(error);
     return kBadUsage;
   }
+  TlsOptions& tls = global_.tls;
+  tls.enabled = tls.enabled || !tls.ca_file.empty() || !tls.certificate_file.empty() ||
+                !tls.key_file.empty() || !tls.server_name.empty();
   const absl::Status status = WithHint(run_());
   if (status.ok()) return exit_status_;
   std::fflush(stdout);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/tls.h"
 
 namespace quorate::tools {
 
@@ -24,6 +25,12 @@ struct GlobalOptions {
   // --server, or the environment variable QUORATE_SERVER: "host:port[,host:port]", the gRPC ports
   // of members.
   std::string servers;
+  // --tls, --ca, --cert, --key and --server-name, or QUORATE_TLS and so on. Any of the others implies
+  // --tls.
+  TlsOptions tls;
+  // --token-file, or QUORATE_TOKEN_FILE: a file with an administrator's token. The token itself is no
+  // argument, because other users see those.
+  std::string token_file;
   // --json: the output is one JSON document, for programs.
   bool json = false;
 };
@@ -67,6 +74,7 @@ class CommandLine {
   void PrintError(const absl::Status& status) const;
   // Prints what is wrong with the command line. Returns the exit status.
   int RefuseUsage(const std::string& problem) const;
+  void AddAccessOptions();
   // Sets defaults of options from files.
   absl::Status ReadDefaults();
 

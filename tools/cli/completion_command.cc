@@ -34,7 +34,7 @@ std::vector<std::string> ShellWords(const TypedPlace& place, const std::string& 
 }
 
 std::vector<std::string> CandidatesFor(const CLI::App& root, const std::string& line,
-                                       const std::string& servers,
+                                       const GlobalOptions& global,
                                        const ShellCompleter& complete_shell) {
   const TypedWords typed = SplitTyped(line);
   const TypedPlace place = PlaceOf(root, typed.words);
@@ -43,7 +43,8 @@ std::vector<std::string> CandidatesFor(const CLI::App& root, const std::string& 
   const std::vector<std::string> words = ShellWords(place, typed.last);
   const bool is_shell = place.command->get_name() == "shell";
   if (!words.empty() || is_shell) {
-    const auto more = complete_shell(ServersIn(typed.words, servers), words, typed.last);
+    const auto more =
+        complete_shell(ServersIn(typed.words, global.servers), global.tls, words, typed.last);
     candidates.insert(candidates.end(), more.begin(), more.end());
   }
   return candidates;
@@ -86,7 +87,7 @@ void AddCompletionCommand(CommandLine* command_line, ShellCompleter complete_she
       group, "words", "Print the candidates for the last word of a command line",
       [command_line, line, complete_shell = std::move(complete_shell)] {
         const GlobalOptions& global = command_line->global();
-        PrintCandidates(CandidatesFor(*command_line->root(), *line, global.servers, complete_shell),
+        PrintCandidates(CandidatesFor(*command_line->root(), *line, global, complete_shell),
                         global.json);
         return absl::OkStatus();
       });

@@ -56,7 +56,7 @@ int ConnectTo(const std::string& host, const std::string& port) {
 // allows. A gRPC port sends a SETTINGS frame first instead.
 bool SpeaksZooKeeper(const std::string& address) {
   const size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return false;
+  if (colon == std::string::npos || address.starts_with("unix:")) return false;
   std::string host = address.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);

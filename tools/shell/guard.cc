@@ -79,6 +79,7 @@ absl::Status Guard::Begin() {
   is_session_over_ = false;
   ClientOptions options;
   options.servers = options_.servers;
+  options.tls = options_.tls;
   options.session_timeout_ms = options_.session_timeout_ms;
   options.connect_timeout_ms = kConnectMs;
   auto client = Client::Connect(std::move(options));

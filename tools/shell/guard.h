@@ -30,6 +30,7 @@ namespace quorate::tools::shell {
 
 struct GuardOptions {
   std::string servers;
+  TlsOptions tls{};
   std::string path;
   std::vector<std::string> command;
   int session_timeout_ms = 15'000;

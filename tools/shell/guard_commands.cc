@@ -30,6 +30,7 @@ int64_t Milliseconds(double seconds) { return static_cast<int64_t>(seconds * 100
 absl::Status Run(CommandLine* command_line, const Options& options, bool repeats) {
   GuardOptions guard;
   guard.servers = command_line->global().servers;
+  guard.tls = command_line->global().tls;
   if (guard.servers.empty()) {
     return absl::InvalidArgumentError(
         "--server is missing: name members by their gRPC ports, host:port[,host:port][/chroot]");

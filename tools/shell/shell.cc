@@ -92,6 +92,7 @@ absl::StatusOr<std::unique_ptr<Client>> Shell::MakeClient(const std::string& ser
   options.connect_timeout_ms = options_.timeout_ms;
   options.default_deadline_ms = options_.timeout_ms;
   options.credentials = credentials_;
+  options.tls = options_.tls;
   if (is_main) {
     options.on_session_event = [console = console_, member = member_,
                                 is_silent = options_.json](const SessionEvent& event) {

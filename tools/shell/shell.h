@@ -23,6 +23,7 @@ namespace quorate::tools::shell {
 struct ShellOptions {
   // The gRPC ports of the servers: "host:port[,host:port...][/chroot]".
   std::string servers;
+  TlsOptions tls{};
   // Whether to print one JSON object per line, for each command and each event.
   bool json = false;
   int session_timeout_ms = 30'000;

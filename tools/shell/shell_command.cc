@@ -113,6 +113,7 @@ absl::Status Run(CommandLine* command_line, const Options& options) {
   Console console(isatty(STDOUT_FILENO) != 0);
   ShellOptions shell_options;
   shell_options.servers = command_line->global().servers;
+  shell_options.tls = command_line->global().tls;
   shell_options.json = command_line->global().json;
   shell_options.has_commands_on_stdin = options.words.empty();
   shell_options.timeout_ms = options.timeout_seconds * 1000;

@@ -92,6 +92,7 @@ class Watcher {
     constexpr int kPauseMs = 1'000;
     ClientOptions options;
     options.servers = global_.servers;
+    options.tls = global_.tls;
     options.connect_timeout_ms = kConnectMs;
     options.on_session_event = [this, session](const SessionEvent& event) {
       mailbox_.Put({session, event});

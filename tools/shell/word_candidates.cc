@@ -26,12 +26,13 @@ std::string Quoted(const std::string& word) {
 
 }  // namespace
 
-std::vector<std::string> ShellWordCandidates(const std::string& servers,
+std::vector<std::string> ShellWordCandidates(const std::string& servers, const TlsOptions& tls,
                                              const std::vector<std::string>& words,
                                              const std::string& last) {
   shell::Console console(false);
   shell::ShellOptions options;
   options.servers = servers;
+  options.tls = tls;
   options.json = true;  // events of the session are not printed
   options.timeout_ms = kTimeoutMs;
   options.session_timeout_ms = kSessionTimeoutMs;
