@@ -4,6 +4,7 @@
 import contextlib
 import os
 import re
+import secrets
 import select
 import shlex
 import signal
@@ -54,6 +55,13 @@ class Members(harness.Cluster):
             *SETTINGS, *(QUORATE_SETTINGS if server == "quorate" else ()),
             *(DISK_SETTINGS if "full-disk" in faults else ()), *settings])
         self.server, self.network, self.links = server, network, links
+        if server == "quorate":
+            # Members have networks of their own, so that administrators' calls come from other machines.
+            self.token = secrets.token_hex(16)
+            path = os.path.join(self.parent, "administrators")
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+                file.write(self.token + "\n")
+            self.settings.append(f"administratorTokenFile={path}")
         self.nodes = network.members if network else []
         self.disks = {}
         os.makedirs(self.dir)

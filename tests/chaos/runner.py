@@ -163,7 +163,7 @@ class Scene:
         # Imported here, so that gRPC is loaded only if it is needed.
         import administration  # pylint: disable=import-outside-toplevel
         host, _, port = self.cluster.address(leader).rpartition(":")
-        error = administration.transfer_leadership(f"{host}:{int(port) + 100}", target)
+        error = administration.transfer_leadership(f"{host}:{int(port) + 100}", target, self.cluster.token)
         self.log.write("note", text=f"result of the transfer: {error or 'done'}")
 
 

@@ -24,15 +24,16 @@ def _load():
 _messages = _load()
 
 
-def transfer_leadership(address, member):
-    """Asks the leader, at `address`, to transfer leadership to `member`. Returns the reason of a refusal; "" if the
-    transfer has begun."""
+def transfer_leadership(address, member, token=None):
+    """Asks the leader, at `address`, to transfer leadership to `member`; with an administrator's token, if it is given.
+    Returns the reason of a refusal; "" if the transfer has begun."""
+    metadata = [("authorization", f"Bearer {token}")] if token else []
     with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
         stub = channel.unary_unary("/quorate.v1.Cluster/TransferLeadership",
                                    _messages.TransferLeadershipRequest.SerializeToString,
                                    _messages.TransferLeadershipResponse.FromString)
         try:
-            stub(_messages.TransferLeadershipRequest(member=member), timeout=SECONDS)
+            stub(_messages.TransferLeadershipRequest(member=member), timeout=SECONDS, metadata=metadata)
         except grpc.RpcError as error:
             return f"{error.code().name}: {error.details()}"
     return ""
