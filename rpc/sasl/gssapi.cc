@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rpc/sasl/gssapi.h"
+
+#include <gssapi/gssapi.h>
+#include <gssapi/gssapi_ext.h>
+#include <gssapi/gssapi_krb5.h>
+#include <krb5.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/strings.h"
+#include "rpc/poller/descriptor.h"
+
+namespace quorate::rpc::sasl {
+namespace {
+
+constexpr absl::string_view kSuper = "super";
+// The only security layer that is offered: none.
+constexpr char kNoLayer = 1;
+constexpr size_t kLayersBytes = 4;  // the layers, and the longest message with a layer
+
+// Releases what the functions of GSSAPI allocate.
+struct Buffer {
+  gss_buffer_desc value = GSS_C_EMPTY_BUFFER;
+
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    OM_uint32 minor = 0;
+    gss_release_buffer(&minor, &value);
+  }
+  std::string_view text() const {
+    return {static_cast<const char*>(value.value), value.value == nullptr ? 0 : value.length};
+  }
+};
+
+struct Name {
+  gss_name_t value = GSS_C_NO_NAME;
+
+  Name() = default;
+  Name(const Name&) = delete;
+  Name& operator=(const Name&) = delete;
+  ~Name() {
+    OM_uint32 minor = 0;
+    if (value != GSS_C_NO_NAME) gss_release_name(&minor, &value);
+  }
+};
+
+// Returns a view of `text` for arguments that GSSAPI does not change.
+gss_buffer_desc BufferOf(std::string_view text) {
+  return {text.size(), const_cast<char*>(text.data())};
+}
+
+// Returns the texts of an error of GSSAPI.
+std::string ErrorText(OM_uint32 major, OM_uint32 minor) {
+  std::string text;
+  for (const auto& [code, kind] : {std::pair{major, GSS_C_GSS_CODE}, {minor, GSS_C_MECH_CODE}}) {
+    OM_uint32 more = 0;
+    do {
+      OM_uint32 ignored = 0;
+      Buffer message;
+      if (GSS_ERROR(
+              gss_display_status(&ignored, code, kind, GSS_C_NO_OID, &more, &message.value)) != 0) {
+        break;
+      }
+      absl::StrAppend(&text, text.empty() ? "" : "; ", ToAbsl(message.text()));
+    } while (more != 0);
+  }
+  return text;
+}
+
+absl::Status Failed(absl::string_view what, OM_uint32 major, OM_uint32 minor) {
+  return absl::UnauthenticatedError(absl::StrCat(what, ": ", ErrorText(major, minor)));
+}
+
+// The OID of Kerberos, as GSSAPI wants it in a set.
+gss_OID_set_desc KerberosOnly() { return {1, const_cast<gss_OID>(gss_mech_krb5)}; }
+
+}  // namespace
+
+struct Gssapi::Credential {
+  Descriptor replays;  // the file in memory with the tokens that were accepted
+  gss_cred_id_t value = GSS_C_NO_CREDENTIAL;
+
+  Credential() = default;
+  Credential(const Credential&) = delete;
+  Credential& operator=(const Credential&) = delete;
+  ~Credential() {
+    OM_uint32 minor = 0;
+    if (value != GSS_C_NO_CREDENTIAL) gss_release_cred(&minor, &value);
+  }
+};
+
+class Gssapi::Exchange : public ServerExchange {
+ public:
+  explicit Exchange(const Gssapi* owner) : owner_(*owner) {}
+  ~Exchange() override {
+    OM_uint32 minor = 0;
+    if (context_ != GSS_C_NO_CONTEXT) {
+      gss_delete_sec_context(&minor, &context_, GSS_C_NO_BUFFER);
+    }
+  }
+
+  absl::StatusOr<Reply> OnToken(std::string_view token) override {
+    switch (stage_) {
+      case Stage::kContext:
+        return Accept(token);
+      case Stage::kLayers:
+        if (!token.empty()) return absl::UnauthenticatedError("an empty token was expected");
+        return OfferLayers();
+      case Stage::kChoice:
+        return OnChoice(token);
+    }
+    return absl::UnauthenticatedError("no token was expected");
+  }
+
+ private:
+  enum class Stage : uint8_t {
+    kContext,  // the context is not complete
+    kLayers,   // the layers are offered after an empty token
+    kChoice,   // the client has to choose a layer
+  };
+
+  absl::StatusOr<Reply> Accept(std::string_view token) {
+    // A context begins with a token of the client. Java's clients have one at once.
+    if (token.empty() && context_ == GSS_C_NO_CONTEXT) return Reply{std::string(), false, {}};
+    gss_buffer_desc input = BufferOf(token);
+    Buffer output;
+    OM_uint32 minor = 0;
+    const OM_uint32 major = gss_accept_sec_context(
+        &minor, &context_, owner_.credential_->value, &input, GSS_C_NO_CHANNEL_BINDINGS,
+        &client_.value, nullptr, &output.value, nullptr, nullptr, nullptr);
+    if (GSS_ERROR(major) != 0) return Failed("the client's ticket is not accepted", major, minor);
+    if ((major & GSS_S_CONTINUE_NEEDED) == 0) {
+      // Without a token for the client, the layers are offered at once.
+      if (output.text().empty()) return OfferLayers();
+      stage_ = Stage::kLayers;
+    }
+    return Reply{std::string(output.text()), false, {}};
+  }
+
+  absl::StatusOr<Reply> OfferLayers() {
+    const std::array<char, kLayersBytes> layers = {kNoLayer, 0, 0, 0};
+    gss_buffer_desc input = BufferOf({layers.data(), layers.size()});
+    Buffer output;
+    OM_uint32 minor = 0;
+    const OM_uint32 major = gss_wrap(&minor, context_, /*conf_req_flag=*/0, GSS_C_QOP_DEFAULT,
+                                     &input, nullptr, &output.value);
+    if (GSS_ERROR(major) != 0) return Failed("cannot offer the layers", major, minor);
+    stage_ = Stage::kChoice;
+    return Reply{std::string(output.text()), false, {}};
+  }
+
+  absl::StatusOr<Reply> OnChoice(std::string_view token) {
+    gss_buffer_desc input = BufferOf(token);
+    Buffer output;
+    OM_uint32 minor = 0;
+    OM_uint32 major = gss_unwrap(&minor, context_, &input, &output.value, nullptr, nullptr);
+    if (GSS_ERROR(major) != 0) return Failed("the client's choice is not valid", major, minor);
+    const std::string_view choice = output.text();
+    if (choice.size() < kLayersBytes || choice[0] != kNoLayer) {
+      return absl::UnauthenticatedError("the client wants a security layer; there is none");
+    }
+    Buffer name;
+    major = gss_display_name(&minor, client_.value, &name.value, nullptr);
+    if (GSS_ERROR(major) != 0) return Failed("the client's name cannot be shown", major, minor);
+    absl::StatusOr<std::string> id = owner_.ids_.IdOf(name.text(), choice.substr(kLayersBytes));
+    if (!id.ok()) return id.status();
+    // This id passes every entry of the scheme sasl.
+    if (*id == kSuper && !owner_.allows_super_) {
+      return absl::UnauthenticatedError(
+          absl::StrCat("the principal \"", ToAbsl(name.text()),
+                       "\" would get the id super, which superUser does not name"));
+    }
+    return Reply{std::nullopt, true, *std::move(id)};
+  }
+
+  const Gssapi& owner_;
+  gss_ctx_id_t context_ = GSS_C_NO_CONTEXT;
+  Name client_;
+  Stage stage_ = Stage::kContext;
+};
+
+Gssapi::Gssapi(std::unique_ptr<Credential> credential, bool allows_super, IdMapping ids)
+    : credential_(std::move(credential)), allows_super_(allows_super), ids_(std::move(ids)) {}
+
+Gssapi::~Gssapi() = default;
+
+absl::StatusOr<std::unique_ptr<Gssapi>> Gssapi::Create(const KerberosOptions& options,
+                                                       IdMapping ids) {
+  OM_uint32 minor = 0;
+  Name name;
+  gss_buffer_desc principal = BufferOf(options.principal);
+  OM_uint32 major = gss_import_name(&minor, &principal, GSS_KRB5_NT_PRINCIPAL_NAME, &name.value);
+  if (GSS_ERROR(major) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the principal ", options.principal,
+                                                   " is not valid: ", ErrorText(major, minor)));
+  }
+  auto credential = std::make_unique<Credential>();
+  credential->replays = Descriptor(memfd_create("quorate-kerberos-replays", MFD_CLOEXEC));
+  if (!credential->replays.is_open()) {
+    return absl::ErrnoToStatus(errno, "cannot make the memory for tokens of Kerberos");
+  }
+  // The library opens its files by their names.
+  const std::string replays = absl::StrCat("file2:/proc/self/fd/", credential->replays.number());
+  const std::string keytab = absl::StrCat("FILE:", options.keytab);
+  std::array<gss_key_value_element_desc, 2> elements = {
+      {{"rcache", replays.c_str()}, {"keytab", keytab.c_str()}}};
+  const gss_key_value_set_desc store = {options.keytab.empty() ? 1U : 2U, elements.data()};
+  gss_OID_set_desc mechanisms = KerberosOnly();
+  major = gss_acquire_cred_from(&minor, name.value, GSS_C_INDEFINITE, &mechanisms, GSS_C_ACCEPT,
+                                &store, &credential->value, nullptr, nullptr);
+  if (GSS_ERROR(major) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the keytab ", options.keytab.empty() ? "of krb5.conf" : options.keytab,
+                     " cannot be used for ", options.principal, ": ", ErrorText(major, minor),
+                     "; it has to be readable, and to have a key of this principal (klist -k)"));
+  }
+  return std::unique_ptr<Gssapi>(
+      new Gssapi(std::move(credential), options.allows_super, std::move(ids)));
+}
+
+std::unique_ptr<ServerExchange> Gssapi::Begin(std::string_view /*address*/) {
+  return std::make_unique<Exchange>(this);
+}
+
+std::string DefaultRealm() {
+  krb5_context context = nullptr;
+  if (krb5_init_context(&context) != 0) return "";
+  char* realm = nullptr;
+  std::string text;
+  if (krb5_get_default_realm(context, &realm) == 0) {
+    text = realm;
+    krb5_free_default_realm(context, realm);
+  }
+  krb5_free_context(context);
+  return text;
+}
+
+}  // namespace quorate::rpc::sasl
