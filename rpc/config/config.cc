@@ -23,6 +23,7 @@
 #include "base/strings.h"
 #include "rpc/config/config_keys.h"
 #include "rpc/config/config_value.h"
+#include "rpc/config/java_options.h"
 
 namespace quorate::rpc {
 namespace {
@@ -35,8 +36,11 @@ bool IsBuiltInProvider(absl::string_view java_class) {
   constexpr absl::string_view kPackage = "org.apache.zookeeper.server.auth.";
   return absl::ConsumePrefix(&java_class, kPackage) &&
          (java_class == "DigestAuthenticationProvider" ||
-          java_class == "IPAuthenticationProvider" || java_class == "X509AuthenticationProvider");
+          java_class == "IPAuthenticationProvider" || java_class == "SASLAuthenticationProvider" ||
+          java_class == "X509AuthenticationProvider");
 }
+
+constexpr char kJavaJaasKey[] = "java.security.auth.login.config";
 
 // The maximum size in bytes of a configuration file, or of a file that it names. A larger file is
 // named by mistake (a device, a log).
@@ -116,12 +120,8 @@ class Parser {
   // the file come later, and so take precedence.
   absl::Status TakeJavaOptions(absl::string_view options) {
     const std::string file = std::exchange(file_, "the environment (JVMFLAGS, SERVER_JVMFLAGS)");
-    for (absl::string_view word :
-         absl::StrSplit(options, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
-      const std::vector<std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
-      absl::string_view key = parts[0];
-      if (parts.size() != 2 || !absl::ConsumePrefix(&key, "-D")) continue;
-      if (absl::Status s = TakeJavaProperty(std::string(key), parts[1]); !s.ok()) return s;
+    for (const auto& [key, value] : JavaProperties(ToStd(options))) {
+      if (absl::Status s = TakeJavaProperty(key, value); !s.ok()) return s;
     }
     file_ = file;
     return absl::OkStatus();
@@ -145,8 +145,13 @@ class Parser {
     // Most properties have the prefix. Others are options of Java itself.
     const bool is_ours = WithoutPropertyPrefix(key) != key || key == "jute.maxbuffer" ||
                          key == "readonlymode.enabled";
+    if (key == kJavaJaasKey) {
+      TakeJaasFile(value);
+      return absl::OkStatus();
+    }
     const ConfigKey* known = FindConfigKey(key);
     if (!is_ours) return absl::OkStatus();
+    if (TakeAuthKey(key, value)) return absl::OkStatus();
     return known != nullptr && known->is_property ? Set(key, known->value, value)
                                                   : CheckProtection(key, value);
   }
@@ -229,7 +234,7 @@ class Parser {
     const std::string_view name = WithoutPropertyPrefix(ToStd(key));
     if (name.starts_with(kProviderPrefix) && !IsBuiltInProvider(value)) {
       return Unsupported(name, value,
-                         "clients authenticate with the schemes digest, ip and x509 only");
+                         "clients authenticate with the schemes digest, ip, sasl and x509 only");
     }
     const ProtectionKey* known = FindProtectionKey(ToStd(key));
     if (known == nullptr || absl::EqualsIgnoreCase(value, ToAbsl(known->harmless))) {
@@ -249,7 +254,45 @@ class Parser {
     return status.ok() ? status : Error(key, status.message());
   }
 
+  // Takes the name of a JAAS file as Java writes it: a second = stands before a file that takes the
+  // place of others, and a URL is allowed.
+  void TakeJaasFile(absl::string_view value) {
+    absl::ConsumePrefix(&value, "=");
+    absl::ConsumePrefix(&value, "file:");
+    config_.jaas_file = std::string(value);
+  }
+
+  // Takes a key that has a part in several fields, or in none. Returns false if `key` is another
+  // one, or has a value that is not allowed.
+  bool TakeAuthKey(absl::string_view key, const std::string& value) {
+    const std::string_view name = WithoutPropertyPrefix(ToStd(key));
+    bool* flag = name == "enforce.auth.enabled"           ? &enforces_auth_
+                 : name == "sessionRequireClientSASLAuth" ? &requires_sasl_
+                                                          : nullptr;
+    if (flag != nullptr) return absl::SimpleAtob(value, flag);
+    if (name == "superUser" || name.starts_with("superUser.")) {
+      if (!value.empty()) super_users_[std::string(name)] = value;
+      return !value.empty();
+    }
+    if (name == "requireClientAuthScheme" && value == "sasl") {
+      requires_sasl_ = true;
+      Warn(key,
+           "clients have to authenticate by SASL, as with sessionRequireClientSASLAuth=true; "
+           "ZooKeeper ignores this key, and lets all clients in");
+      return true;
+    }
+    if (!name.starts_with(kProviderPrefix) || !IsBuiltInProvider(value)) return false;
+    config_.sasl_acl_scheme |= absl::EndsWith(value, ".SASLAuthenticationProvider");
+    has_x509_provider_ |= absl::EndsWith(value, ".X509AuthenticationProvider");
+    return true;
+  }
+
   absl::Status ParseSetting(const std::string& key, const std::string& value) {
+    if (key == kJavaJaasKey) {
+      TakeJaasFile(value);
+      return absl::OkStatus();
+    }
+    if (TakeAuthKey(key, value)) return absl::OkStatus();
     if (const ConfigKey* known = FindConfigKey(key)) return Set(key, known->value, value);
     if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
     if (absl::StartsWith(key, kProviderPrefix) || FindProtectionKey(key) != nullptr) {
@@ -403,6 +446,7 @@ class Parser {
     if (absl::Status s = CheckPorts(); !s.ok()) return s;
     if (absl::Status s = FinishTls(); !s.ok()) return s;
     if (absl::Status s = FinishGrpc(); !s.ok()) return s;
+    if (absl::Status s = FinishAuth(); !s.ok()) return s;
     WarnOfVoters();
     // zkServer.sh sends `srvr` to find out whether the server runs.
     config_.four_letter_words.emplace_back("srvr");
@@ -530,6 +574,43 @@ class Parser {
     return absl::OkStatus();
   }
 
+  // Checks and completes the super users of SASL, and the schemes that clients have to authenticate
+  // with.
+  absl::Status FinishAuth() {
+    for (const auto& [key, user] : super_users_) config_.sasl_super_users.push_back(user);
+    std::vector<std::string>& required = config_.required_auth_schemes;
+    const char* key = requires_sasl_ ? "sessionRequireClientSASLAuth" : "enforce.auth.schemes";
+    if (requires_sasl_) {
+      required = {"sasl"};
+    } else if (!enforces_auth_) {
+      required.clear();
+      return absl::OkStatus();
+    } else if (required.empty()) {
+      return Error(key,
+                   "it is missing; enforce.auth.enabled needs the schemes of which each client has "
+                   "to prove one: digest, ip, sasl, x509");
+    }
+    for (const std::string& scheme : required) {
+      const bool is_known = scheme == "digest" || scheme == "ip" ||
+                            (scheme == "sasl" && config_.sasl_acl_scheme) ||
+                            (scheme == "x509" &&
+                             (config_.has_client_tls() || config_.grpc_tls || has_x509_provider_));
+      if (is_known) continue;
+      return Error(
+          key, absl::StrCat(
+                   "the scheme \"", scheme,
+                   "\" is not available; there are digest, ip, sasl (with "
+                   "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider) "
+                   "and x509 (with TLS of clients)"));
+    }
+    if (required.size() == 1 && required[0] == "sasl" && config_.jaas_file.empty()) {
+      return Error(key,
+                   "clients could not authenticate by SASL, because there is no JAAS file; name it "
+                   "by jaasFile, or by -Djava.security.auth.login.config in JVMFLAGS");
+    }
+    return absl::OkStatus();
+  }
+
   void WarnOfVoters() {
     const auto voters = std::count_if(config_.servers.begin(), config_.servers.end(),
                                       [](const auto& server) { return !server.second.observer; });
@@ -598,6 +679,10 @@ class Parser {
   std::string unknown_keys_;  // the warnings of unknown keys, each after "; "
   std::string file_;          // the file that is being read
   int line_ = 0;
+  std::map<std::string, std::string> super_users_;  // by their keys, superUser and superUser.X
+  bool enforces_auth_ = false;                      // enforce.auth.enabled
+  bool requires_sasl_ = false;                      // sessionRequireClientSASLAuth
+  bool has_x509_provider_ = false;                  // authProvider.N has the class of x509
 };
 
 // Returns `host`, in brackets if it is an IPv6 address, so that a port can follow.
@@ -702,12 +787,7 @@ absl::StatusOr<Config> LoadConfig(const std::string& file) {
         absl::StrCat(file, ": the configuration file cannot be read: ", text.status().message(),
                      is_no_file ? "; give the path of a zoo.cfg" : ""));
   }
-  std::string java_options;
-  // In this order, in which zkServer.sh gives them to Java: the later of two equal options counts.
-  for (const char* variable : {"SERVER_JVMFLAGS", "JVMFLAGS"}) {
-    if (const char* options = std::getenv(variable)) absl::StrAppend(&java_options, " ", options);
-  }
-  return ParseConfig(file, *text, ReadRealFile, java_options);
+  return ParseConfig(file, *text, ReadRealFile, JavaOptionsOfEnvironment());
 }
 
 }  // namespace quorate::rpc

@@ -18,7 +18,7 @@
 namespace quorate::rpc {
 
 // The section of docs/reference/configuration.md to which a key belongs.
-enum class Section { kCluster, kData, kTimes, kLimits, kAccess, kTls };
+enum class Section { kCluster, kData, kTimes, kLimits, kAccess, kTls, kSasl };
 
 // The name under which the table lists the server.N lines, which the parser reads without the
 // table.

@@ -151,11 +151,9 @@ TEST_CASE("members are read from the file of dynamicConfigFile") {
 TEST_CASE("a key that requests a protection or a quorum that is not implemented is an error") {
   const std::string rest = "dataDir=/d\nclientPort=1\n";
   for (const std::string line :
-       {"enforce.auth.enabled=true", "zookeeper.enforce.auth.enabled=true", "sslQuorum=true",
-        "sessionRequireClientSASLAuth=true", "requireClientAuthScheme=sasl",
-        "quorum.auth.enableSasl=true", "quorum.auth.learnerRequireSasl=true",
-        "quorum.auth.serverRequireSasl=true", "audit.enable=true",
-        "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+       {"sslQuorum=true", "requireClientAuthScheme=digest", "quorum.auth.enableSasl=true",
+        "quorum.auth.learnerRequireSasl=true", "quorum.auth.serverRequireSasl=true",
+        "audit.enable=true", "authProvider.1=org.apache.zookeeper.server.auth.KerberosProvider",
         "ssl.ocsp=true", "ssl.authProvider=own", "ssl.clientHostnameVerification=true",
         "zookeeper.ssl.context.supplier.class=com.example.Supplier",
         "authProvider.own=com.example.Provider", "zookeeper.authProvider.1=x",
@@ -168,7 +166,9 @@ TEST_CASE("a key that requests a protection or a quorum that is not implemented 
     CHECK(Problem(rest + line).find("zoo.cfg:3: " + line.substr(0, 5)) == 0);
   }
   for (const std::string line :
-       {"sslQuorum=false", "enforce.auth.enabled=False", "weight.1=1", "audit.enable=false",
+       {"sslQuorum=false", "enforce.auth.enabled=False", "sessionRequireClientSASLAuth=false",
+        "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", "weight.1=1",
+        "audit.enable=false",
         "authProvider.digest=org.apache.zookeeper.server.auth.DigestAuthenticationProvider",
         "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
         "ssl.ocsp=false", "ssl.authProvider=x509", "DigestAuthenticationProvider.digestAlg=SHA1"}) {
@@ -177,6 +177,91 @@ TEST_CASE("a key that requests a protection or a quorum that is not implemented 
     REQUIRE(config.ok());
     CHECK(config->warnings.empty());
   }
+}
+
+TEST_CASE("the keys of SASL are read") {
+  const auto config =
+      ParseConfig("zoo.cfg",
+                  "dataDir=/d\nclientPort=1\njaasFile=/jaas\nzookeeper.sasl.serverconfig=Other\n"
+                  "SASLAuthenticationProvider.superPassword=pw\nsuperUser=a,b\nsuperUser.1=c@R\n"
+                  "superUser.1=d@R\nletAnySaslUserDoX=anyone\nallowSaslFailedClients=true\n"
+                  "kerberos.removeHostFromPrincipal=true\nkerberos.removeRealmFromPrincipal=true\n"
+                  "security.auth_to_local=RULE:[1:$1]s/\\\\./_/ DEFAULT\nkinit=/usr/bin/kinit\n"
+                  "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n",
+                  NoFile);
+  INFO(config.status().message());
+  REQUIRE(config.ok());
+  CHECK(config->jaas_file == "/jaas");
+  CHECK(config->sasl_section == "Other");
+  CHECK(config->sasl_super_password == "pw");
+  CHECK(config->sasl_super_users == std::vector<std::string>{"a,b", "d@R"});
+  CHECK(config->sasl_any_user_id == "anyone");
+  CHECK(config->admits_clients_that_fail_sasl);
+  CHECK(config->kerberos_removes_host);
+  CHECK(config->kerberos_removes_realm);
+  CHECK(config->auth_to_local_rules == "RULE:[1:$1]s/\\./_/ DEFAULT");
+  CHECK(config->sasl_acl_scheme);
+  CHECK(config->required_auth_schemes.empty());
+  CHECK(config->warnings.size() == 1);  // kinit has no effect
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  const auto java =
+      ParseConfig("zoo.cfg", rest, NoFile,
+                  "-Djava.security.auth.login.config==file:/j -Dzookeeper.superUser=a");
+  REQUIRE(java.ok());
+  CHECK(java->jaas_file == "/j");
+  CHECK(java->sasl_section == "Server");
+  CHECK(java->sasl_super_users == std::vector<std::string>{"a"});
+  // Keys in the file take precedence.
+  const auto both =
+      ParseConfig("zoo.cfg", rest + "superUser=b\njava.security.auth.login.config=/k\n", NoFile,
+                  "-Djava.security.auth.login.config=/j -Dzookeeper.superUser=a");
+  REQUIRE(both.ok());
+  CHECK(both->jaas_file == "/k");
+  CHECK(both->sasl_super_users == std::vector<std::string>{"b"});
+}
+
+TEST_CASE("required authentication needs schemes that this server has") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  const std::string enforce = rest + "enforce.auth.enabled=true\n";
+  const std::string provider =
+      "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n";
+  const auto required = [](const std::string& text) {
+    const auto config = ParseConfig("zoo.cfg", text, NoFile);
+    INFO(config.status().message());
+    REQUIRE(config.ok());
+    return config->required_auth_schemes;
+  };
+  using List = std::vector<std::string>;
+  CHECK(required(rest + "enforce.auth.schemes=digest\n").empty());
+  CHECK(required(enforce + "enforce.auth.schemes=digest, ip\n") == List{"digest", "ip"});
+  CHECK(required(enforce + provider + "enforce.auth.schemes=sasl,digest\n") ==
+        List{"sasl", "digest"});
+  CHECK(required(enforce + "enforce.auth.schemes=x509\n"
+                           "authProvider.x509=org.apache.zookeeper.server.auth."
+                           "X509AuthenticationProvider\n") == List{"x509"});
+  const std::string sasl = rest + provider + "jaasFile=/j\n";
+  CHECK(required(sasl + "sessionRequireClientSASLAuth=true\nenforce.auth.schemes=digest\n") ==
+        List{"sasl"});
+  CHECK(required(sasl + "sessionRequireClientSASLAuth=false\n").empty());
+  const auto old = ParseConfig("zoo.cfg", sasl + "requireClientAuthScheme=sasl\n", NoFile);
+  REQUIRE(old.ok());
+  CHECK(old->required_auth_schemes == List{"sasl"});
+  REQUIRE(old->warnings.size() == 1);
+  CHECK(old->warnings[0].find("ZooKeeper ignores this key") != std::string::npos);
+
+  CHECK(Problem(enforce).find("zoo.cfg: enforce.auth.schemes: it is missing") == 0);
+  CHECK(Problem(enforce + "enforce.auth.schemes=,\n").find("it is missing") != std::string::npos);
+  for (const std::string scheme :
+       {"sasl", "x509", "kerberos", "world", "auth", "super", "Digest"}) {
+    INFO(scheme);
+    CHECK(Problem(enforce + "enforce.auth.schemes=digest," + scheme + "\n")
+              .find("the scheme \"" + scheme + "\" is not available") != std::string::npos);
+  }
+  CHECK(Problem(rest + provider + "sessionRequireClientSASLAuth=true\n")
+            .find("there is no JAAS file") != std::string::npos);
+  CHECK(Problem(rest + "jaasFile=/j\nrequireClientAuthScheme=sasl\n")
+            .find("the scheme \"sasl\" is not available") != std::string::npos);
+  CHECK(Problem(rest + "enforce.auth.enabled=maybe\n").find("true or false") != std::string::npos);
 }
 
 TEST_CASE("TLS of clients needs the stores, and allows known values only") {

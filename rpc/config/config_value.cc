@@ -88,7 +88,7 @@ absl::Status Set(const TimeLimit& value, const std::string& text, Config* config
 absl::Status Set(const Boolean& value, const std::string& text, Config* config) {
   bool is_true = false;
   if (!absl::SimpleAtob(text, &is_true)) return NotAllowed(text, "true or false");
-  config->*value.field = is_true;
+  if (value.field != nullptr) config->*value.field = is_true;
   return absl::OkStatus();
 }
 
@@ -119,6 +119,7 @@ std::string TextOf(const TimeLimit& value, const Config& config) {
   return absl::StrCat(config.*value.field);
 }
 std::string TextOf(const Boolean& value, const Config& config) {
+  if (value.field == nullptr) return "";
   return config.*value.field ? "true" : "false";
 }
 std::string TextOf(const YesNo& value, const Config& config) {

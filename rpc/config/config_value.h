@@ -49,7 +49,7 @@ struct TimeLimit {
 
 // A value "true" or "false".
 struct Boolean {
-  bool Config::*field;
+  bool Config::*field;  // nullptr: the value is checked, but not stored
 };
 
 // A value "yes" or "no", for keys whose value ZooKeeper compares with these words.

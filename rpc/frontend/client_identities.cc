@@ -31,8 +31,9 @@ ClientIdentities::ClientIdentities(const Config& config, std::string_view addres
     : config_(config) {
   // Writes carry this identity, because whether lists are skipped must not depend on the
   // configuration of the members that apply them.
-  if (config.skip_acl) identities_.push_back({"super", ""});
+  if (config.skip_acl) Hide({"super", ""});
   identities_.push_back({"ip", std::string(address)});
+  lacks_required_ = !config.required_auth_schemes.empty() && !IsRequired("ip");
 }
 
 bool ClientIdentities::AddDigest(std::string_view credentials) {
@@ -47,8 +48,49 @@ bool ClientIdentities::AddCertificate(const std::string& subject) {
   return (!is_super || Add({"super", ""})) && Add({"x509", subject});
 }
 
+bool ClientIdentities::AddSasl(const std::string& user) {
+  const bool is_super =
+      std::ranges::find(config_.sasl_super_users, user) != config_.sasl_super_users.end();
+  if ((is_super && !Add({"super", ""})) || !Add({"sasl", user})) return false;
+  // Writes carry this identity, so that the members that apply them need not have this
+  // configuration.
+  if (!config_.sasl_any_user_id.empty() && !std::exchange(is_any_sasl_user_, true)) {
+    Hide({"sasl", config_.sasl_any_user_id});
+  }
+  return true;
+}
+
+bool ClientIdentities::IsRequired(std::string_view scheme) const {
+  return std::ranges::find(config_.required_auth_schemes, scheme) !=
+         config_.required_auth_schemes.end();
+}
+
+std::string ClientIdentities::RequiredText() const {
+  std::string schemes;
+  for (const std::string& scheme : config_.required_auth_schemes) {
+    schemes += (schemes.empty() ? "" : ", ") + scheme;
+  }
+  return "the client has not authenticated with any of the required schemes: " + schemes;
+}
+
 std::span<const tree::Identity> ClientIdentities::shown() const {
-  return std::span<const tree::Identity>(identities_).subspan(config_.skip_acl ? 1 : 0);
+  return std::span<const tree::Identity>(identities_).subspan(hidden_);
+}
+
+void ClientIdentities::ResolveAuth(tree::Request* request) const {
+  if (!is_any_sasl_user_) return;
+  for (tree::Op& op : request->ops) {
+    std::vector<tree::Acl> resolved;
+    // The tree rejects a list that is not valid.
+    if (!op.acl.empty() && tree::ResolveAcl(op.acl, shown(), &resolved)) {
+      op.acl = std::move(resolved);
+    }
+  }
+}
+
+void ClientIdentities::Hide(tree::Identity identity) {
+  identities_.insert(identities_.begin() + static_cast<ptrdiff_t>(hidden_), std::move(identity));
+  ++hidden_;
 }
 
 std::string_view ClientIdentities::ShownId(const tree::Identity& identity) {
@@ -65,6 +107,7 @@ bool ClientIdentities::Add(tree::Identity identity) {
   if (std::find(known.begin(), known.end(), identity) != known.end()) return true;
   if (bytes_ + identity.id.size() > kBytesMax || identities_.size() >= kCountMax) return false;
   bytes_ += identity.id.size();
+  if (lacks_required_ && IsRequired(identity.scheme)) lacks_required_ = false;
   identities_.push_back(std::move(identity));
   return true;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rpc/config/config.h"
+#include "tree/command.h"
 #include "tree/types.h"
 
 namespace quorate::rpc {
@@ -48,11 +49,25 @@ class ClientIdentities {
   // subject is that of X509AuthenticationProvider.superUser. Returns false as AddDigest does.
   bool AddCertificate(const std::string& subject);
 
-  // Returns the identities that access control lists are checked against. With skipACL the first
-  // one passes every list.
+  // Adds the identity of a client that has proved to be `user` by SASL, and the super user's if
+  // superUser names it. Returns false as AddDigest does.
+  bool AddSasl(const std::string& user);
+
+  // Returns whether the client has not yet proved an identity of one of the schemes that are
+  // required (Config::required_auth_schemes).
+  bool lacks_required() const { return lacks_required_; }
+  // Returns why a client that lacks_required() is refused.
+  std::string RequiredText() const;
+
+  // Returns the identities that access control lists are checked against. The first ones may be
+  // hidden from the client: with skipACL one that passes every list, and with letAnySaslUserDoX one
+  // that stands for every SASL user.
   const std::vector<tree::Identity>& all() const { return identities_; }
-  // Returns all() without the identity that skipACL adds: those that are shown to the client.
+  // Returns all() without the hidden identities.
   std::span<const tree::Identity> shown() const;
+  // Replaces the "auth" entries in the lists of `request` by entries for the client's identities, if
+  // it has hidden ones for which the tree would make entries too.
+  void ResolveAuth(tree::Request* request) const;
   // Returns the id of `identity` for display: without the hash of a password.
   static std::string_view ShownId(const tree::Identity& identity);
   // Returns whether this client may be notified of an event with these readers.
@@ -60,9 +75,14 @@ class ClientIdentities {
 
  private:
   bool Add(tree::Identity identity);
+  void Hide(tree::Identity identity);
+  bool IsRequired(std::string_view scheme) const;
 
   const Config& config_;
   std::vector<tree::Identity> identities_;
+  size_t hidden_ = 0;              // so many identities at the front are hidden
+  bool is_any_sasl_user_ = false;  // the identity of letAnySaslUserDoX is one of them
+  bool lacks_required_ = false;
   size_t bytes_ = 0;
 };
 

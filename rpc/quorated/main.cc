@@ -27,6 +27,7 @@
 #include "base/random.h"
 #include "base/seeded_bug.h"
 #include "rpc/config/config.h"
+#include "rpc/config/java_options.h"
 #include "rpc/frontend/administrators.h"
 #include "rpc/frontend/frontends.h"
 #include "rpc/grpc/frontend.h"
@@ -227,6 +228,13 @@ absl::Status StartAgain(char** argv) {
   return absl::ErrnoToStatus(errno, "the server ends, and could not start itself again");
 }
 
+// Makes the Kerberos library read the configuration that users of ZooKeeper name by a property of
+// Java. REQUIRES: no other thread runs.
+void UseJavaKerberosConfig() {
+  const auto file = quorate::rpc::JavaPropertyOfEnvironment("java.security.krb5.conf");
+  if (file.has_value()) setenv("KRB5_CONFIG", file->c_str(), /*overwrite=*/1);
+}
+
 // Returns the bug that a build with seeded bugs switches on, or nullptr if there is none. With it,
 // tests with real servers show that they find the bug.
 const char* SeededBugOfEnvironment() {
@@ -261,6 +269,7 @@ int main(int argc, char** argv) {
   const sigset_t blocked = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  UseJavaKerberosConfig();
   if (const char* fault = SeededBugOfEnvironment()) quorate::SeedBug(fault);
   spdlog::set_pattern(kLogPattern);
   quorate::rpc::ReportUnhandledSystemErrors();

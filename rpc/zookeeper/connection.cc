@@ -63,6 +63,7 @@ Connection::~Connection() {
   admitted_bytes_ = 0;
   held_bytes_ = 0;
   long_read_ = nullptr;
+  sasl_ = nullptr;
   CountMemory();
   if (local_) loop_->frontend().AddReadOnlySessions(-1);
 }
@@ -537,6 +538,7 @@ absl::Status Connection::OnRequest(std::string_view packet) {
 
 absl::Status Connection::OnRequest(Pending pending, std::string_view body) {
   const size_t out_before = out_.size();
+  if (IsRefused(pending.op)) return RefuseUnauthenticated(pending.xid);
   if (pending.op == OpCode::kPing) {
     const tree::Zxid zxid = IsSettingWatches() ? NamedZxid() : SeenZxid();
     { ReplyWriter reply(&out_, kPingXid, zxid, ErrorCode::kOk); }
@@ -565,6 +567,10 @@ absl::Status Connection::OnRequest(Pending pending, std::string_view body) {
   return absl::OkStatus();
 }
 
+bool Connection::IsRefused(OpCode op) const {
+  return identities_.lacks_required() && op != OpCode::kAuth && op != OpCode::kSasl;
+}
+
 bool Connection::IsLinearizable(OpCode op) const {
   return (paths_.uses_chroot() || session_is_linearizable_ ||
           loop_->frontend().config().linearizable_reads) &&
@@ -586,8 +592,10 @@ void Connection::DropRest() {
 }
 
 bool Connection::SubmitUnanswered(Pending* pending, std::string_view body) {
+  if (IsRefused(pending->op)) return false;
   paths_.Observe(pending->op, body);
   if (pending->op == OpCode::kAuth) return OnAuth(pending->xid, body).ok();
+  if (pending->op == OpCode::kSasl) return OnSasl(pending->xid, body).ok();
   const bool is_end = pending->op == OpCode::kCloseSession;
   if (!is_end && !IsWrite(pending->op)) return IsServed(pending->op);
   if (IsOfKeeper(pending->op) && !ServesKeeper()) return false;
@@ -719,6 +727,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
     ReplyError(pending->xid, error);
     return Progress::kAnswered;
   }
+  identities_.ResolveAuth(&request);
   request.identities = identities_.all();
   request.enforces_quota =
       loop_->frontend().config().enforce_quota && version >= tree::kVersionExpiry;

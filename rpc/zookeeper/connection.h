@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,7 @@
 #include "rpc/zookeeper/client_paths.h"
 #include "rpc/zookeeper/four_letter_words.h"
 #include "rpc/zookeeper/protocol.h"
+#include "rpc/zookeeper/sasl_exchange.h"
 #include "rpc/zookeeper/statistics.h"
 #include "tree/tree.h"
 #include "tree/watch_table.h"
@@ -223,11 +225,20 @@ class Connection {
   absl::Status OnRequest(std::string_view packet);
   absl::Status OnRequest(Pending pending, std::string_view body);
   absl::Status OnAuth(int32_t xid, std::string_view body);
+  // Takes a token of SASL (sasl_exchange.cc).
+  absl::Status OnSasl(int32_t xid, std::string_view body);
+  absl::Status OnSaslFailure(int32_t xid, const absl::Status& why);
+  void ReplySasl(int32_t xid, tree::ErrorCode error, const std::optional<std::string>& token);
+  // Answers a request of a client that has not authenticated as it has to. Returns the error with
+  // which the connection is closed.
+  absl::Status RefuseUnauthenticated(int32_t xid);
   // Returns whether `bytes` begin with a four-letter word. A complete one is answered.
   bool TakeFourLetterWord(std::string_view bytes);
   // Counts the reply to a request in the statistics. The reply has `bytes` bytes.
   void CountReply(const Pending& pending, size_t bytes);
 
+  // Returns whether the client has to authenticate before this request.
+  bool IsRefused(OpCode op) const;
   // Returns whether the request is a read that has to show everything that was committed before it
   // came.
   bool IsLinearizable(OpCode op) const;
@@ -328,6 +339,7 @@ class Connection {
   bool unread_ = false;    // in_ may hold whole packets
   bool has_rest_ = false;  // SubmitRest has to submit received requests
   ClientIdentities identities_;
+  std::unique_ptr<SaslExchange> sasl_;  // null before the first token
   ClientPaths paths_;
   FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: makes the rest of the answer
   size_t unsent_event_bytes_ = 0;

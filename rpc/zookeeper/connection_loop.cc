@@ -292,6 +292,14 @@ void ConnectionLoop::LogRefusedMulti(const Connection& connection, int32_t lengt
                    : "requests take an eighth of the server's memory already (memoryLimitMb)");
 }
 
+void ConnectionLoop::LogFailedSasl(const Connection& connection, const std::string& reason) {
+  // The rate is limited, because clients with a wrong password connect again at once.
+  if (now_ - failed_sasl_logged_ < kRefusalLogPeriod) return;
+  failed_sasl_logged_ = now_;
+  spdlog::warn("SASL authentication failed address={} session=0x{:x}: {}", connection.address(),
+               ShownId(connection), reason);
+}
+
 void ConnectionLoop::CountLostEvents(const Connection& connection, tree::Zxid since,
                                      tree::Zxid oldest) {
   statistics_->missed_events_lost.Add(1);

@@ -122,6 +122,8 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   // Logs that a multi or multiRead of `length` bytes is refused, at a limited rate: because it is
   // above `bytes_max` or, if it is not, because requests take too much memory.
   void LogRefusedMulti(const Connection& connection, int32_t length, int32_t bytes_max);
+  // Logs that a client could not authenticate by SASL, at a limited rate.
+  void LogFailedSasl(const Connection& connection, const std::string& reason);
   // Records that the connection was touched, for the first time since its last TakeTouched.
   void RecordTouched(uint32_t tag) { touched_.push_back(tag); }
 
@@ -174,6 +176,7 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   std::chrono::steady_clock::time_point refusal_logged_;
   std::chrono::steady_clock::time_point multi_refusal_logged_;
   std::chrono::steady_clock::time_point lost_events_logged_;
+  std::chrono::steady_clock::time_point failed_sasl_logged_;
   int refusals_not_logged_ = 0;
 };
 

@@ -101,16 +101,9 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
       ReplyError(
           xid, DecodeReconfig(body) ? ErrorCode::kReconfigDisabled : ErrorCode::kMarshallingError);
       break;
-    case OpCode::kSasl: {
-      if (!DecodeSaslRequest(body)) {
-        return absl::InvalidArgumentError("a SASL request does not decode");
-      }
-      // SASL is not supported. After a reply without a token, the client continues without SASL.
-      ReplyWriter reply(&out_, xid, tree::Zxid(0), ErrorCode::kOk);
-      ++packets_sent_;
-      WriteData(/*has_data=*/false, {}, reply.body());
+    case OpCode::kSasl:
+      if (absl::Status problem = OnSasl(xid, body); !problem.ok()) return problem;
       break;
-    }
     case OpCode::kSync:
       ReplyError(xid, ErrorCode::kMarshallingError);  // the request did not decode
       break;

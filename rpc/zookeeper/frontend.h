@@ -23,6 +23,7 @@
 #include "rpc/config/config.h"
 #include "rpc/frontend/client_frontend.h"
 #include "rpc/frontend/event_history.h"
+#include "rpc/sasl/exchange.h"
 #include "rpc/zookeeper/four_letter_words.h"
 #include "rpc/zookeeper/linearizable_sessions.h"
 #include "rpc/zookeeper/statistics.h"
@@ -54,7 +55,13 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   void OnTreeReplaced(const tree::Tree& tree) override;
   WatchTotals watch_totals() const override;
 
+  // Sets how clients authenticate by SASL; it must outlive the front end's use by clients. REQUIRES:
+  // there is no client yet.
+  void SetAuthenticator(sasl::Authenticator* authenticator) { authenticator_ = authenticator; }
+
   // --- For the loops -----------------------------------------------------------------------------
+  // Returns nullptr if there is no SASL.
+  sasl::Authenticator* authenticator() const { return authenticator_; }
   Watches& watches() { return watches_; }
   // Returns nullptr if no events are kept. REQUIRES: the caller holds the tree's lock while it reads
   // the history.
@@ -87,6 +94,7 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
 
  private:
   const EventHistory* const history_;
+  sasl::Authenticator* authenticator_ = nullptr;
   mutable Watches watches_;
   LinearizableSessions linearizable_sessions_;
   Statistics statistics_;

@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "rpc/listen/listen.h"
 #include "rpc/listen/lookup.h"
+#include "rpc/zookeeper/client_sasl.h"
 #include "rpc/zookeeper/client_tls.h"
 
 namespace quorate::rpc::zk {
@@ -90,6 +91,12 @@ absl::Status ZkListener::Start() {
     }
     tls_ = *std::move(tls);
   }
+  auto sasl = MakeAuthenticator(config);
+  if (!sasl.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(config.file, ": ", sasl.status().message()));
+  }
+  sasl_ = *std::move(sasl);
+  frontend_->SetAuthenticator(sasl_.get());
   // Without a secure port, a port of 0 leaves the choice to the system.
   if (config.client_port != 0 || config.secure_client_port == 0) {
     plain_.encryption = config.client_port_unification ? IoThread::Encryption::kEither

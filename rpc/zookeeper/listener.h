@@ -29,7 +29,7 @@ class ZkListener {
 
   // Begins to listen and starts the threads. Returns Unavailable, with address and port, if it
   // cannot listen there; InvalidArgument if an address is no address and no known name, or a store
-  // of TLS cannot be used.
+  // of TLS or the JAAS file cannot be used.
   absl::Status Start();
   // Returns the port on which the server listens without TLS, also if port 0 left the choice to the
   // system. REQUIRES: Start returned OK.
@@ -57,7 +57,8 @@ class ZkListener {
   void Accept(Port& port);
 
   ZkFrontend* const frontend_;
-  std::unique_ptr<tls::CurrentContext> tls_;  // null if no client uses TLS
+  std::unique_ptr<tls::CurrentContext> tls_;   // null if no client uses TLS
+  std::unique_ptr<sasl::Authenticator> sasl_;  // null if there is no SASL
   std::vector<std::unique_ptr<IoThread>> threads_;
   Port plain_;  // and, if the configuration says so, for TLS too
   Port secure_;

@@ -754,7 +754,9 @@ void Connection::CountMemory() {
     if (now != *counted) memory.Add(use, now - std::exchange(*counted, now));
   };
   count(MemoryUse::kReads, long_read_ == nullptr ? 0 : long_read_->bytes(), &counted_reads_);
-  count(MemoryUse::kRequests, std::max(in_.size(), admitted_bytes_) + held_bytes_,
+  count(MemoryUse::kRequests,
+        std::max(in_.size(), admitted_bytes_) + held_bytes_ +
+            (sasl_ == nullptr ? 0 : sasl_->kept_bytes()),
         &counted_requests_);
 }
 
@@ -766,7 +768,8 @@ size_t Connection::kept_bytes() const {
     watch_bytes = watches.table.BytesOf(tag_);
   }
   return in_.capacity() + held_bytes_ + watch_bytes +
-         (long_read_ == nullptr ? 0 : long_read_->bytes());
+         (long_read_ == nullptr ? 0 : long_read_->bytes()) +
+         (sasl_ == nullptr ? 0 : sasl_->kept_bytes());
 }
 
 bool Connection::ContinueReading() {

@@ -338,9 +338,9 @@ tree::ErrorCode DecodeWrite(OpCode op, std::string_view body, tree::Request* req
                                    : tree::ErrorCode::kBadArguments;
 }
 
-bool DecodeSaslRequest(std::string_view body) {
+bool DecodeSaslRequest(std::string_view body, std::string_view* token) {
   BigEndianReader reader(body);
-  ReadBuffer(reader);  // the token
+  *token = ReadBuffer(reader);
   return reader.ok();
 }
 

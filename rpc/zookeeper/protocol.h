@@ -26,6 +26,10 @@ namespace quorate::rpc::zk {
 // request that cannot be decoded: all clients know it, keep their connection and do not retry.
 inline constexpr tree::ErrorCode kReplyTooLarge = tree::ErrorCode::kMarshallingError;
 
+// The error of a client that has not authenticated as it has to, SessionClosedRequireSaslAuth. No
+// operation of the tree has it.
+inline constexpr auto kRequiredAuthMissing = tree::ErrorCode{-124};
+
 inline constexpr int32_t kNotificationXid = -1;
 inline constexpr int32_t kPingXid = -2;
 inline constexpr int32_t kAuthXid = -4;
@@ -136,9 +140,10 @@ void WriteMultiError(tree::ErrorCode error, BigEndianWriter& to);
 void WriteMultiReadErrorOfKeeper(OpCode op, tree::ErrorCode error, BigEndianWriter& to);
 void WriteMultiEnd(BigEndianWriter& to);
 
-// Return whether the body decodes; its contents are not used.
+// Returns whether the body decodes; its contents are not used.
 bool DecodeReconfig(std::string_view body);
-bool DecodeSaslRequest(std::string_view body);
+// A null token counts as an empty one.
+bool DecodeSaslRequest(std::string_view body, std::string_view* token);
 
 // Decodes a write into the tree's request. For a multi, sets `*shapes` to one opcode per operation,
 // which determines the encoding of its result. Returns kOk; kMarshallingError if the body does not

@@ -166,6 +166,7 @@ absl::Status Call::AddCredentials(
       return ToStatus(v1::AUTH_FAILED, {});
     }
   }
+  if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
   return absl::OkStatus();
 }
 

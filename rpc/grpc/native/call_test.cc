@@ -320,6 +320,48 @@ TEST_CASE("the credentials of a call determine its identities") {
   CHECK(f.Unary(Method::kGet, get, &got).ok());
 }
 
+TEST_CASE("calls, sessions and watches need the authentication that is required") {
+  Config config = TestConfig();
+  config.required_auth_schemes = {"sasl", "digest"};
+  Fixture f(config);
+  v1::Credential credential;
+  credential.set_scheme("digest");
+  credential.set_secret("alice:wonder");
+  v1::CreateRequest create;
+  *create.mutable_create() = CreateOp("/a", "").create();
+  v1::CreateResponse created;
+  const absl::Status refused = f.Unary(Method::kCreate, create, &created);
+  CHECK(refused.code() == absl::StatusCode::kUnauthenticated);
+  CHECK(refused.message().find("sasl, digest") != absl::string_view::npos);
+  *create.add_credentials() = credential;
+  CHECK(f.Unary(Method::kCreate, create, &created).ok());
+
+  v1::GetRequest get;
+  get.set_path("/a");
+  v1::GetResponse got;
+  CHECK(f.Unary(Method::kGet, get, &got).code() == absl::StatusCode::kUnauthenticated);
+  *get.add_credentials() = credential;
+  CHECK(f.Unary(Method::kGet, get, &got).ok());
+
+  v1::WatchRequest watch;
+  watch.set_path("/a");
+  v1::SessionRequest session = OpenMessage();
+  for (const bool has_proved : {false, true}) {
+    if (has_proved) {
+      *watch.add_credentials() = credential;
+      *session.mutable_open()->add_credentials() = credential;
+    }
+    for (const Method method : {Method::kWatch, Method::kSession}) {
+      const uint32_t tag = f.transport.Open(method);
+      f.transport.Write(
+          tag, method == Method::kWatch ? watch.SerializeAsString() : session.SerializeAsString());
+      f.Settle();
+      CHECK(f.transport.outcome(tag).has_value() == !has_proved);
+      if (!has_proved) CHECK(f.CodeOf(tag) == absl::StatusCode::kUnauthenticated);
+    }
+  }
+}
+
 TEST_CASE("a call waits until this member has applied the zxid that the client has seen") {
   Fixture f;
   f.Change(CreateOp("/a"));

@@ -132,6 +132,7 @@ absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
       return ToStatus(v1::AUTH_FAILED, {});
     }
   }
+  if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
   if (absl::Status s = CheckServing(loop_->frontend().service()); !s.ok()) return s;
   state_ = State::kCatchingUp;  // Continue proceeds, while the tree is locked
   return absl::OkStatus();

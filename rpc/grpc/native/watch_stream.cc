@@ -37,6 +37,7 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
       return ToStatus(v1::AUTH_FAILED, {});
     }
   }
+  if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
   if (!tree::IsValidPath(request_.path(), /*sequential=*/false) || request_.after_zxid() < 0 ||
       !FromProto(request_.scope(), &scope_)) {
     return ToStatus(v1::BAD_ARGUMENTS, {});
