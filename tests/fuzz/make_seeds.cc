@@ -17,6 +17,7 @@
 #include "rpc/peer/frame.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
+#include "rpc/sasl/digest_md5.h"
 #include "rpc/tls/testing/test_certificates.h"
 #include "rpc/zookeeper/testing/test_packets.h"
 #include "tools/zookeeper/snapshot_file.h"
@@ -52,6 +53,29 @@ class NobodyListens final : public tree::ApplyListener {
   void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
   void OnResult(tree::ApplyResult) override {}
 };
+
+// Of the targets sasl_jaas and sasl_token.
+void AddSasl(const Corpus& corpus) {
+  corpus.Add("sasl_jaas", "file",
+             std::string(1, '\0') +
+                 "# users\nServer { /* of */ a.Module required user_a=\"x\\\"\\101${p}\" k=v; };\n"
+                 "\"Other\" { b optional; c sufficient; };");
+  corpus.Add("sasl_jaas", "rules",
+             std::string("\1\x0c") + "app/host@XYZ" +
+                 "DEFAULT RULE:[2:$1;$2@$0](app.*)s/^(a)([^@]*)@.*/$2$1\\x/g RULE:[1:$1]");
+  const std::string nonce(40, 'A');
+  const rpc::sasl::DigestInput input{.user = "bob",
+                                     .realm = "zk-sasl-md5",
+                                     .password = "secret",
+                                     .nonce = nonce,
+                                     .client_nonce = "c",
+                                     .digest_uri = "zookeeper/zk-sasl-md5"};
+  corpus.Add("sasl_token", "right",
+             std::string(1, '\0') +
+                 "charset=utf-8,username=\"bob\",realm=\"zk-sasl-md5\",nonce=\"N\",nc=00000001,"
+                 "cnonce=\"c\",digest-uri=\"zookeeper/zk-sasl-md5\",maxbuf=65536,response=" +
+                 ClientResponse(input) + ",qop=auth");
+}
 
 // Returns `bytes` after their length, as fuzz::Input reads a piece.
 template <typename Length>
@@ -318,6 +342,7 @@ void AddTexts(const Corpus& corpus) {
              "tickTime=2000\ndataDir=/data\nclientPort=2181\n"
              "server.1=a:2888:3888:participant;2181\nserver.2=[::1]:2888:3888:observer\n"
              "maxSessionTimeout=40000\n# comment\n4lw.commands.whitelist=srvr, stat\n");
+  AddSasl(corpus);
   corpus.Add("path", "plain", std::string(1, '\0') + "/a/b-c/d");
   corpus.Add("path", "sequential", std::string(1, '\1') + "/a/");
   const auto acl = [](std::string_view scheme, std::string_view id) {
