@@ -25,9 +25,9 @@
 namespace quorate::consensus {
 namespace {
 
-// The operator may restrict access further (umask); users outside the group have no access.
-constexpr mode_t kFileMode = 0640;
-constexpr mode_t kDirectoryMode = 0750;
+// Only the owner has access: the files have the data that access control lists protect.
+constexpr mode_t kFileMode = 0600;
+constexpr mode_t kDirectoryMode = 0700;
 constexpr size_t kZeroChunkBytes = 1u << 20;
 // The type of the empty payload of a status that IsOutOfDescriptors recognizes.
 constexpr char kOutOfDescriptorsUrl[] = "quorate/out-of-descriptors";

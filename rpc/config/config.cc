@@ -195,20 +195,23 @@ class Parser {
   absl::Status Error(absl::string_view key, absl::string_view problem) const {
     std::string place = file_;
     if (line_ > 0) absl::StrAppend(&place, ":", line_);
-    return absl::InvalidArgumentError(absl::StrCat(place, ": ", key, ": ", problem));
+    if (!key.empty()) absl::StrAppend(&place, ": ", key);
+    return absl::InvalidArgumentError(absl::StrCat(place, ": ", problem));
   }
 
   absl::Status ParseLine(absl::string_view line) {
     const size_t end = KeyEnd(line);
     if (end == absl::string_view::npos) {
-      return Error(line, "not a setting; a line is key=value, or a comment that starts with #");
+      // The line is not shown: it may be a part of a password.
+      return Error("", "not a setting; a line is key=value, or a comment that starts with #");
     }
     absl::string_view rest = absl::StripLeadingAsciiWhitespace(line.substr(end));
     if (absl::StartsWith(rest, "=") || absl::StartsWith(rest, ":")) rest.remove_prefix(1);
     std::string key, value;
     if (!Unescape(line.substr(0, end), &key) ||
         !Unescape(absl::StripAsciiWhitespace(rest), &value)) {
-      return Error(line, "\\u is not read here; write the character itself, in UTF-8");
+      return Error(line.substr(0, end),
+                   "\\u is not read here; write the character itself, in UTF-8");
     }
     if (absl::StartsWith(key, "server.")) return ParseServer(key, value);
     if (absl::StartsWith(key, "weight.") || absl::StartsWith(key, "group.")) {
@@ -245,13 +248,17 @@ class Parser {
 
   absl::Status Unsupported(std::string_view key, const std::string& value,
                            std::string_view missing) {
-    return Error(ToAbsl(key), absl::StrCat("unsupported value \"", value, "\": ", ToAbsl(missing),
-                                           "; remove the key to run without it"));
+    return Error(
+        ToAbsl(key),
+        absl::StrCat("unsupported value", IsSecretKey(key) ? "" : absl::StrCat(" \"", value, "\""),
+                     ": ", ToAbsl(missing), "; remove the key to run without it"));
   }
 
   absl::Status Set(const std::string& key, const Value& value, const std::string& text) {
     const absl::Status status = SetValue(value, text, &config_);
-    return status.ok() ? status : Error(key, status.message());
+    if (status.ok()) return status;
+    const bool is_hidden = IsSecretKey(key) && !text.empty();
+    return Error(key, is_hidden ? "the value is not allowed" : status.message());
   }
 
   // Takes the name of a JAAS file as Java writes it: a second = stands before a file that takes the

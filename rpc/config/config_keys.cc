@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/similar_names.h"
@@ -682,10 +684,22 @@ std::vector<std::string> SimilarKeys(const std::string& key) {
   return SimilarNames(key, *names);
 }
 
+bool IsSecretKey(std::string_view key) {
+  const std::string name = absl::AsciiStrToLower(ToAbsl(key));
+  for (const char* ending : {"path", "file", "location"}) {
+    if (absl::EndsWith(name, ending)) return false;
+  }
+  for (const char* part : {"password", "passwd", "secret", "superdigest", "credential"}) {
+    if (absl::StrContains(name, part)) return true;
+  }
+  return false;
+}
+
 std::string ConfigLine(std::string_view key, const Config& config) {
   const ConfigKey* known = FindByName(kConfigKeys, key);
   const IgnoredKey* ignored = FindByName(kIgnoredKeys, key);
   ASSERT(known != nullptr || ignored != nullptr, "the key is in a table");
+  if (IsSecretKey(key)) return absl::StrCat(ToAbsl(key), "=(hidden)\n");
   return absl::StrCat(ToAbsl(key), "=",
                       ValueText(known != nullptr ? known->value : ignored->value, config), "\n");
 }

@@ -75,7 +75,11 @@ std::string_view WithoutPropertyPrefix(std::string_view key);
 // Returns the most likely keys of which `key` may be a misspelling.
 std::vector<std::string> SimilarKeys(const std::string& key);
 
-// Returns "key=value\n" with the value in `config`. REQUIRES: `key` is the name of a ConfigKey or
+// Returns whether the value of `key` is a secret, such as a password, which no log, error or reply
+// shows. The path of a file with a secret is none.
+bool IsSecretKey(std::string_view key);
+
+// Returns "key=value\n" with the value in `config`; "key=(hidden)\n" if it is a secret. REQUIRES: `key` is the name of a ConfigKey or
 // an IgnoredKey.
 std::string ConfigLine(std::string_view key, const Config& config);
 

@@ -25,6 +25,21 @@ std::string PathOf(int descriptor) {
   return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
 }
 
+// Opens the log file at `path`. If it does not exist, makes it with the permissions of the file
+// before, which a supervisor has chosen for those who read logs. Returns -1 on failure.
+int OpenLike(int before, const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC;
+  const int opened = open(path.c_str(), kFlags);
+  if (opened >= 0 || errno != ENOENT) return opened;
+  const int made = open(path.c_str(), kFlags | O_CREAT, S_IRUSR | S_IWUSR);
+  struct stat info {};
+  if (made >= 0 && fstat(before, &info) == 0) {
+    // The log is written even if its readers have to wait for the administrator.
+    [[maybe_unused]] const int changed = fchmod(made, info.st_mode & 0666);
+  }
+  return made;
+}
+
 }  // namespace
 
 LogFiles::LogFiles() {
@@ -37,7 +52,7 @@ absl::Status LogFiles::Reopen() {
   absl::Status result;
   for (size_t i = 0; i < paths_.size(); ++i) {
     if (paths_[i].empty()) continue;
-    const int opened = open(paths_[i].c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    const int opened = OpenLike(kFirstDescriptor + static_cast<int>(i), paths_[i]);
     if (opened < 0) {
       result = absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", paths_[i]));
       continue;

@@ -3,6 +3,7 @@
 #include "rpc/quorated/log_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -45,6 +46,7 @@ TEST_CASE("a log file that was moved is created again, and only new lines go the
   {
     const KeptDescriptors kept;
     const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    fchmod(file, 0640);
     dup2(file, 1);
     close(file);
     int pipe_ends[2];
@@ -65,6 +67,9 @@ TEST_CASE("a log file that was moved is created again, and only new lines go the
     new_text = Read(path);
     if (!reopened.ok()) new_text = std::string(reopened.message());
   }
+  struct stat info {};
+  REQUIRE(stat(path.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0640);  // as the file before, whatever the umask is
   CHECK(moved_text == "old\n");
   CHECK(new_text == "new\n");
   CHECK(error_text == "to the pipe\n");  // a pipe is not reopened

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,6 +38,7 @@
 #include "rpc/member/server.h"
 #include "rpc/quorated/log_files.h"
 #include "rpc/quorated/log_output.h"
+#include "rpc/quorated/open_paths.h"
 #include "rpc/zookeeper/frontend.h"
 #include "rpc/zookeeper/listener.h"
 #include "tree/hash.h"
@@ -204,6 +206,7 @@ absl::Status Run(const std::string& config_file) {
   WarnOfDescriptorLimit();
   auto config = quorate::rpc::LoadConfig(config_file);
   if (!config.ok()) return config.status();
+  quorate::rpc::WarnOfOpenPaths(*config);
   ServerFrontends frontends;
   auto server = quorate::rpc::Server::Create(*std::move(config), &frontends);
   if (!server.ok()) return server.status();
@@ -256,6 +259,9 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return 2;
   }
+  // All files are their owner's alone, also those that libraries make: they have the data that access
+  // control lists protect.
+  umask(S_IRWXG | S_IRWXO);
   // Debian's Abseil has its deadlock detector switched on, which takes one global lock at each use
   // of a mutex in gRPC.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

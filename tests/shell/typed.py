@@ -137,6 +137,8 @@ def shared_history_is_kept_without_passwords(cluster):
     where, path = cli.servers(cluster), cli.fresh("history")
     with _home() as home:
         file = os.path.join(home, ".quorate_history")
+        with open(file, "w", encoding="utf-8"):  # one that others can read
+            os.chmod(file, 0o644)
         with Terminal(where, home) as terminal:
             terminal.wait_prompt()
             for line in (f"create {path} x", "addauth digest ann:secret", f" get {path}", f"stat {path}"):

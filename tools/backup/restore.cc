@@ -2,6 +2,8 @@
 
 #include "tools/backup/restore.h"
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <iostream>
 #include <memory>
@@ -193,6 +195,8 @@ void Print(const NewMember& member, const Source& source, uint64_t last_zxid, bo
 }
 
 absl::Status RunRestore(const GlobalOptions& global, const Options& options) {
+  // The files are their owner's alone, also those that libraries make.
+  umask(S_IRWXG | S_IRWXO);
   auto member = MemberOf(options);
   if (!member.ok()) return member.status();
   auto source = LoadSource(options);

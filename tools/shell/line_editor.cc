@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -124,6 +125,8 @@ void LineEditor::Remember(const std::string& line, bool is_kept) {
   if (!is_kept || history_file_.empty()) return;
   const int file = open(history_file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return;
+  // A file of an earlier version, or of another program, may be open to others.
+  [[maybe_unused]] const int changed = fchmod(file, S_IRUSR | S_IWUSR);
   const std::string text = line + "\n";
   [[maybe_unused]] const ssize_t written = write(file, text.data(), text.size());
   close(file);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <sys/stat.h>
+
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -48,6 +50,8 @@ struct Options {
 };
 
 absl::Status Run(const Options& options, const GlobalOptions& global) {
+  // The files are their owner's alone, also those that libraries make.
+  umask(S_IRWXG | S_IRWXO);
   Progress progress;
   absl::StatusOr<SourceTree> source = LoadSourceTree(options.source, options.log_dir, &progress);
   if (!source.ok()) return source.status();

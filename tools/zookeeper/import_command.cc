@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <sys/stat.h>
+
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -122,6 +124,8 @@ absl::Status Write(const Importer& importer, const std::string& cluster_name, Ne
 }
 
 absl::Status Run(const Options& options, const GlobalOptions& global) {
+  // The files are their owner's alone, also those that libraries make.
+  umask(S_IRWXG | S_IRWXO);
   NewMember member;
   if (!options.check) {
     absl::StatusOr<NewMember> wanted = MemberOf(options);
