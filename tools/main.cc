@@ -8,6 +8,7 @@
 #include "tools/backup/backup.h"
 #include "tools/backup/restore.h"
 #include "tools/bench/command.h"
+#include "tools/certs/command.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/completion_command.h"
 #include "tools/offline/commands.h"
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
   quorate::tools::AddElectCommand(&command_line);
   quorate::tools::AddBackupCommand(&command_line);
   quorate::tools::AddRestoreCommand(&command_line);
+  quorate::tools::AddCertsCommands(&command_line);
   quorate::tools::bench::AddBenchCommand(&command_line);
   quorate::tools::AddOfflineCommands(&command_line);
   quorate::tools::zookeeper::AddImportCommand(&command_line);

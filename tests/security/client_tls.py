@@ -229,26 +229,32 @@ def cluster_log_has(cluster, text):
         time.sleep(0.05)
 
 
-def test_the_shell_of_zookeeper_uses_tls():
+def zookeeper_shell(hosts, ssl_properties, line):
+    """Runs a command of ZooKeeper's shell over TLS. Returns its output."""
     jars = [os.path.join(JARS, f"{name}.jar") for name in SHELL_JARS]
     # Debian's netty-all.jar lacks parts of Netty.
     netty = [jar for jar in glob.glob(f"{JARS}/netty-*.jar") if "Final" not in jar and "-all" not in jar]
     if not netty:
         raise harness.Skipped("there is no Netty")
     jars = [jar for jar in jars if os.path.exists(jar)] + glob.glob(f"{JARS}/jline*.jar") + netty
+    options = {"client.secure": "true", "clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+               **{f"ssl.{name}": value for name, value in ssl_properties.items()}}
+    command = ["java", *(f"-Dzookeeper.{key}={value}" for key, value in options.items()), "-cp", ":".join(jars),
+               "org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", hosts]
+    result = subprocess.run([*command, *line.split()], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=60, check=False)
+    return result.stdout + result.stderr
+
+
+def test_the_shell_of_zookeeper_uses_tls():
     with served() as (made, cluster):
         p12 = certificates.pkcs12(made.directory, "alice", *made.alice[:2], made.authority)
         trust = certificates.trust_store(made.directory, "client-trust", made.authority, "JKS")
-        options = {"zookeeper.client.secure": "true",
-                   "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
-                   "zookeeper.ssl.keyStore.location": p12, "zookeeper.ssl.keyStore.password": certificates.PASSWORD,
-                   "zookeeper.ssl.trustStore.location": trust, "zookeeper.ssl.trustStore.password": certificates.PASSWORD}
-        command = ["java", *(f"-D{key}={value}" for key, value in options.items()), "-cp", ":".join(jars),
-                   "org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", cluster.hosts()]
+        options = {"keyStore.location": p12, "keyStore.password": certificates.PASSWORD,
+                   "trustStore.location": trust, "trustStore.password": certificates.PASSWORD}
         for line, expected in (("create /by-shell x", "Created /by-shell"), ("whoami", "x509")):
-            result = subprocess.run([*command, *line.split()], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                    timeout=60, check=False)
-            assert expected in result.stdout + result.stderr, result.stdout + result.stderr
+            words = zookeeper_shell(cluster.hosts(), options, line)
+            assert expected in words, words
 
 
 def test_half_handshakes_hold_nobody_up():
