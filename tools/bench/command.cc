@@ -34,6 +34,7 @@ constexpr char kExamples[] =
     "  quorate bench write read --servers a:2181 --compare b:2181 --html result.html\n"
     "                      measures both in turns, a second each, and prints ratios\n"
     "  quorate bench open-loop --servers a:2181 --rate 5000 --seconds 600\n"
+    "  quorate bench read --servers a:2182 --tls --ca ca.pem --cert client.pem --compare a:2181\n"
     "  quorate bench mix --native --servers a:2281             over gRPC\n"
     "  quorate bench failover --cluster /tmp/cluster           a cluster of tools/cluster\n"
     "\n"
@@ -150,6 +151,10 @@ absl::Status Complete(Arguments* arguments) {
           cluster.label +
           ": idle sessions are not available over gRPC; leave out their option or --native");
     }
+    if (cluster.tls && cluster.native) {
+      return absl::InvalidArgumentError(
+          cluster.label + ": TLS is measured over the ZooKeeper protocol; leave out --native");
+    }
     if (cluster.idle_watches > 0 && cluster.idle_sessions == 0) {
       return absl::InvalidArgumentError(
           cluster.label + ": idle sessions have the idle watches: say how many (--idle-sessions; " +
@@ -220,6 +225,22 @@ absl::Status RunCommand(Arguments* arguments, bool json) {
   return absl::AbortedError(absl::StrCat(errors, " operations failed"));
 }
 
+void AddTlsOptions(CLI::App* command, Arguments* arguments) {
+  const std::string group = "TLS";
+  TlsFiles& files = arguments->options.tls_files;
+  command->add_flag("--tls", arguments->servers.tls, "Connect to --servers with TLS")->group(group);
+  command->add_flag("--compare-tls", arguments->compared.tls, "Connect to --compare with TLS")
+      ->group(group);
+  command
+      ->add_option("--ca", files.authorities,
+                   "Certificates of the servers' authorities, in PEM (default: the system's)")
+      ->group(group);
+  command->add_option("--cert", files.certificate, "Certificate with which to authenticate, in PEM")
+      ->group(group);
+  command->add_option("--key", files.key, "Key of the certificate, in PEM (default: in that file)")
+      ->group(group);
+}
+
 void AddClusterOptions(CLI::App* command, Arguments* arguments) {
   ClusterOptions& servers = arguments->servers;
   ClusterOptions& compared = arguments->compared;
@@ -232,6 +253,7 @@ void AddClusterOptions(CLI::App* command, Arguments* arguments) {
   command->add_option("--compare", compared.servers,
                       "Servers to compare with, in turns: any that speak the ZooKeeper protocol");
   command->add_flag("--compare-native", compared.native, "--compare names gRPC ports");
+  AddTlsOptions(command, arguments);
   command->add_option("--label", servers.label, "Name of the servers in the output")
       ->capture_default_str();
   command->add_option("--compare-label", compared.label, "Name of the compared servers")

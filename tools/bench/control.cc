@@ -197,6 +197,11 @@ std::string ValueOf(const std::string& text, const std::string& name) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
+ssize_t Write(int fd, TlsStream* tls, const std::string& text) {
+  if (tls != nullptr) return tls->Send(text.data(), text.size());
+  return send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+}
+
 }  // namespace
 
 absl::Status MakeNodes(Engine* engine, const std::vector<Endpoint>& servers,
@@ -214,23 +219,31 @@ std::string AskFourLetterWord(const Endpoint& server, const std::string& word) {
   if (fd < 0) return "";
   std::string answer;
   bool is_asked = false;
+  std::unique_ptr<TlsStream> tls;
   const int connected =
       connect(fd, reinterpret_cast<const sockaddr*>(&server.address), server.address_size);
   const int64_t deadline_ns = NowNs() + kWordTimeoutMs * kNsInMs;
   const bool may_come = connected == 0 || errno == EINPROGRESS;
   while (may_come && NowNs() < deadline_ns) {
-    pollfd wanted{fd, static_cast<short>(is_asked ? POLLIN : POLLOUT), 0};
+    // A handshake of TLS waits for the server.
+    const bool waits_for_room = !is_asked && (tls == nullptr || tls->waits_for_room());
+    pollfd wanted{fd, static_cast<short>(waits_for_room ? POLLOUT : POLLIN), 0};
     if (poll(&wanted, 1, kWordTimeoutMs) <= 0) break;
     if (!is_asked) {
-      if (send(fd, word.data(), word.size(), MSG_NOSIGNAL) < 0) break;
-      is_asked = true;
+      if (server.tls != nullptr && tls == nullptr) tls = server.tls->Connect(fd, server.host);
+      if (server.tls != nullptr && tls == nullptr) break;
+      is_asked = Write(fd, tls.get(), word) >= 0;
+      if (!is_asked && errno != EAGAIN) break;
       continue;
     }
     char buffer[4096];
-    const ssize_t received = recv(fd, buffer, sizeof(buffer), 0);
+    const ssize_t received =
+        tls != nullptr ? tls->Receive(buffer, sizeof(buffer)) : recv(fd, buffer, sizeof(buffer), 0);
+    if (received < 0 && errno == EAGAIN) continue;
     if (received <= 0) break;
     answer.append(buffer, static_cast<size_t>(received));
   }
+  tls.reset();
   close(fd);
   return answer;
 }

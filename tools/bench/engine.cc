@@ -54,7 +54,8 @@ int64_t NowNs() {
   return now.tv_sec * kNsInSecond + now.tv_nsec;
 }
 
-absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& servers) {
+absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& servers,
+                                              std::shared_ptr<const TlsClient> tls) {
   std::vector<Endpoint> endpoints;
   const std::vector<std::string> items = absl::StrSplit(servers, ',', absl::SkipEmpty());
   for (const std::string& item : items) {
@@ -70,6 +71,8 @@ absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& servers) {
       host = host.substr(1, host.size() - 2);
     }
     const std::string port = item.substr(colon + 1);
+    endpoint.host = host;
+    endpoint.tls = tls;
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
@@ -225,6 +228,7 @@ void Engine::Wait(int64_t timeout_ns) {
     }
     if ((event.events & EPOLLOUT) != 0) Flush(connection, NowNs());
     if (connection.socket_ >= 0 && (event.events & ~EPOLLOUT) != 0) Receive(connection);
+    while (connection.tls_ != nullptr && connection.tls_->may_have_more()) Receive(connection);
   }
 }
 
@@ -299,6 +303,11 @@ void Engine::FinishConnect(Connection& connection) {
   socklen_t size = sizeof(error);
   getsockopt(connection.socket_, SOL_SOCKET, SO_ERROR, &error, &size);
   if (error != 0) return Disconnect(connection, std::strerror(error), now_ns);
+  const Endpoint& server = (*connection.servers_)[connection.server_];
+  if (server.tls != nullptr) {
+    connection.tls_ = server.tls->Connect(connection.socket_, server.host);
+    if (connection.tls_ == nullptr) return Disconnect(connection, "memory is short", now_ns);
+  }
   connection.state_ = Connection::State::kHandshake;
   connection.to_send_ = wire::EncodeHandshake({.last_zxid_seen = connection.last_zxid_,
                                                .timeout_ms = session_timeout_ms_,
@@ -309,6 +318,7 @@ void Engine::FinishConnect(Connection& connection) {
 }
 
 void Engine::Drop(Connection& connection) {
+  connection.tls_.reset();
   if (connection.socket_ >= 0) close(connection.socket_);
   connection.socket_ = -1;
   connection.received_.clear();
@@ -350,13 +360,37 @@ void Engine::Parked(Connection& connection, int64_t now_ns) {
   connection.handler_->OnClosed(connection, now_ns);
 }
 
+ssize_t Engine::Read(Connection& connection) {
+  if (connection.tls_ != nullptr) {
+    return connection.tls_->Receive(buffer_.data(), buffer_.size());
+  }
+  return recv(connection.socket_, buffer_.data(), buffer_.size(), 0);
+}
+
+ssize_t Engine::Write(Connection& connection) {
+  const char* from = connection.to_send_.data() + connection.sent_;
+  const size_t size = connection.to_send_.size() - connection.sent_;
+  if (connection.tls_ != nullptr) return connection.tls_->Send(from, size);
+  return send(connection.socket_, from, size, MSG_NOSIGNAL);
+}
+
+std::string Engine::FailureOf(const Connection& connection) {
+  const bool is_of_tls = connection.tls_ != nullptr && !connection.tls_->failure().empty();
+  return is_of_tls ? connection.tls_->failure() : std::strerror(errno);
+}
+
 void Engine::Receive(Connection& connection) {
-  const ssize_t received = recv(connection.socket_, buffer_.data(), buffer_.size(), 0);
+  const ssize_t received = Read(connection);
   const int64_t now_ns = NowNs();
-  if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (received < 0 && (errno == EAGAIN || errno == EINTR)) {
+    // The end of a handshake makes room for what waits to be sent.
+    if (connection.tls_ != nullptr) Flush(connection, now_ns);
+    return;
+  }
   if (received <= 0) {
     return Disconnect(connection,
-                      received == 0 ? "the server closed the connection" : strerror(errno), now_ns);
+                      received == 0 ? "the server closed the connection" : FailureOf(connection),
+                      now_ns);
   }
   connection.last_received_ns_ = now_ns;
   std::string_view bytes(buffer_.data(), static_cast<size_t>(received));
@@ -455,10 +489,9 @@ void Engine::FlushDirty() {
 
 void Engine::Flush(Connection& connection, int64_t now_ns) {
   if (connection.socket_ < 0 || connection.to_send_.empty()) return;
-  const ssize_t sent = send(connection.socket_, connection.to_send_.data() + connection.sent_,
-                            connection.to_send_.size() - connection.sent_, MSG_NOSIGNAL);
+  const ssize_t sent = Write(connection);
   if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-    return Disconnect(connection, std::strerror(errno), now_ns);
+    return Disconnect(connection, FailureOf(connection), now_ns);
   }
   if (sent > 0) {
     connection.sent_ += static_cast<size_t>(sent);
@@ -468,7 +501,9 @@ void Engine::Flush(Connection& connection, int64_t now_ns) {
     connection.to_send_.clear();
     connection.sent_ = 0;
   }
-  const bool is_full = !connection.to_send_.empty();
+  // During a handshake, what waits to be sent waits for the server, not for the socket.
+  const bool is_full = !connection.to_send_.empty() &&
+                       (connection.tls_ == nullptr || connection.tls_->waits_for_room());
   if (is_full != connection.waits_for_room_) Watch(connection, EPOLL_CTL_MOD, is_full);
 }
 

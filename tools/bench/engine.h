@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rpc/zookeeper/wire/wire.h"
+#include "tools/bench/tls.h"
 #include "tree/types.h"
 
 namespace quorate::tools::bench {
@@ -37,12 +38,15 @@ inline constexpr int64_t kNsInSecond = 1000 * kNsInMs;
 
 struct Endpoint {
   std::string text;  // host:port, as given
+  std::string host;  // without brackets
   sockaddr_storage address{};
   socklen_t address_size = 0;
+  std::shared_ptr<const TlsClient> tls;  // nullptr: connections have no TLS
 };
-// Resolves "host:port,host:port". InvalidArgument for any other form, Unavailable if a name has no
+// Resolves "host:port,host:port"; connections have TLS if `tls` is not nullptr. InvalidArgument for any other form, Unavailable if a name has no
 // address.
-absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& servers);
+absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& servers,
+                                              std::shared_ptr<const TlsClient> tls);
 
 // An outstanding request. The sender chooses the meaning of `kind` and `key`.
 struct Request {
@@ -95,6 +99,7 @@ class Connection {
   size_t server_ = 0;  // the index in servers_
   State state_ = State::kParked;
   int socket_ = -1;
+  std::unique_ptr<TlsStream> tls_;  // nullptr without TLS, and before the socket is connected
   int64_t session_ = 0;
   std::string password_;
   int32_t timeout_ms_ = 0;
@@ -166,6 +171,12 @@ class Engine {
   void StartConnect(Connection& connection, int64_t now_ns);
   void FinishConnect(Connection& connection);
   void Receive(Connection& connection);
+  // Reads into buffer_, as recv does.
+  ssize_t Read(Connection& connection);
+  // Sends what is in to_send_, as send does.
+  static ssize_t Write(Connection& connection);
+  // Returns why Read or Write has just failed.
+  static std::string FailureOf(const Connection& connection);
   // Returns false if the connection is no longer up.
   bool HandlePacket(Connection& connection, std::string_view packet, int64_t now_ns);
   bool HandleHandshake(Connection& connection, std::string_view packet, int64_t now_ns);

@@ -196,7 +196,8 @@ std::string ToHtml(const Results& results, const Options& options) {
   for (size_t i = 0; i < results.clusters.size(); ++i) {
     const ClusterFacts& cluster = results.clusters[i];
     absl::StrAppend(&html, "<p>", Key(i, cluster.label), " <span class=\"faint\">",
-                    Escaped(cluster.servers), cluster.native ? " over gRPC" : "");
+                    Escaped(cluster.servers), cluster.native ? " over gRPC" : "",
+                    cluster.tls ? " with TLS" : "");
     if (!cluster.version.empty()) {
       absl::StrAppend(&html, ", version ", Escaped(cluster.version));
     }

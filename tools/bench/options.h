@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench/tls.h"
+
 namespace quorate::tools::bench {
 
 // One of the one or two clusters.
@@ -18,6 +20,7 @@ struct ClusterOptions {
   // "host:port,host:port": client ports, or gRPC ports if `native`.
   std::string servers;
   bool native = false;
+  bool tls = false;  // connections to the client ports have TLS, with Options::tls_files
   // The servers' processes, to measure their processor time; empty: found by their listening ports.
   std::vector<int> pids{};
   // For failover: shell commands in which {member} is the leader's number among `servers`, from 1.
@@ -43,6 +46,7 @@ struct Options {
   // One cluster, or two to compare.
   std::vector<ClusterOptions> clusters;
   std::vector<std::string> workloads;
+  TlsFiles tls_files;
 
   size_t connections = 30;
   // The number of outstanding requests on each connection.

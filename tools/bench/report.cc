@@ -181,8 +181,8 @@ std::string Describe(const std::string& workload, const Options& options) {
 std::string ReportHeading(const Results& results) {
   std::string text = results.machine + "\n";
   for (const ClusterFacts& cluster : results.clusters) {
-    absl::StrAppend(&text, cluster.label, ": ", cluster.servers,
-                    cluster.native ? " over gRPC" : "");
+    absl::StrAppend(&text, cluster.label, ": ", cluster.servers, cluster.native ? " over gRPC" : "",
+                    cluster.tls ? " with TLS" : "");
     if (!cluster.version.empty()) absl::StrAppend(&text, ", version ", cluster.version);
     if (!cluster.has_processes) {
       absl::StrAppend(&text,
@@ -229,6 +229,7 @@ Json ToJson(const Results& results, const Options& options) {
         {{"label", cluster.label},
          {"servers", cluster.servers},
          {"protocol", cluster.native ? "grpc" : "zookeeper"},
+         {"tls", cluster.tls},
          {"version", cluster.version.empty() ? Json(nullptr) : Json(cluster.version)}});
   }
   Json workloads = Json::array();

@@ -39,8 +39,8 @@ Options MakeOptions() {
 Results MakeResults() {
   Results results;
   results.machine = "2 x Test <&> Machine";
-  results.clusters = {{"quorate", "127.0.0.1:2181", false, 1, "3.8.0", true},
-                      {"other", "127.0.0.1:2182", true, 1, "", false}};
+  results.clusters = {{"quorate", "127.0.0.1:2181", false, true, 1, "3.8.0", true},
+                      {"other", "127.0.0.1:2182", true, false, 1, "", false}};
   WorkloadResult mix;
   mix.name = "mix";
   mix.measurements = {MakeMeasurement(4, true), MakeMeasurement(1, false)};
@@ -82,7 +82,7 @@ TEST_CASE("The rows of a workload have its figures, ratios and errors") {
 
 TEST_CASE("The heading names the servers, and those whose processes are not visible") {
   const std::string text = ReportHeading(MakeResults());
-  CHECK_THAT(text, Contains("quorate: 127.0.0.1:2181, version 3.8.0\n"));
+  CHECK_THAT(text, Contains("quorate: 127.0.0.1:2181 with TLS, version 3.8.0\n"));
   CHECK_THAT(text, Contains("other: 127.0.0.1:2182 over gRPC; the servers' processes"));
 }
 
@@ -103,6 +103,8 @@ TEST_CASE("The report lists the pauses of a failover") {
 TEST_CASE("JSON has the printed values, and null for unknown values") {
   const auto json = ToJson(MakeResults(), MakeOptions());
   CHECK(json["clusters"][1]["protocol"] == "grpc");
+  CHECK(json["clusters"][0]["tls"] == true);
+  CHECK(json["clusters"][1]["tls"] == false);
   CHECK(json["clusters"][1]["version"].is_null());
   const auto& workload = json["workloads"][0];
   CHECK(workload["name"] == "mix");

@@ -89,7 +89,13 @@ class Runner {
   static std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
   absl::Status FindCluster(const ClusterOptions& cluster, SideState* side) {
-    absl::StatusOr<std::vector<Endpoint>> servers = Resolve(cluster.servers);
+    std::shared_ptr<const TlsClient> tls;
+    if (cluster.tls) {
+      auto client = TlsClient::Create(options_.tls_files);
+      if (!client.ok()) return client.status();
+      tls = *std::move(client);
+    }
+    absl::StatusOr<std::vector<Endpoint>> servers = Resolve(cluster.servers, std::move(tls));
     if (!servers.ok()) return servers.status();
     side->options = &cluster;
     side->work = options_;
@@ -109,6 +115,7 @@ class Runner {
     facts.label = cluster.label;
     facts.servers = cluster.servers;
     facts.native = cluster.native;
+    facts.tls = cluster.tls;
     facts.members = side->servers.size();
     if (!cluster.native) facts.version = VersionOf(side->servers);
     facts.has_processes = side->pids.has_value();

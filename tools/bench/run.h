@@ -22,6 +22,7 @@ struct ClusterFacts {
   std::string label;
   std::string servers;
   bool native = false;
+  bool tls = false;
   size_t members = 0;
   std::string version;  // as the four-letter word srvr reports it; may be empty
   // Whether the processor time of its servers is known.
