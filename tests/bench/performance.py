@@ -109,6 +109,17 @@ def alone_performance_document_hides_nothing(_):
         assert "measured in different environments" in text and "measured with --quick" in text
 
 
+def alone_performance_document_says_what_tls_costs(_):
+    with tempfile.TemporaryDirectory() as directory:
+        keep(directory, "tls-write-30x32", runs=[bench_run(cpu=1.5), bench_run(rate=6, cpu=0.2)])
+        keep(directory, "tls-read-30x32", runs=[bench_run(cpu=2.5), bench_run(rate=9, cpu=0.1)])
+        performance(directory, "--render")
+        text = read(directory, "document.md")
+        write, read_line = line_with(text, "| write, 30 x 32 |"), line_with(text, "| read, 30 x 32 |")
+        assert "| 1.50 [1.35 – 1.65] | 15.0 | 10.0 | server CPU ≤ 1.6 | met | 6.00 [5.40 – 6.60] |" in write, write
+        assert "**missed: server CPU 2.50, more than 2**" in read_line, read_line
+
+
 def alone_performance_document_says_what_checkpoints_cost(_):
     run = bench_run(workload="open-loop", longest_pause_ms=7.0)
     for i, measurement in enumerate(run["document"]["workloads"][0]["measurements"]):

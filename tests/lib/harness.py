@@ -99,10 +99,10 @@ class Cluster:
     """A running cluster, driven through tools/cluster. Use as a context manager."""
 
     def __init__(self, server="quorate", size=3, settings=(), start=True, directory=None,
-                 environment=None):
+                 environment=None, tls=False):
         """`directory`: the directory for its files, if not a temporary one. `environment`: variables that its servers
-        have in addition to those of this process."""
-        self.size = size
+        have in addition to those of this process. `tls`: whether all ports require TLS."""
+        self.size, self.tls = size, tls
         # Quorate promises, and ZooKeeper does not, that clients of other members stay connected when the
         # leader dies.
         self.keeps_connections = server == "quorate"
@@ -138,7 +138,7 @@ class Cluster:
 
     def start(self):
         settings = [word for line in self.settings for word in ("--set", line)]
-        self.command("start", self.size, "--base-port", self.ports.base, *settings)
+        self.command("start", self.size, "--base-port", self.ports.base, *settings, *(["--tls"] * self.tls))
 
     def address(self, member):
         return f"{HOST}:{self.ports.base + member}"

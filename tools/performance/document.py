@@ -286,6 +286,28 @@ class Document:
                 budget_text(row.budget), result_cell(verdicts, [])])
         self.add(table)
 
+    def tls(self):
+        found = self.measured(rows.TLS)
+        if not found:
+            return
+        self.add(Heading("What TLS costs"), Text(
+            "A cluster of Quorate whose connections, of clients and between members, all have TLS 1.3 with certificates of "
+            "both sides, in turns with one without TLS: its figures divided by those of the other. The last columns "
+            "compare it in the same way with ZooKeeper with TLS and the same certificates."))
+        table = Table(["work", "rate", "p50", "p99", "server CPU", "CPU/op, us: TLS", "plain", "budget", "result",
+                       "rate / ZooKeeper's", "server CPU / ZooKeeper's", "CPU/op, us: ZooKeeper"], [])
+        for row, result in found:
+            plain, theirs = (run["document"]["workloads"][0] for run in result["runs"])
+            spreads = {figure: plain["ratios"].get(key) for figure, key, _ in GROWTH_FIGURES}
+            verdicts = self.verdicts_of(row, {figure: spread and spread["median"] for figure, spread in spreads.items()})
+            table.rows.append([
+                row.title, *map(spread_text, spreads.values()),
+                *(number(measurement["server_cpu_us"]) for measurement in plain["measurements"]),
+                budget_text(row.budget), result_cell(verdicts, []),
+                *(spread_text(theirs["ratios"].get(key)) for key in ("operations_per_second", "server_cpu")),
+                number(theirs["measurements"][1]["server_cpu_us"])])
+        self.add(table)
+
     def herd(self):
         for _, result in self.measured(rows.HERD):
             points = result["points"]
@@ -793,7 +815,7 @@ WHAT_TAILS_ARE = (
 def build(results):
     """Returns all blocks of the document."""
     document = Document(results)
-    for section in (document.budget, document.limit, document.linearizable, document.herd, document.where,
+    for section in (document.budget, document.limit, document.linearizable, document.tls, document.herd, document.where,
                     document.slowest, document.idle, document.growth, document.growth_where, document.tail,
                     document.checkpoints, document.memory):
         section()

@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -106,13 +107,19 @@ class Bench:
         self._pair = None
 
     @contextlib.contextmanager
-    def cluster(self, system, size=3, settings=(), heap_gb=1, warm_ups=1, directory=None):
+    def cluster(self, system, size=3, settings=(), heap_gb=1, warm_ups=1, directory=None, tls=False, certificates_of=None):
         """Returns a running cluster. ZooKeeper has Java's default collector and compilers, and a heap of
         `heap_gb` for each member. It has been under load for `warm_ups` times the usual time, because
         Java compiles only code that has run often. `directory` is the place of its files, if it is not
-        that of the other clusters."""
-        with harness.Cluster(system, size, [*SETTINGS, *settings], directory=directory or self.data,
-                             environment=java_options(heap_gb)) as cluster:
+        that of the other clusters. With `tls`, all its connections have TLS, with the certificates of the
+        cluster `certificates_of` if that is given."""
+        if tls and system == "zookeeper":
+            settings = [*settings, "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"]
+        with harness.Cluster(system, size, [*SETTINGS, *settings], start=False, directory=directory or self.data,
+                             environment=dict(java_options(heap_gb), QUORATE=self.quorate), tls=tls) as cluster:
+            if certificates_of is not None:
+                shutil.copytree(os.path.join(certificates_of.dir, "certs"), os.path.join(cluster.dir, "certs"))
+            cluster.start()
             if system == "zookeeper":
                 self.alone(["mix"], cluster, [
                     "--connections", 30, "--depth", 8, "--read-share", 0.5, "--warm-up-seconds", 0,
@@ -138,13 +145,15 @@ class Bench:
     def compare(self, workloads, servers, compared, options, labels=SYSTEMS):
         """Measures both clusters in turns. Returns {"command": the command line, "document": the JSON
         document of `quorate bench`}."""
-        return self._run(workloads, options, (
+        return self._run(workloads, [*options, *(["--tls"] * servers.tls), *(["--compare-tls"] * compared.tls)], (
             ("--servers", servers.hosts(), labels[0].upper()),
             ("--compare", compared.hosts(), labels[1].upper()),
-            ("--label", labels[0], labels[0]), ("--compare-label", labels[1], labels[1])))
+            ("--label", labels[0], labels[0]), ("--compare-label", labels[1], labels[1]),
+            *certificates(servers, compared)))
 
     def alone(self, workloads, servers, options):
-        return self._run(workloads, options, (("--servers", servers.hosts(), "SERVERS"),))
+        return self._run(workloads, [*options, *(["--tls"] * servers.tls)],
+                         (("--servers", servers.hosts(), "SERVERS"), *certificates(servers)))
 
     def fail_over(self, verbs, rounds, options):
         """Measures the failover of the pair. `verbs` are the commands of tools/cluster that end and restart
@@ -196,6 +205,16 @@ class Bench:
         self.alone(["populate"], cluster, [
             "--count", count, "--root", root, "--keep", "--connections", 30, "--depth", 32,
             "--warm-up-seconds", 0, *options])
+
+
+def certificates(*clusters):
+    """Returns the options of `quorate bench` for the first of the clusters that has TLS."""
+    for cluster in clusters:
+        if cluster.tls:
+            paths = CLUSTER_TOOL.Cluster(cluster.dir)
+            return (("--ca", paths.certificate("ca"), "CA.PEM"),
+                    ("--cert", paths.certificate(f"client-{CLUSTER_TOOL.ADMINISTRATOR}"), "CLIENT.PEM"))
+    return ()
 
 
 def resident_bytes(pid):

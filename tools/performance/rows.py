@@ -18,8 +18,8 @@ import profiles
 import where
 from measuring import SYSTEMS, Failure
 
-BUDGET, LIMIT, LINEARIZABLE, HERD, WHERE, SLOWEST, IDLE, GROWTH, GROWTH_WHERE, TAIL, CHECKPOINTS, MEMORY = (
-    "budget", "limit", "linearizable", "herd", "where", "slowest", "idle", "growth", "growth-where", "tail",
+BUDGET, LIMIT, LINEARIZABLE, TLS, HERD, WHERE, SLOWEST, IDLE, GROWTH, GROWTH_WHERE, TAIL, CHECKPOINTS, MEMORY = (
+    "budget", "limit", "linearizable", "tls", "herd", "where", "slowest", "idle", "growth", "growth-where", "tail",
     "checkpoints", "memory")
 
 
@@ -155,6 +155,25 @@ def linearizable_row(depth, budget):
                 "--connections", 30, "--depth", depth, *scale.time_options], labels=("linearizable", "plain"))]}
 
     return Row(f"linearizable-read-30x{depth}", LINEARIZABLE, f"read, 30 x {depth}", measure, 25, budget)
+
+
+# --- TLS
+
+
+def tls_row(workload, budget):
+    """Returns a row of a cluster of Quorate with TLS on all connections, in turns first with one of Quorate without
+    TLS, and then with one of ZooKeeper with TLS."""
+    def measure(bench, scale, _):
+        bench.close_pair()
+        options = ["--connections", 30, "--depth", 32, *scale.time_options]
+        with bench.cluster("quorate", tls=True) as secure:
+            with bench.cluster("quorate") as plain:
+                runs = [bench.compare([workload], secure, plain, options, labels=("tls", "plain"))]
+            with bench.cluster("zookeeper", tls=True, certificates_of=secure) as theirs:
+                runs.append(bench.compare([workload], secure, theirs, options))
+        return {"runs": runs}
+
+    return Row(f"tls-{workload}-30x32", TLS, f"{workload}, 30 x 32", measure, 45, budget)
 
 
 # --- Everyone comes back
@@ -529,6 +548,8 @@ ROWS = [
     *LIMIT_ROWS,
     linearizable_row(1, {}),
     linearizable_row(32, {"cpu": 3}),
+    tls_row("write", {"cpu": 1.6}),
+    tls_row("read", {"cpu": 2}),
     Row("herd", HERD, "all members are killed and started again", measure_herd, 110),
     where_row("write-1x1", "write, 1 x 1", "write", ["--connections", 1]),
     where_row("write-30x1", "write, 30 x 1", "write", ["--connections", 30]),
