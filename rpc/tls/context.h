@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TLS for accepted connections: the keys and rules that they share, and OpenSSL's object of each.
+// TLS of connections: the keys and rules that they share, and OpenSSL's object of each.
 //
 // Thread-safety: a Context does not change, and all threads may use it at once. The functions have
 // no state but OpenSSL's error queue of the calling thread, which they leave empty.
@@ -44,20 +44,30 @@ class Context {
   // - After a handshake, SSL_get0_peer_certificate is the client's certificate, which is valid, or
   //   nullptr if the client has sent none.
   SslPtr NewServer() const;
+  // Returns an object for a connection to `host` that this process opens, in connect state and with
+  // the same modes, or nullptr if memory is short. After a handshake, SSL_get0_peer_certificate is
+  // the server's certificate, which is from a CA of the trust store. The caller checks the names in
+  // it (rpc/tls/names.h) before it sends anything. REQUIRES: Options::connects.
+  SslPtr NewClient(const std::string& host) const;
+
+  // Returns the certificate of this process; never nullptr.
+  const X509* certificate() const { return SSL_CTX_get0_certificate(context_); }
 
   // Sentences about settings that have no effect, such as unknown cipher suites, and about
   // certificates that are out of date; for the log.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
-  explicit Context(SSL_CTX* context) : context_(context) {}
+  Context(SSL_CTX* context, bool connects) : context_(context), connects_(connects) {}
 
   SSL_CTX* const context_;  // owned
+  const bool connects_;     // Options::connects
   std::vector<std::string> warnings_;
 };
 
 // Returns why a call on `ssl` has just failed on this thread, for the log, and empties the error
-// queue; for a client's certificate that was refused, the reason.
+// queue; for a certificate of the other end that was refused, the reason; if the other end refused
+// the connection, the reason that it sent.
 std::string FailureOf(const SSL* ssl);
 
 // What identifies the content of a file.

@@ -136,6 +136,103 @@ TEST_CASE("a client without a certificate connects with none and want, not with 
   }
 }
 
+// The two ends of a handshake between servers, and why it failed at each.
+struct MemberOutcome {
+  std::string connecting;
+  std::string accepting;
+  bool is_done() const { return connecting.empty() && accepting.empty(); }
+};
+
+MemberOutcome ConnectMembers(const Context& connecting, const Context& accepting,
+                             const std::string& host = "127.0.0.1") {
+  const Context::SslPtr client = connecting.NewClient(host);
+  const Context::SslPtr server = accepting.NewServer();
+  BIO* server_end = nullptr;
+  BIO* client_end = nullptr;
+  REQUIRE(BIO_new_bio_pair(&server_end, 0, &client_end, 0) == 1);
+  SSL_set_bio(server.get(), server_end, server_end);
+  SSL_set_bio(client.get(), client_end, client_end);
+  MemberOutcome outcome;
+  char unread;
+  // With TLS 1.3, a client reads an alert of the server only after its part of the handshake.
+  for (int round = 0; round < 50; ++round) {
+    for (const auto& [ssl, failure] : {std::pair(client.get(), &outcome.connecting),
+                                       std::pair(server.get(), &outcome.accepting)}) {
+      if (!failure->empty()) continue;
+      ERR_clear_error();
+      const int result =
+          SSL_is_init_finished(ssl) == 1 ? SSL_read(ssl, &unread, 1) : SSL_do_handshake(ssl);
+      if (result != 1 && SSL_get_error(ssl, result) == SSL_ERROR_SSL) *failure = FailureOf(ssl);
+    }
+  }
+  if (!outcome.is_done()) return outcome;
+  CHECK(SSL_is_init_finished(client.get()) == 1);
+  CHECK(SSL_is_init_finished(server.get()) == 1);
+  CHECK(SSL_get0_peer_certificate(client.get()) != nullptr);
+  return outcome;
+}
+
+TEST_CASE("servers check each other's certificates") {
+  Fixture fixture;
+  fixture.options.connects = true;
+  const auto own = fixture.Create();
+  CHECK(ConnectMembers(*own, *own).is_done());
+  CHECK(ConnectMembers(*own, *own, "name.example.com").is_done());
+  CHECK(X509_cmp(own->certificate(), fixture.server.certificate.get()) == 0);
+
+  Fixture other;  // with a CA of its own
+  other.options.connects = true;
+  const MemberOutcome outcome = ConnectMembers(*other.Create(), *own);
+  CHECK_THAT(outcome.connecting, Contains("the server's certificate is refused: "));
+  CHECK_THAT(outcome.accepting, Contains("the other end refuses the connection: "));
+
+  // A server that trusts the other one's CA is refused by it all the same.
+  other.SetTrust(ToPem(fixture.ca.certificate.get()));
+  const MemberOutcome refused = ConnectMembers(*other.Create(), *own);
+  CHECK_THAT(refused.accepting, Contains("the client's certificate is refused: "));
+  CHECK_THAT(refused.connecting, Contains("the other end refuses the connection: "));
+}
+
+TEST_CASE("a server that connects checks the other one whatever clientAuth is") {
+  Fixture fixture;
+  fixture.options.connects = true;
+  fixture.options.client_auth = ClientAuth::kNone;
+  const auto own = fixture.Create();
+  CHECK(ConnectMembers(*own, *own).is_done());
+  Fixture other;
+  other.options.connects = true;
+  other.options.client_auth = ClientAuth::kNone;
+  CHECK_THAT(ConnectMembers(*own, *other.Create()).connecting,
+             Contains("the server's certificate is refused: "));
+  fixture.options.trust_store.location.clear();
+  CHECK_THAT(fixture.CreateError(), Contains("set trustStore.location"));
+}
+
+TEST_CASE("certificates between servers need to be good for both roles") {
+  Fixture fixture;
+  fixture.options.connects = true;
+  const auto context_for = [&](const std::string& usage, long ends_s) {
+    const TestIdentity identity = MakeIdentity(
+        {.common_name = "one", .issuer = &fixture.ca, .usage = usage, .ends_s = ends_s});
+    fixture.options.key_store.location =
+        WriteTestFile("one.pem", ToPem(identity.key.get()) + ToPem(identity.certificate.get()));
+    return fixture.Create();
+  };
+  const auto both = context_for("serverAuth,clientAuth", 86400);
+  CHECK(ConnectMembers(*both, *both).is_done());
+  const auto server = context_for("serverAuth", 86400);
+  CHECK(ConnectMembers(*both, *server).is_done());
+  CHECK_THAT(ConnectMembers(*server, *both).accepting, Contains("lacks clientAuth"));
+  const auto client = context_for("clientAuth", 86400);
+  CHECK(ConnectMembers(*client, *both).is_done());
+  CHECK_THAT(ConnectMembers(*both, *client).connecting, Contains("lacks serverAuth"));
+  const auto expired = context_for("serverAuth,clientAuth", -60);
+  CHECK_THAT(ConnectMembers(*both, *expired).connecting, Contains("certificate has expired"));
+  const MemberOutcome outcome = ConnectMembers(*expired, *both);
+  CHECK_THAT(outcome.accepting, Contains("certificate has expired"));
+  CHECK_THAT(outcome.connecting, Contains("expired"));
+}
+
 TEST_CASE("a certificate that is not asked for gives no identity") {
   Fixture fixture;
   fixture.options.client_auth = ClientAuth::kNone;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Settings of TLS for the connections of clients: ZooKeeper's keys with the prefix "ssl.".
+// Settings of TLS: ZooKeeper's keys with the prefix "ssl." for the connections of clients, and with
+// the prefix "ssl.quorum." for the connections between servers.
 //
 // Thread-safety: plain values.
 #pragma once
@@ -32,8 +33,8 @@ enum class ClientAuth : uint8_t {
 struct Options {
   // The private key and the certificate of this server, with the certificates up to the CA.
   StoreOptions key_store;
-  // The certificates of the CAs of clients. kNeed requires it; with kWant and no trust store each
-  // certificate of a client is refused.
+  // The certificates of the CAs of clients. kNeed and `connects` require it; with kWant and no trust
+  // store each certificate of a client is refused.
   StoreOptions trust_store;
   // "TLSv1.2", "TLSv1.3"; empty: both. Older versions are skipped with a warning.
   std::vector<std::string> protocols;
@@ -49,6 +50,9 @@ struct Options {
   // client is refused. Lists are not fetched from the distribution points that certificates name,
   // and neither OCSP, nor delta lists, nor lists of other issuers are supported.
   bool check_revocation = false;
+  // The context also opens connections (Context::NewClient). Their servers must have a certificate
+  // from a CA of the trust store, whatever client_auth is.
+  bool connects = false;
 };
 
 }  // namespace quorate::rpc::tls

@@ -133,6 +133,12 @@ TestIdentity MakeIdentity(const TestIdentityOptions& options) {
   AddExtension(certificate, issuer, NID_basic_constraints,
                options.is_ca ? "critical,CA:TRUE" : "CA:FALSE");
   AddExtension(certificate, issuer, NID_subject_key_identifier, "hash");
+  if (!options.names.empty()) {
+    AddExtension(certificate, issuer, NID_subject_alt_name, options.names.c_str());
+  }
+  if (!options.usage.empty()) {
+    AddExtension(certificate, issuer, NID_ext_key_usage, options.usage.c_str());
+  }
   EVP_PKEY* signer = options.issuer == nullptr ? made.key.get() : options.issuer->key.get();
   ASSERT(X509_sign(certificate, signer, EVP_sha256()) > 0);
   return made;

@@ -24,6 +24,10 @@ struct TestIdentityOptions {
   // nullptr: the certificate signs itself.
   const TestIdentity* issuer = nullptr;
   bool is_ca = false;
+  // The subjectAltName and the extendedKeyUsage, such as "DNS:a.example,IP:10.0.0.1" and
+  // "serverAuth,clientAuth"; empty: there is none.
+  std::string names = {};
+  std::string usage = {};
   // Seconds from now.
   long starts_s = -3600;
   long ends_s = 86400;
