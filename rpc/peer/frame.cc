@@ -19,7 +19,9 @@ enum class FrameType : uint8_t {
   kDigest = 5,
   kDisk = 6,
   kAnswer = 7,
-  kFragment = 8
+  kFragment = 8,
+  kChallenge = 9,
+  kProof = 10
 };
 
 constexpr size_t kChecksumBytes = 4;
@@ -81,35 +83,53 @@ absl::Status DecodeDigest(std::string_view payload, PeerBatch* batch) {
 }
 
 // Reads the last fields of a hello or of its answer, which servers of earlier releases do not send.
+// The last of all is sent only by a server with a secret; it has `secret_bytes` bytes.
 template <class T>
-void ReadLastFields(LittleEndianReader* reader, T* to) {
+bool ReadLastFields(LittleEndianReader* reader, size_t secret_bytes, T* to, std::string* last) {
   to->newest_version = reader->empty() ? kPeerProtocolVersion : reader->Int<uint32_t>();
   to->process = reader->empty() ? 0 : reader->Int<uint64_t>();
+  if (!reader->empty()) *last = std::string(reader->String());
+  return reader->ok() && (last->empty() || last->size() == secret_bytes);
+}
+
+absl::Status DecodeHello(LittleEndianReader reader, PeerBatch* batch) {
+  Hello& hello = batch->hello.emplace();
+  hello.protocol_version = reader.Int<uint32_t>();
+  hello.from = consensus::MemberId(reader.Int<uint32_t>());
+  hello.to = consensus::MemberId(reader.Int<uint32_t>());
+  hello.cluster_id = std::string(reader.String());
+  return ReadLastFields(&reader, kNonceBytes, &hello, &hello.nonce)
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError("a hello frame does not decode");
+}
+
+absl::Status DecodeAnswer(LittleEndianReader reader, PeerBatch* batch) {
+  HelloAnswer& answer = batch->answer.emplace();
+  answer.accepted = reader.Int<uint8_t>() != 0;
+  answer.reason = std::string(reader.String());
+  answer.cluster_id = std::string(reader.String());
+  return ReadLastFields(&reader, kProofBytes, &answer, &answer.proof)
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError("an answer to a hello does not decode");
 }
 
 absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType type,
                          std::string_view payload, PeerBatch* batch) {
   LittleEndianReader reader(payload);
   switch (type) {
-    case FrameType::kHello: {
-      Hello& hello = batch->hello.emplace();
-      hello.protocol_version = reader.Int<uint32_t>();
-      hello.from = consensus::MemberId(reader.Int<uint32_t>());
-      hello.to = consensus::MemberId(reader.Int<uint32_t>());
-      hello.cluster_id = std::string(reader.String());
-      ReadLastFields(&reader, &hello);
-      return reader.ok() ? absl::OkStatus()
-                         : absl::InvalidArgumentError("a hello frame does not decode");
-    }
-    case FrameType::kAnswer: {
-      HelloAnswer& answer = batch->answer.emplace();
-      answer.accepted = reader.Int<uint8_t>() != 0;
-      answer.reason = std::string(reader.String());
-      answer.cluster_id = std::string(reader.String());
-      ReadLastFields(&reader, &answer);
-      return reader.ok() ? absl::OkStatus()
-                         : absl::InvalidArgumentError("an answer to a hello does not decode");
-    }
+    case FrameType::kHello:
+      return DecodeHello(reader, batch);
+    case FrameType::kAnswer:
+      return DecodeAnswer(reader, batch);
+    case FrameType::kChallenge:
+      batch->challenge = Challenge{std::string(payload)};
+      return payload.size() == kNonceBytes
+                 ? absl::OkStatus()
+                 : absl::InvalidArgumentError("a challenge does not decode");
+    case FrameType::kProof:
+      batch->proof = Proof{std::string(payload)};
+      return payload.size() == kProofBytes ? absl::OkStatus()
+                                           : absl::InvalidArgumentError("a proof does not decode");
     case FrameType::kMessage: {
       absl::StatusOr<consensus::Message> message = consensus::DecodeMessage(buffer, payload);
       if (!message.ok()) return message.status();
@@ -139,6 +159,23 @@ absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType t
                                     std::to_string(static_cast<int>(type)));
 }
 
+// Checks the checksum of a batch, and calls `handle` for each of its frames.
+template <class Handle>
+absl::Status ForEachFrame(std::string_view bytes, Handle handle) {
+  LittleEndianReader reader(bytes);
+  const uint32_t checksum = reader.Int<uint32_t>();
+  if (!reader.ok() || Crc32c(reader.rest()) != checksum) {
+    return absl::DataLossError("the checksum of a message between servers does not match");
+  }
+  while (!reader.empty()) {
+    const auto type = static_cast<FrameType>(reader.Int<uint8_t>());
+    std::string_view payload = reader.String();
+    if (!reader.ok()) return absl::InvalidArgumentError("a frame between servers is cut short");
+    if (absl::Status status = handle(type, payload); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AppendHelloFrame(const Hello& hello, std::string* out) {
@@ -150,6 +187,7 @@ void AppendHelloFrame(const Hello& hello, std::string* out) {
   writer.String(hello.cluster_id);
   writer.Int(hello.newest_version);
   writer.Int(hello.process);
+  if (!hello.nonce.empty()) writer.String(hello.nonce);
   EndFrame(payload, out);
 }
 
@@ -161,6 +199,19 @@ void AppendAnswerFrame(const HelloAnswer& answer, std::string* out) {
   writer.String(answer.cluster_id);
   writer.Int(answer.newest_version);
   writer.Int(answer.process);
+  if (!answer.proof.empty()) writer.String(answer.proof);
+  EndFrame(payload, out);
+}
+
+void AppendChallengeFrame(const Challenge& challenge, std::string* out) {
+  const size_t payload = BeginFrame(FrameType::kChallenge, out);
+  *out += challenge.nonce;
+  EndFrame(payload, out);
+}
+
+void AppendProofFrame(const Proof& proof, std::string* out) {
+  const size_t payload = BeginFrame(FrameType::kProof, out);
+  *out += proof.proof;
   EndFrame(payload, out);
 }
 
@@ -225,21 +276,25 @@ void WriteFragmentHeader(std::string_view frame_header, size_t offset, size_t co
 }
 
 absl::StatusOr<PeerBatch> FrameDecoder::Decode(std::shared_ptr<std::string> buffer) {
-  LittleEndianReader reader(*buffer);
-  const uint32_t checksum = reader.Int<uint32_t>();
-  if (!reader.ok() || Crc32c(reader.rest()) != checksum) {
-    return absl::DataLossError("the checksum of a message between servers does not match");
-  }
   PeerBatch batch;
-  while (!reader.empty()) {
-    const auto type = static_cast<FrameType>(reader.Int<uint8_t>());
-    std::string_view payload = reader.String();
-    if (!reader.ok()) return absl::InvalidArgumentError("a frame between servers is cut short");
-    const absl::Status status = type == FrameType::kFragment
-                                    ? AddFragment(payload, &batch)
-                                    : DecodeFrame(buffer, type, payload, &batch);
-    if (!status.ok()) return status;
-  }
+  const absl::Status status = ForEachFrame(*buffer, [&](FrameType type, std::string_view payload) {
+    return type == FrameType::kFragment ? AddFragment(payload, &batch)
+                                        : DecodeFrame(buffer, type, payload, &batch);
+  });
+  if (!status.ok()) return status;
+  return batch;
+}
+
+absl::StatusOr<PeerBatch> FrameDecoder::DecodeGreeting(std::shared_ptr<std::string> buffer) {
+  PeerBatch batch;
+  const absl::Status status =
+      ForEachFrame(*buffer, [&](FrameType type, std::string_view payload) -> absl::Status {
+        const bool is_greeting = type == FrameType::kHello || type == FrameType::kAnswer ||
+                                 type == FrameType::kChallenge || type == FrameType::kProof;
+        if (is_greeting) return DecodeFrame(buffer, type, payload, &batch);
+        return absl::InvalidArgumentError("a connection between servers has to begin with a hello");
+      });
+  if (!status.ok()) return status;
   return batch;
 }
 

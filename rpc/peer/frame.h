@@ -9,6 +9,11 @@
 // the bytes in the payload of the whole; bytes). Other frames may come between two fragments, but
 // not a fragment of another frame.
 //
+// A connection begins with a greeting: the hello of the server that opened it, and the answer to it.
+// Servers with a shared secret prove in between that they know it (rpc/peer/member_secret.h): the
+// hello has a nonce, the accepting side sends a Challenge, the other side a Proof, and the answer
+// has a proof too. Servers without a secret send exactly the bytes of earlier releases.
+//
 // Thread-safety: none; the functions have no state.
 #pragma once
 
@@ -76,17 +81,34 @@ struct Hello {
   // A random number that identifies the sender's process; 0: not sent (by a server of the previous
   // release).
   uint64_t process = 0;
+  // Random, of kNonceBytes, if the sender has a secret; otherwise empty, and not sent.
+  std::string nonce = {};
 };
 
-// The only frame that the accepting side sends on a connection: whether it accepts the connection,
-// or why it closes it.
+// The frame by which the accepting side of a connection ends the greeting: whether it accepts the
+// connection, or why it closes it. Later, it sends another only before it closes the connection.
 struct HelloAnswer {
   bool accepted = false;
   std::string reason;      // for the administrator; empty if it is accepted
   std::string cluster_id;  // the sender's, if the receiver belongs to another one
   uint32_t newest_version = kPeerProtocolNewest;  // that the sender understands
   uint64_t process = 0;                           // as in the hello, of the process that answers
+  // Of kProofBytes, if the sender has a secret and got a Proof; otherwise empty, and not sent.
+  std::string proof = {};
 };
+
+// The frame with which an accepting side that has a secret answers a hello with a nonce.
+struct Challenge {
+  std::string nonce;  // random, of kNonceBytes
+};
+
+// The answer to a Challenge.
+struct Proof {
+  std::string proof;  // of kProofBytes
+};
+
+inline constexpr size_t kNonceBytes = 32;
+inline constexpr size_t kProofBytes = 32;
 
 // A message about the digests of the members' trees (rpc/member/checkpoints/digest_comparison.h).
 struct DigestNote {
@@ -114,6 +136,8 @@ struct DiskReport {
 struct PeerBatch {
   std::optional<Hello> hello;
   std::optional<HelloAnswer> answer;
+  std::optional<Challenge> challenge;
+  std::optional<Proof> proof;
   std::vector<consensus::Message> messages;
   // Writes that the sender accepted from its clients, for the leader to propose.
   std::vector<CommandBatch> forwards;
@@ -126,6 +150,8 @@ struct PeerBatch {
 // Each appends one frame to `*out`.
 void AppendHelloFrame(const Hello& hello, std::string* out);
 void AppendAnswerFrame(const HelloAnswer& answer, std::string* out);
+void AppendChallengeFrame(const Challenge& challenge, std::string* out);
+void AppendProofFrame(const Proof& proof, std::string* out);
 void AppendMessageFrame(const consensus::Message& message, std::string* out);
 void AppendForwardFrame(const std::vector<std::string_view>& commands, std::string* out);
 void AppendTouchFrame(const std::vector<int64_t>& sessions, std::string* out);
@@ -146,6 +172,10 @@ void WriteFragmentHeader(std::string_view frame_header, size_t offset, size_t co
 // Decodes the batches of one connection, and assembles fragments.
 class FrameDecoder {
  public:
+  // Decodes a batch of a greeting in the same way. Frames of other kinds are an error, and are not
+  // decoded: their sender may be anybody.
+  static absl::StatusOr<PeerBatch> DecodeGreeting(std::shared_ptr<std::string> buffer);
+
   // Returns the contents of a whole batch; messages and commands point into `buffer`, or into the
   // buffer of a frame that was assembled. A frame whose fragments are not complete is returned with
   // the batch that completes it. Errors, after which nothing more can be decoded: DataLoss if the

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The connection that this server opened to one other server, and the frames that wait to be sent
-// on it. The other server sends only its answer to the hello on this connection, and everything
-// else on the connection that it opened itself (rpc/peer/peer_receiver.h).
+// on it. The other server sends only its part of the greeting (rpc/peer/frame.h) on this connection,
+// and everything else on the connection that it opened itself (rpc/peer/peer_receiver.h). Until the
+// other server has shown that it is the right one, as far as PeerSecurity asks for that, nothing is
+// sent to it but the hello and a proof, and nothing is decoded but its part of the greeting.
 //
 // A thread that calls Write sends its frames itself, without a hand-over. If another thread is
 // sending, that thread sends them, too. Bytes that the kernel does not take are sent later by the
@@ -27,8 +29,11 @@
 #include "consensus/core/types.h"
 #include "rpc/peer/batch_reader.h"
 #include "rpc/peer/frame.h"
+#include "rpc/peer/member_secret.h"
 #include "rpc/peer/peer_links.h"
+#include "rpc/peer/peer_security.h"
 #include "rpc/peer/peer_socket.h"
+#include "rpc/peer/peer_stream.h"
 #include "rpc/peer/send_queue.h"
 #include "rpc/poller/descriptor.h"
 #include "rpc/poller/poller.h"
@@ -45,9 +50,9 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
     uint64_t process = 0;  // HelloAnswer::process
   };
 
-  // `poller` and `handler` must outlive the object. `process` is Hello::process.
+  // `poller`, `security` and `handler` must outlive the object. `process` is Hello::process.
   PeerLink(Poller* poller, consensus::MemberId self, uint64_t process, consensus::MemberId peer,
-           PeerAddress address, PeerHandler* handler);
+           PeerAddress address, const PeerSecurity* security, PeerHandler* handler);
   PeerLink(const PeerLink&) = delete;
   PeerLink& operator=(const PeerLink&) = delete;
 
@@ -84,22 +89,29 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   // Returns why there is no connection, with the address; empty if there is one, or no attempt has
   // ended yet.
   std::string Problem() const;
+  // Returns whether the other server's host has the address `host`, as far as is known. Called on
+  // the event loop's thread.
+  bool IsAt(const std::string& host) const;
   // Closes the connection. The link opens no other afterwards.
   void Stop();
 
  private:
+  enum class Stage : uint8_t { kConnecting, kHandshake, kGreeting, kOpen };
+
   struct Connection : Poller::Handler, std::enable_shared_from_this<Connection> {
     Connection(PeerLink* the_link, Descriptor the_socket)
-        : link(the_link), socket(std::move(the_socket)) {}
+        : link(the_link), stream(std::move(the_socket)) {}
     void OnReady(Poller::Readiness ready) override { link->OnReady(shared_from_this(), ready); }
 
     PeerLink* const link;
-    // Closed only by the destructor, because another thread may be about to send.
-    const Descriptor socket;
+    // Closed only by the destructor, because another thread may be about to send. The event loop's
+    // thread receives, and the thread that set `is_sending` sends.
+    PeerStream stream;
     // Used only by the event loop's thread.
     Poller::Id registration{};
     bool is_registered = false;
-    bool is_connected = false;
+    Stage stage = Stage::kConnecting;
+    Greeting greeting;  // as far as it has come
     BatchReader answers{kAnswerBytesMax};
     bool is_closed = false;
 
@@ -120,17 +132,27 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
     std::string problem;
   };
 
-  enum class Progress : uint8_t { kDone, kBlocked, kFailed };
-
   // Called only on the event loop's thread.
   void LookUp();
   void TakeFound();
   void ConnectTo(const boost::asio::ip::tcp::endpoint& endpoint);
   void OnReady(const std::shared_ptr<Connection>& connection, Poller::Readiness ready);
   void OnConnected(const std::shared_ptr<Connection>& connection);
+  void ContinueHandshake(const std::shared_ptr<Connection>& connection);
+  void SendHello(const std::shared_ptr<Connection>& connection);
+  // Sends control frames before the connection is open, which `add(SendQueue*)` adds.
+  template <class Add>
+  void SendGreeting(const std::shared_ptr<Connection>& connection, Add add);
   void ReadAnswer(const std::shared_ptr<Connection>& connection);
   void OnAnswers(const std::shared_ptr<Connection>& connection);
+  void OnChallenge(const std::shared_ptr<Connection>& connection, const Challenge& challenge);
   void OnAnswer(const std::shared_ptr<Connection>& connection, const HelloAnswer& answer);
+  void OnAccepted(const std::shared_ptr<Connection>& connection, const HelloAnswer& answer);
+  // Returns why the answer does not prove that the other server knows the secret; empty if it does,
+  // or if there is none.
+  std::string ProblemOfProof(const Connection& connection, const HelloAnswer& answer) const;
+  // Logs a problem of an attempt, unless it was the last one that was logged.
+  void LogProblem(const std::string& problem);
   void AwaitWritable(const std::shared_ptr<Connection>& connection);
   // `connection` is passed by value because it may be `attempt_`, which this function resets.
   void Close(std::shared_ptr<Connection> connection, const std::string& why);
@@ -144,13 +166,14 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   // Makes the next batch of the pending frames. Returns false if there are none, and clears
   // `is_sending` then.
   bool MakeBatch(Connection* connection);
-  static Progress SendBatch(Connection* connection);
+  static PeerStream::Progress SendBatch(Connection* connection);
 
   Poller& poller_;
   const consensus::MemberId self_;
   const uint64_t process_;
   const consensus::MemberId peer_;
   const PeerAddress address_;
+  const PeerSecurity& security_;
   PeerHandler* const handler_;
 
   // Used only by the event loop's thread.
@@ -165,6 +188,8 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   Clock::time_point next_attempt_;
   Clock::time_point attempt_ends_;
   std::string logged_problem_;  // the last one logged since a connection was accepted
+  // The last one logged of a server that is not refused for lack of a proof.
+  std::string logged_unproved_;
 
   mutable Mutex mutex_;
   std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mutex_);  // if the peer has accepted one

@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "rpc/listen/listen.h"
 #include "rpc/listen/lookup.h"
+#include "rpc/tls/names.h"
 
 namespace quorate::rpc {
 namespace {
@@ -25,9 +26,8 @@ using boost::asio::ip::tcp;
 using boost::system::error_code;
 using consensus::MemberId;
 
-// The limits for connections on which no hello was received: their number, and the time for each.
+// The limit for connections on which no hello was accepted; PeerReceiver limits the time of each.
 constexpr size_t kUnauthenticatedMax = 64;
-constexpr auto kHelloTimeout = std::chrono::seconds(5);
 constexpr auto kRefusalLogInterval = std::chrono::seconds(10);
 constexpr Poller::Readiness kAwaitsServers = {.readable = true, .writable = false};
 // No session has this id.
@@ -45,8 +45,8 @@ PeerNetwork::PeerNetwork(PeerNetworkOptions options, PeerHandler* handler)
     : options_(std::move(options)), process_(RandomProcessNumber()), handler_(handler) {
   for (const auto& [peer, address] : options_.addresses) {
     ASSERT(peer != options_.self);
-    links_[peer] =
-        std::make_shared<PeerLink>(&poller_, options_.self, process_, peer, address, handler_);
+    links_[peer] = std::make_shared<PeerLink>(&poller_, options_.self, process_, peer, address,
+                                              &options_.security, handler_);
   }
 }
 
@@ -56,6 +56,7 @@ absl::Status PeerNetwork::Start(const std::string& cluster_id) {
   SetClusterId(cluster_id);
   if (options_.addresses.empty()) return absl::OkStatus();  // a cluster of one
   if (absl::Status s = Listen(); !s.ok()) return s;
+  LogSecurity();
   Tick();
   return absl::OkStatus();
 }
@@ -88,13 +89,12 @@ void PeerNetwork::Tick() {
     if (std::exchange(listener->is_accepting, true)) continue;
     poller_.SetInterest(listener->registration, kAwaitsServers);
   }
-  std::vector<std::shared_ptr<PeerReceiver>> silent;
+  ContinueHandshakes();
+  std::vector<std::shared_ptr<PeerReceiver>> unauthenticated;
   for (const auto& [key, receiver] : receivers_) {
-    if (!receiver->from().has_value() && now - receiver->opened_at() > kHelloTimeout) {
-      silent.push_back(receiver);
-    }
+    if (!receiver->from().has_value()) unauthenticated.push_back(receiver);
   }
-  for (const auto& receiver : silent) receiver->Close();
+  for (const auto& receiver : unauthenticated) receiver->CheckTime(now);
 }
 
 // --- The listening side --------------------------------------------------------------------------
@@ -159,24 +159,97 @@ void PeerNetwork::Adopt(Descriptor socket, const tcp::endpoint& remote) {
   const std::string host = HostText(remote.address());
   const std::string where = PeerAddress{host, remote.port()}.ToString();
   MakeRoomForUnauthenticated();
-  auto receiver = std::make_shared<PeerReceiver>(&poller_, std::move(socket), host, where,
-                                                 static_cast<PeerReceiver::Owner*>(this), handler_);
+  auto receiver =
+      std::make_shared<PeerReceiver>(&poller_, std::move(socket), host, where, &options_.security,
+                                     static_cast<PeerReceiver::Owner*>(this), handler_);
   receivers_[receiver.get()] = receiver;
   receiver->Start();
 }
 
 void PeerNetwork::MakeRoomForUnauthenticated() {
   std::shared_ptr<PeerReceiver> oldest;
+  bool is_from_member = false;
   size_t count = 0;
   for (const auto& [key, receiver] : receivers_) {
     if (receiver->from().has_value()) continue;
     ++count;
-    if (oldest == nullptr || receiver->opened_at() < oldest->opened_at()) oldest = receiver;
+    const bool is_known = IsFromMember(*receiver);
+    const bool goes_first =
+        oldest == nullptr || (is_from_member && !is_known) ||
+        (is_from_member == is_known && receiver->opened_at() < oldest->opened_at());
+    if (!goes_first) continue;
+    oldest = receiver;
+    is_from_member = is_known;
   }
   if (count < kUnauthenticatedMax) return;
   // Closes the oldest one rather than the new one: a server sends its hello at once.
   OnRefused(oldest->where(), "too many connections on which no server has said hello");
   oldest->Close();
+}
+
+bool PeerNetwork::IsFromMember(const PeerReceiver& receiver) const {
+  return std::ranges::any_of(
+      links_, [&](const auto& entry) { return entry.second->IsAt(receiver.host()); });
+}
+
+bool PeerNetwork::MayHandshake() { return handshake_budget_.IsLeft(Clock::now()); }
+
+void PeerNetwork::OnHandshakeTime(Clock::duration time) { handshake_budget_.Spend(time); }
+
+void PeerNetwork::ContinueHandshakes() {
+  std::vector<std::shared_ptr<PeerReceiver>> waiting;
+  for (const auto& [key, receiver] : receivers_) {
+    if (receiver->waits_for_time()) waiting.push_back(receiver);
+  }
+  std::ranges::sort(waiting, {}, [this](const auto& receiver) {
+    return std::pair(!IsFromMember(*receiver), receiver->opened_at());
+  });
+  for (const auto& receiver : waiting) {
+    if (!MayHandshake()) return;
+    receiver->ContinueHandshake();
+  }
+}
+
+std::string PeerNetwork::CertificateProblem(const Hello& hello, const X509* certificate) {
+  const auto member = options_.addresses.find(hello.from);
+  // OnHello refuses servers that are not known.
+  if (!options_.security.checks_names || !options_.security.checks_names_of_connecting ||
+      member == options_.addresses.end()) {
+    return "";
+  }
+  const std::string problem = tls::NameProblem(certificate, member->second.host);
+  return problem.empty() ? ""
+                         : absl::StrCat(problem, ", which server ", options_.self.value(),
+                                        " has in its line server.", hello.from.value(),
+                                        " (ssl.quorum.clientHostnameVerification)");
+}
+
+void PeerNetwork::OnUnproved(MemberId from, const std::string& why) {
+  const Clock::time_point now = Clock::now();
+  if (unproved_logged_at_.has_value() && now - *unproved_logged_at_ < kRefusalLogInterval) return;
+  unproved_logged_at_ = now;
+  spdlog::warn("server {} has connected without a proof of the secret of this one: {}",
+               from.value(), why);
+}
+
+void PeerNetwork::LogSecurity() const {
+  const PeerSecurity& security = options_.security;
+  // These are the words of ZooKeeper, which administrators look for.
+  spdlog::info(security.connects_with_tls ? "Using TLS encrypted quorum communication"
+                                          : "Using insecure (non-TLS) quorum communication");
+  spdlog::info("Port unification {}",
+               security.accepts_tls && security.accepts_plain ? "enabled" : "disabled");
+  const bool admits_anybody = security.accepts_plain && !security.requires_proof();
+  const auto is_elsewhere = [](const auto& entry) {
+    error_code is_name;
+    const auto address = boost::asio::ip::make_address(entry.second.host, is_name);
+    return is_name ? entry.second.host != "localhost" : !address.is_loopback();
+  };
+  if (!admits_anybody || std::ranges::none_of(options_.addresses, is_elsewhere)) return;
+  spdlog::warn(
+      "who reaches {} can act as a server of this cluster: servers need neither a certificate "
+      "(sslQuorum) nor a secret (memberSecretFile)",
+      options_.listen_address.ToString());
 }
 
 bool PeerNetwork::IsAliveElsewhere(const Hello& hello, const std::string& host) const {

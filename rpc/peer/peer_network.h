@@ -31,9 +31,11 @@
 #include "base/mutex.h"
 #include "consensus/core/types.h"
 #include "consensus/runtime/node.h"
+#include "rpc/peer/handshake_budget.h"
 #include "rpc/peer/peer_link.h"
 #include "rpc/peer/peer_links.h"
 #include "rpc/peer/peer_receiver.h"
+#include "rpc/peer/peer_security.h"
 #include "rpc/peer/peer_socket.h"
 #include "rpc/poller/descriptor.h"
 #include "rpc/poller/poller.h"
@@ -44,6 +46,7 @@ struct PeerNetworkOptions {
   consensus::MemberId self;
   PeerAddress listen_address;                            // no host: all addresses
   std::map<consensus::MemberId, PeerAddress> addresses;  // of the others
+  PeerSecurity security;
 };
 
 class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerReceiver::Owner {
@@ -82,9 +85,13 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   static constexpr size_t kEventsAtOnceMax = 16;
 
   // PeerReceiver::Owner
+  bool MayHandshake() override;
+  void OnHandshakeTime(Clock::duration time) override;
+  std::string CertificateProblem(const Hello& hello, const X509* certificate) override;
   HelloAnswer OnHello(const Hello& hello, const std::string& host) override;
   void OnAccepted(PeerReceiver* receiver) override;
   void OnRefused(const std::string& where, const std::string& why) override;
+  void OnUnproved(consensus::MemberId from, const std::string& why) override;
   void OnEnd(PeerReceiver* receiver) override;
 
   struct Listener : Poller::Handler {
@@ -103,8 +110,15 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
       const std::function<boost::system::error_code(boost::asio::ip::tcp::acceptor*)>& listen);
   void Accept(Listener* listener);
   void Adopt(Descriptor socket, const boost::asio::ip::tcp::endpoint& remote);
-  // Closes the oldest connection on which no hello was received, if there are too many of them.
+  // Closes a connection on which no hello was accepted, if there are too many of them: the oldest
+  // one that does not come from the host of a member, or else the oldest.
   void MakeRoomForUnauthenticated();
+  // Continues handshakes that wait for time: those from hosts of members before others, and then in
+  // the order of their connections.
+  void ContinueHandshakes();
+  // Returns whether `receiver` is of a connection from the host of a member.
+  bool IsFromMember(const PeerReceiver& receiver) const;
+  void LogSecurity() const;
   // Returns whether the member that sent `hello` from `host` is alive in another process, at the
   // address that the configuration gives for it.
   bool IsAliveElsewhere(const Hello& hello, const std::string& host) const;
@@ -122,6 +136,8 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::map<const PeerReceiver*, std::shared_ptr<PeerReceiver>> receivers_;
   std::optional<Clock::time_point> refusal_logged_at_;
+  std::optional<Clock::time_point> unproved_logged_at_;
+  HandshakeBudget handshake_budget_;
   bool is_ended_ = false;
 
   std::atomic<std::thread::id> loop_thread_{};

@@ -65,6 +65,10 @@ void SendQueue::AddHello(const Hello& hello) {
   if (std::string* out = RoomIn(Lane::kControl)) AppendHelloFrame(hello, out);
 }
 
+void SendQueue::AddProof(const Proof& proof) {
+  if (std::string* out = RoomIn(Lane::kControl)) AppendProofFrame(proof, out);
+}
+
 void SendQueue::AddMessage(const consensus::Message& message) {
   if (std::string* out = RoomIn(LaneOf(message))) AppendMessageFrame(message, out);
 }

@@ -76,6 +76,7 @@ class SendQueue {
 
   // Each function adds one or more frames to a lane.
   void AddHello(const Hello& hello);
+  void AddProof(const Proof& proof);
   void AddMessage(const consensus::Message& message);
   void AddForward(const std::vector<std::string_view>& commands);
   void AddTouches(const std::vector<int64_t>& sessions);

@@ -182,7 +182,12 @@ std::vector<consensus::Message> Messages() {
 
 void AddMessages(const Corpus& corpus) {
   std::string all(1 + sizeof(uint32_t), '\1');  // "sealed", and space for the checksum
-  rpc::AppendHelloFrame({.from = consensus::MemberId(1), .to = consensus::MemberId(2)}, &all);
+  rpc::AppendHelloFrame({.from = consensus::MemberId(1),
+                         .to = consensus::MemberId(2),
+                         .nonce = std::string(rpc::kNonceBytes, 'n')},
+                        &all);
+  rpc::AppendChallengeFrame({std::string(rpc::kNonceBytes, 'm')}, &all);
+  rpc::AppendProofFrame({std::string(rpc::kProofBytes, 'p')}, &all);
   int number = 0;
   for (const consensus::Message& message : Messages()) {
     std::string bytes;

@@ -17,6 +17,13 @@ void Run(Input input) {
     bytes->erase(0, sizeof(uint32_t));  // space for the checksum
     rpc::SealFrames(bytes.get());
   }
+  const auto greeting = rpc::FrameDecoder::DecodeGreeting(bytes);
+  if (greeting.ok()) {
+    // What anybody can make a server decode before it knows who it is.
+    ASSERT(greeting->messages.empty() && greeting->forwards.empty());
+    ASSERT(greeting->touched_sessions.empty() && greeting->digests.empty());
+    ASSERT(!greeting->disk_report.has_value());
+  }
   const auto batch = rpc::FrameDecoder().Decode(bytes);
   if (!batch.ok()) return;
   for (const rpc::CommandBatch& forward : batch->forwards) {
