@@ -28,6 +28,8 @@ using consensus::MemberId;
 
 // The limit for connections on which no hello was accepted; PeerReceiver limits the time of each.
 constexpr size_t kUnauthenticatedMax = 64;
+// How long handshakes wait before it is seen whether there is time for them.
+constexpr auto kHandshakePause = std::chrono::milliseconds(5);
 constexpr auto kRefusalLogInterval = std::chrono::seconds(10);
 constexpr Poller::Readiness kAwaitsServers = {.readable = true, .writable = false};
 // No session has this id.
@@ -89,7 +91,6 @@ void PeerNetwork::Tick() {
     if (std::exchange(listener->is_accepting, true)) continue;
     poller_.SetInterest(listener->registration, kAwaitsServers);
   }
-  ContinueHandshakes();
   std::vector<std::shared_ptr<PeerReceiver>> unauthenticated;
   for (const auto& [key, receiver] : receivers_) {
     if (!receiver->from().has_value()) unauthenticated.push_back(receiver);
@@ -192,7 +193,17 @@ bool PeerNetwork::IsFromMember(const PeerReceiver& receiver) const {
       links_, [&](const auto& entry) { return entry.second->IsAt(receiver.host()); });
 }
 
-bool PeerNetwork::MayHandshake() { return handshake_budget_.IsLeft(Clock::now()); }
+bool PeerNetwork::MayHandshake() {
+  const Clock::time_point now = Clock::now();
+  if (handshake_budget_.IsLeft(now)) return true;
+  if (!std::exchange(will_continue_handshakes_, true)) {
+    poller_.RunAt(now + kHandshakePause, [this] {
+      will_continue_handshakes_ = false;
+      ContinueHandshakes();
+    });
+  }
+  return false;
+}
 
 void PeerNetwork::OnHandshakeTime(Clock::duration time) { handshake_budget_.Spend(time); }
 

@@ -138,6 +138,7 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   std::optional<Clock::time_point> refusal_logged_at_;
   std::optional<Clock::time_point> unproved_logged_at_;
   HandshakeBudget handshake_budget_;
+  bool will_continue_handshakes_ = false;  // a task of the poller will do it
   bool is_ended_ = false;
 
   std::atomic<std::thread::id> loop_thread_{};

@@ -21,6 +21,9 @@ constexpr size_t kReceiveBytes = 64u << 10;
 // A connection whose other end takes nothing, but demands answers of TLS, is ended at this many
 // bytes.
 constexpr size_t kUnsentBytesMax = 1u << 20;
+// New keys are made after this many records. Ciphers of TLS are safe for some ten million, which a
+// connection between servers can send within hours.
+constexpr uint64_t kRecordsOfOneKey = 1u << 11;
 constexpr char kBindingLabel[] = "EXPORTER-Quorate-member";
 constexpr size_t kBindingBytes = 32;
 
@@ -46,6 +49,7 @@ struct PeerStream::Tls {
   // Encrypted bytes; those before `unsent_at` have been given to the socket.
   std::string unsent ABSL_GUARDED_BY(mutex);
   size_t unsent_at ABSL_GUARDED_BY(mutex) = 0;
+  uint64_t records ABSL_GUARDED_BY(mutex) = 0;  // that were encrypted
   std::string failure ABSL_GUARDED_BY(mutex);
 };
 
@@ -217,6 +221,10 @@ PeerStream::Transfer PeerStream::SendTls(std::span<const std::string_view> parts
 
 bool PeerStream::Tls::Seal() {
   ERR_clear_error();
+  // TLS 1.2 has no such message.
+  const bool needs_keys =
+      ++records % kRecordsOfOneKey == 0 && SSL_version(ssl.get()) > TLS1_2_VERSION;
+  if (needs_keys) SSL_key_update(ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
   size_t count = 0;
   if (SSL_write_ex(ssl.get(), plain.data(), plain.size(), &count) == 1 && count == plain.size()) {
     plain.clear();
