@@ -256,6 +256,9 @@ class Parser {
 
   absl::Status Set(const std::string& key, const Value& value, const std::string& text) {
     const absl::Status status = SetValue(value, text, &config_);
+    if (WithoutPropertyPrefix(key) == "memberSecretRequired") {
+      requires_secret_ = config_.member_secret_required;
+    }
     if (status.ok()) return status;
     const bool is_hidden = IsSecretKey(key) && !text.empty();
     return Error(key, is_hidden ? "the value is not allowed" : status.message());
@@ -452,6 +455,7 @@ class Parser {
     }
     if (absl::Status s = CheckPorts(); !s.ok()) return s;
     if (absl::Status s = FinishTls(); !s.ok()) return s;
+    if (absl::Status s = FinishMemberTls(); !s.ok()) return s;
     if (absl::Status s = FinishGrpc(); !s.ok()) return s;
     if (absl::Status s = FinishAuth(); !s.ok()) return s;
     WarnOfVoters();
@@ -488,27 +492,34 @@ class Parser {
     return absl::OkStatus();
   }
 
+  // Checks and completes settings of TLS; `prefix` is that of their keys.
+  absl::Status FinishTlsSettings(absl::string_view prefix, std::string* auth,
+                                 const std::string& protocol, std::vector<std::string>* protocols,
+                                 int* timeout_ms, int default_timeout_ms) const {
+    absl::AsciiStrToLower(auth);
+    if (auth->empty()) *auth = "need";
+    if (*auth != "none" && *auth != "want" && *auth != "need") {
+      return Error(absl::StrCat(prefix, "clientAuth"),
+                   absl::StrCat("\"", *auth, "\" is not allowed; it has to be none, want or need"));
+    }
+    if (protocols->empty() && !protocol.empty()) *protocols = {protocol};
+    for (const std::string& version : *protocols) {
+      if (version == "TLSv1.2" || version == "TLSv1.3") continue;
+      return Error(
+          absl::StrCat(prefix, "enabledProtocols"),
+          absl::StrCat("\"", version, "\" is not allowed; it has to be TLSv1.2 or TLSv1.3"));
+    }
+    if (*timeout_ms < 1) *timeout_ms = default_timeout_ms;
+    return absl::OkStatus();
+  }
+
   // Checks and completes the settings of TLS for clients.
   absl::Status FinishTls() {
-    std::string& auth = config_.ssl_client_auth;
-    absl::AsciiStrToLower(&auth);
-    if (auth.empty()) auth = "need";
-    if (auth != "none" && auth != "want" && auth != "need") {
-      return Error("ssl.clientAuth",
-                   absl::StrCat("\"", auth, "\" is not allowed; it has to be none, want or need"));
-    }
-    std::vector<std::string>& protocols = config_.ssl_enabled_protocols;
-    if (protocols.empty() && !config_.ssl_protocol.empty()) protocols = {config_.ssl_protocol};
-    for (const std::string& protocol : protocols) {
-      if (protocol == "TLSv1.2" || protocol == "TLSv1.3") continue;
-      return Error(
-          "ssl.enabledProtocols",
-          absl::StrCat("\"", protocol, "\" is not allowed; it has to be TLSv1.2 or TLSv1.3"));
-    }
-    if (config_.ssl_handshake_detection_timeout_ms < 1) {
-      config_.ssl_handshake_detection_timeout_ms = Config().ssl_handshake_detection_timeout_ms;
-    }
-    if (!config_.has_client_tls()) return absl::OkStatus();
+    const std::string& auth = config_.ssl_client_auth;
+    absl::Status status = FinishTlsSettings(
+        "ssl.", &config_.ssl_client_auth, config_.ssl_protocol, &config_.ssl_enabled_protocols,
+        &config_.ssl_handshake_detection_timeout_ms, Config().ssl_handshake_detection_timeout_ms);
+    if (!status.ok() || !config_.has_client_tls()) return status;
     if (config_.client_port_unification && config_.client_port == 0) {
       return Error("client.portUnification", "there is no clientPort; take it out");
     }
@@ -520,6 +531,32 @@ class Parser {
       return Error("ssl.trustStore.location",
                    "it is missing; name the authorities of clients' certificates, or ask clients "
                    "for none (ssl.clientAuth=none)");
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks and completes the settings of TLS and of the secret between servers.
+  absl::Status FinishMemberTls() {
+    absl::Status status = FinishTlsSettings(
+        "ssl.quorum.", &config_.quorum_ssl_client_auth, config_.quorum_ssl_protocol,
+        &config_.quorum_ssl_enabled_protocols, &config_.quorum_ssl_handshake_detection_timeout_ms,
+        Config().quorum_ssl_handshake_detection_timeout_ms);
+    if (!status.ok()) return status;
+    if (requires_secret_ && config_.member_secret_file.empty()) {
+      return Error("memberSecretRequired",
+                   "there is no memberSecretFile; name the file with the secret, or take this key "
+                   "out");
+    }
+    if (!config_.ssl_quorum && !config_.peer_port_unification) return absl::OkStatus();
+    if (config_.quorum_ssl_key_store.empty()) {
+      return Error(
+          "ssl.quorum.keyStore.location",
+          "it is missing; TLS between servers (sslQuorum, portUnification) needs a key and "
+          "a certificate of this server");
+    }
+    if (config_.quorum_ssl_trust_store.empty()) {
+      return Error("ssl.quorum.trustStore.location",
+                   "it is missing; name the authorities of the servers' certificates");
     }
     return absl::OkStatus();
   }
@@ -683,8 +720,9 @@ class Parser {
 
   Config config_;
   const ReadFile read_file_;
-  std::string unknown_keys_;  // the warnings of unknown keys, each after "; "
-  std::string file_;          // the file that is being read
+  std::string unknown_keys_;      // the warnings of unknown keys, each after "; "
+  bool requires_secret_ = false;  // memberSecretRequired=true is given
+  std::string file_;              // the file that is being read
   int line_ = 0;
   std::map<std::string, std::string> super_users_;  // by their keys, superUser and superUser.X
   bool enforces_auth_ = false;                      // enforce.auth.enabled

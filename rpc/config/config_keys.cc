@@ -456,6 +456,163 @@ constexpr ConfigKey kConfigKeys[] = {
      .example = "CN=admin,O=Example",
      .meaning = "a client with this certificate passes every ACL"},
 
+    // --- TLS and the secret between members ---
+    {.name = "sslQuorum",
+     .value = Boolean{&Config::ssl_quorum},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .meaning = "the server connects to other members with TLS, and takes connections of members "
+                "with TLS only, unless `portUnification` is set"},
+    {.name = "portUnification",
+     .value = Boolean{&Config::peer_port_unification},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .meaning = "the server takes connections of members with and without TLS, for the time of a "
+                "switch"},
+    {.name = "sslQuorumReloadCertFiles",
+     .value = Boolean{&Config::quorum_cert_reload},
+     .section = Section::kMemberTls,
+     .meaning = "the stores are read again when their files change; open connections stay"},
+    {.name = "ssl.quorum.keyStore.location",
+     .value = Text{&Config::quorum_ssl_key_store},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "must be given for TLS",
+     .range = "a path",
+     .example = "/etc/quorate/member.pem",
+     .meaning = "the member's key and its chain of certificates, as PEM, PKCS12 or JKS"},
+    {.name = "ssl.quorum.keyStore.password",
+     .value = Text{&Config::quorum_ssl_key_store_password, /*may_be_empty=*/true},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "none",
+     .range = "a password",
+     .example = "PASSWORD",
+     .meaning = "the password of the store and of the key in it"},
+    {.name = "ssl.quorum.keyStore.passwordPath",
+     .value = Text{&Config::quorum_ssl_key_store_password_file},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "none",
+     .range = "a path",
+     .example = "/etc/quorate/member.password",
+     .meaning = "a file with this password; it comes before `ssl.quorum.keyStore.password`"},
+    {.name = "ssl.quorum.keyStore.type",
+     .value = Text{&Config::quorum_ssl_key_store_type, /*may_be_empty=*/true},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "the content decides",
+     .range = "PEM, PKCS12, JKS",
+     .example = "PEM",
+     .meaning = "the form of the store"},
+    {.name = "ssl.quorum.trustStore.location",
+     .value = Text{&Config::quorum_ssl_trust_store},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "must be given for TLS",
+     .range = "a path",
+     .example = "/etc/quorate/members-ca.pem",
+     .meaning = "the certificates of the authorities that members' certificates come from"},
+    {.name = "ssl.quorum.trustStore.password",
+     .value = Text{&Config::quorum_ssl_trust_store_password, /*may_be_empty=*/true},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "none",
+     .range = "a password",
+     .example = "PASSWORD",
+     .meaning = "the password of the store"},
+    {.name = "ssl.quorum.trustStore.passwordPath",
+     .value = Text{&Config::quorum_ssl_trust_store_password_file},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "none",
+     .range = "a path",
+     .example = "/etc/quorate/members-ca.password",
+     .meaning = "a file with this password; it comes before `ssl.quorum.trustStore.password`"},
+    {.name = "ssl.quorum.trustStore.type",
+     .value = Text{&Config::quorum_ssl_trust_store_type, /*may_be_empty=*/true},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "the content decides",
+     .range = "PEM, PKCS12, JKS",
+     .example = "PEM",
+     .meaning = "the form of the store"},
+    {.name = "ssl.quorum.clientAuth",
+     .value = Text{&Config::quorum_ssl_client_auth},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "`need`",
+     .range = "none, want, need",
+     .example = "need",
+     .meaning = "whether a member that connects needs a certificate. With `none` and `want`, only "
+                "`memberSecretFile` keeps others out"},
+    {.name = "ssl.quorum.enabledProtocols",
+     .value = WordList{&Config::quorum_ssl_enabled_protocols},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "`ssl.quorum.protocol`, else TLSv1.2 and TLSv1.3",
+     .range = "TLSv1.2, TLSv1.3",
+     .example = "TLSv1.2,TLSv1.3",
+     .meaning = "the versions of TLS between members"},
+    {.name = "ssl.quorum.protocol",
+     .value = Text{&Config::quorum_ssl_protocol},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "TLSv1.2 and TLSv1.3",
+     .range = "TLSv1.2, TLSv1.3",
+     .example = "TLSv1.3",
+     .meaning = "the only version, if `ssl.quorum.enabledProtocols` is not given"},
+    {.name = "ssl.quorum.ciphersuites",
+     .value = WordList{&Config::quorum_ssl_cipher_suites},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "those of ZooKeeper",
+     .range = "names of IANA",
+     .example = "TLS_AES_256_GCM_SHA384",
+     .meaning = "the ciphers between members; names that OpenSSL does not know are left out"},
+    {.name = "ssl.quorum.crl",
+     .value = Boolean{&Config::quorum_ssl_crl},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .meaning =
+         "members' certificates have to be on no revocation list; the lists are in the trust "
+         "store"},
+    {.name = "ssl.quorum.hostnameVerification",
+     .value = Boolean{&Config::quorum_ssl_hostname_verification},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .meaning = "the certificate of a member has to name the host in its `server.N` line"},
+    {.name = "ssl.quorum.clientHostnameVerification",
+     .value = Boolean{&Config::quorum_ssl_client_hostname_verification},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .meaning = "so has the certificate of a member that connects, if "
+                "`ssl.quorum.hostnameVerification` is set"},
+    {.name = "ssl.quorum.handshakeDetectionTimeoutMillis",
+     .value = Integer{&Config::quorum_ssl_handshake_detection_timeout_ms, -1, kHourMs,
+                      Unit::kMilliseconds},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .meaning = "how long the handshake of TLS with a member that connects may take. Below 1: the "
+                "default"},
+    {.name = "memberSecretFile",
+     .value = Text{&Config::member_secret_file},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .default_text = "none",
+     .range = "a path",
+     .example = "/etc/quorate/member.secret",
+     .meaning =
+         "a file with a secret of 16 to 4,096 bytes, the same for all members, that only its "
+         "owner can read. Members prove on each connection that they know it"},
+    {.name = "memberSecretRequired",
+     .value = Boolean{&Config::member_secret_required},
+     .section = Section::kMemberTls,
+     .is_property = true,
+     .example = "false",
+     .meaning = "members that do not prove the secret are refused. `false`: for the time until all "
+                "members have the file"},
+
     // --- SASL, and required authentication ---
     {.name = "jaasFile",
      .value = Text{&Config::jaas_file},
@@ -603,7 +760,6 @@ constexpr IgnoredKey kIgnoredKeys[] = {
     {"nioNumWorkerThreads", "ioThreads sets the number of threads that serve connections"},
     {"observerMasterPort", "observers follow the leader"},
     {"peerType", "the server.N lines determine the observers"},
-    {"portUnification", "there is no TLS between servers"},
     {"preAllocSize", "log segments are preallocated in a size of their own"},
     {"reconfigEnabled", "the change of members at run time is not in this version"},
     {"requestThrottleLimit", "globalOutstandingLimit bounds requests"},
@@ -613,8 +769,9 @@ constexpr IgnoredKey kIgnoredKeys[] = {
     {"snapshot.compression.method", "checkpoints are compressed by RocksDB"},
     {"snapshot.trust.empty", "a member without data never counts as one that has it"},
     {"ssl.hostnameVerification", "it counts for servers that connect to servers"},
+    {"ssl.quorum.allowReverseDnsLookup", "names of addresses are never looked up"},
+    {"ssl.quorum.sslProvider", "TLS is that of OpenSSL"},
     {"ssl.sslProvider", "TLS is that of OpenSSL"},
-    {"sslQuorumReloadCertFiles", "there is no TLS between servers"},
     {"standaloneEnabled", "a server with one server line or none is standalone"},
     {"syncEnabled", "observers always keep a log"},
     {"tcpKeepAlive", "members detect dead connections by heartbeats"},
@@ -624,22 +781,29 @@ constexpr IgnoredKey kIgnoredKeys[] = {
     // use that form.
     {"zookeeper.extendedTypesEnabled", "nodes with a TTL can always be created"},
 };
-constexpr IgnoredKey kTlsOfMembers = {"ssl.quorum.*", "there is no TLS between servers"};
+
+constexpr std::string_view kNoMemberSasl =
+    "there is no SASL between servers; they authenticate with certificates (sslQuorum, "
+    "ssl.quorum.*) or a shared secret (memberSecretFile)";
 
 constexpr ProtectionKey kProtectionKeys[] = {
     {"DigestAuthenticationProvider.digestAlg", "SHA1", "digests in ACLs are of SHA1"},
     {"audit.enable", "false", "there is no audit log"},
-    {"quorum.auth.enableSasl", "false", "there is no SASL between servers"},
-    {"quorum.auth.learnerRequireSasl", "false", "there is no SASL between servers"},
-    {"quorum.auth.serverRequireSasl", "false", "there is no SASL between servers"},
+    {"quorum.auth.enableSasl", "false", kNoMemberSasl},
+    {"quorum.auth.learnerRequireSasl", "false", kNoMemberSasl},
+    {"quorum.auth.serverRequireSasl", "false", kNoMemberSasl},
     {"requireClientAuthScheme", "sasl", "the only scheme that it can require is sasl"},
     {"ssl.allowReverseDnsLookup", "false", "names of clients are not looked up"},
     {"ssl.authProvider", "x509", "there is one way from certificates to identities, x509"},
     {"ssl.clientHostnameVerification", "false", "names of clients are not checked"},
     {"ssl.context.supplier.class", "", "there are no Java classes"},
     {"ssl.ocsp", "false", "there is no OCSP; ssl.crl checks revocation lists"},
-    {"sslQuorum", "false", "there is no TLS between servers"},
+    {"ssl.quorum.context.supplier.class", "", "there are no Java classes"},
+    {"ssl.quorum.ocsp", "false", "there is no OCSP; ssl.quorum.crl checks revocation lists"},
 };
+
+constexpr ProtectionKey kUnknownTlsOfMembers = {
+    "ssl.quorum.*", "", "it is not a key of TLS between servers that this server knows"};
 
 template <typename Key, size_t kCount>
 const Key* FindByName(const Key (&keys)[kCount], std::string_view name) {
@@ -658,12 +822,16 @@ const ConfigKey* FindConfigKey(std::string_view key) {
 }
 
 const IgnoredKey* FindIgnoredKey(std::string_view key) {
-  const std::string_view name = WithoutPropertyPrefix(key);
-  return name.starts_with("ssl.quorum.") ? &kTlsOfMembers : FindByName(kIgnoredKeys, name);
+  return FindByName(kIgnoredKeys, WithoutPropertyPrefix(key));
 }
 
 const ProtectionKey* FindProtectionKey(std::string_view key) {
-  return FindByName(kProtectionKeys, WithoutPropertyPrefix(key));
+  const std::string_view name = WithoutPropertyPrefix(key);
+  const ProtectionKey* known = FindByName(kProtectionKeys, name);
+  if (known != nullptr || FindConfigKey(key) != nullptr || FindIgnoredKey(key) != nullptr) {
+    return known;
+  }
+  return name.starts_with("ssl.quorum.") ? &kUnknownTlsOfMembers : nullptr;
 }
 
 std::string_view WithoutPropertyPrefix(std::string_view key) {

@@ -18,7 +18,7 @@
 namespace quorate::rpc {
 
 // The section of docs/reference/configuration.md to which a key belongs.
-enum class Section { kCluster, kData, kTimes, kLimits, kAccess, kTls, kSasl };
+enum class Section { kCluster, kData, kTimes, kLimits, kAccess, kTls, kMemberTls, kSasl };
 
 // The name under which the table lists the server.N lines, which the parser reads without the
 // table.
@@ -60,12 +60,12 @@ std::span<const ConfigKey> ConfigKeys();
 const ConfigKey* FindConfigKey(std::string_view key);
 
 // Returns the key without effect that is written as `key` in a file, with or without the prefix
-// "zookeeper."; nullptr if there is none. All keys of TLS between servers (ssl.quorum.*) are one
-// IgnoredKey.
+// "zookeeper."; nullptr if there is none.
 const IgnoredKey* FindIgnoredKey(std::string_view key);
 
 // Returns the key that requests protection and is written as `key` in a file, with or without the
-// prefix "zookeeper."; nullptr if there is none.
+// prefix "zookeeper."; nullptr if there is none. All unknown keys of TLS between servers
+// (ssl.quorum.*) are such a key.
 const ProtectionKey* FindProtectionKey(std::string_view key);
 
 // Returns `key` without the prefix of ZooKeeper's Java properties, "zookeeper.", if it has that

@@ -30,6 +30,8 @@ absl::string_view Title(Section section) {
       return "Access";
     case Section::kTls:
       return "TLS of ZooKeeper clients";
+    case Section::kMemberTls:
+      return "TLS and the secret between members";
     case Section::kSasl:
       return "SASL of ZooKeeper clients, and required authentication";
   }

@@ -151,7 +151,9 @@ TEST_CASE("members are read from the file of dynamicConfigFile") {
 TEST_CASE("a key that requests a protection or a quorum that is not implemented is an error") {
   const std::string rest = "dataDir=/d\nclientPort=1\n";
   for (const std::string line :
-       {"sslQuorum=true", "requireClientAuthScheme=digest", "quorum.auth.enableSasl=true",
+       {"requireClientAuthScheme=digest", "ssl.quorum.ocsp=true",
+        "zookeeper.ssl.quorum.context.supplier.class=com.example.Supplier",
+        "ssl.quorum.keyStore.locaton=/k", "quorum.auth.enableSasl=true",
         "quorum.auth.learnerRequireSasl=true", "quorum.auth.serverRequireSasl=true",
         "audit.enable=true", "authProvider.1=org.apache.zookeeper.server.auth.KerberosProvider",
         "ssl.ocsp=true", "ssl.authProvider=own", "ssl.clientHostnameVerification=true",
@@ -166,7 +168,9 @@ TEST_CASE("a key that requests a protection or a quorum that is not implemented 
     CHECK(Problem(rest + line).find("zoo.cfg:3: " + line.substr(0, 5)) == 0);
   }
   for (const std::string line :
-       {"sslQuorum=false", "enforce.auth.enabled=False", "sessionRequireClientSASLAuth=false",
+       {"sslQuorum=false", "portUnification=false", "sslQuorumReloadCertFiles=true",
+        "ssl.quorum.ocsp=false", "ssl.quorum.keyStore.location=/k", "enforce.auth.enabled=False",
+        "sessionRequireClientSASLAuth=false",
         "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", "weight.1=1",
         "audit.enable=false",
         "authProvider.digest=org.apache.zookeeper.server.auth.DigestAuthenticationProvider",
@@ -303,6 +307,66 @@ TEST_CASE("TLS of clients needs the stores, and allows known values only") {
   CHECK(Problem(rest + "ssl.clientAuth=maybe\n").find("none, want or need") != std::string::npos);
   CHECK(Problem(rest + "ssl.enabledProtocols=SSLv3\n").find("TLSv1.2 or TLSv1.3") !=
         std::string::npos);
+}
+
+TEST_CASE("TLS between servers needs the stores, and allows known values only") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  const std::string stores = "ssl.quorum.keyStore.location=/k\nssl.quorum.trustStore.location=/t\n";
+  auto config = ParseConfig(
+      "zoo.cfg",
+      rest + stores +
+          "sslQuorum=true\nportUnification=TRUE\nsslQuorumReloadCertFiles=true\n"
+          "zookeeper.ssl.quorum.keyStore.passwordPath=/p\nssl.quorum.keyStore.type=PKCS12\n"
+          "ssl.quorum.trustStore.password=x\nssl.quorum.clientAuth=Want\nssl.quorum.crl=true\n"
+          "ssl.quorum.protocol=TLSv1.3\nssl.quorum.ciphersuites=A,B\n"
+          "ssl.quorum.hostnameVerification=false\nssl.quorum.clientHostnameVerification=false\n"
+          "ssl.quorum.handshakeDetectionTimeoutMillis=0\nmemberSecretFile=/s\n"
+          "memberSecretRequired=false\n",
+      NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->warnings.empty());
+  CHECK(config->ssl_quorum);
+  CHECK(config->peer_port_unification);
+  CHECK(config->quorum_cert_reload);
+  CHECK(config->quorum_ssl_key_store == "/k");
+  CHECK(config->quorum_ssl_key_store_password_file == "/p");
+  CHECK(config->quorum_ssl_key_store_type == "PKCS12");
+  CHECK(config->quorum_ssl_trust_store == "/t");
+  CHECK(config->quorum_ssl_trust_store_password == "x");
+  CHECK(config->quorum_ssl_client_auth == "want");
+  CHECK(config->quorum_ssl_enabled_protocols == std::vector<std::string>{"TLSv1.3"});
+  CHECK(config->quorum_ssl_cipher_suites == std::vector<std::string>{"A", "B"});
+  CHECK(config->quorum_ssl_crl);
+  CHECK_FALSE(config->quorum_ssl_hostname_verification);
+  CHECK_FALSE(config->quorum_ssl_client_hostname_verification);
+  CHECK(config->quorum_ssl_handshake_detection_timeout_ms == 5000);
+  CHECK(config->member_secret_file == "/s");
+  CHECK_FALSE(config->member_secret_required);
+  CHECK_FALSE(config->has_client_tls());
+  for (const std::string on : {"sslQuorum=true\n", "portUnification=true\n"}) {
+    CHECK(ParseConfig("zoo.cfg", rest + on + stores, NoFile)->quorum_ssl_client_auth == "need");
+    CHECK(Problem(rest + on).find("zoo.cfg: ssl.quorum.keyStore.location: it is missing") == 0);
+    CHECK(Problem(rest + on + "ssl.quorum.keyStore.location=/k\n")
+              .find("zoo.cfg: ssl.quorum.trustStore.location: it is missing") == 0);
+  }
+  CHECK(Problem(rest + "ssl.quorum.clientAuth=maybe\n").find("ssl.quorum.clientAuth") !=
+        std::string::npos);
+  CHECK(Problem(rest + "ssl.quorum.enabledProtocols=SSLv3\n").find("TLSv1.2 or TLSv1.3") !=
+        std::string::npos);
+  CHECK(Problem(rest + "sslQuorum=maybe\n").find("true or false") != std::string::npos);
+  CHECK(Problem(rest + "memberSecretRequired=true\n").find("there is no memberSecretFile") !=
+        std::string::npos);
+  CHECK(Problem(rest + "quorum.auth.enableSasl=true\n").find("memberSecretFile") !=
+        std::string::npos);
+  const auto properties =
+      ParseConfig("zoo.cfg", rest, NoFile,
+                  "-Dzookeeper.sslQuorum=true -Dzookeeper.ssl.quorum.keyStore.location=/k "
+                  "-Dzookeeper.ssl.quorum.trustStore.location=/t");
+  REQUIRE(properties.ok());
+  CHECK(properties->ssl_quorum);
+  CHECK(properties->quorum_ssl_trust_store == "/t");
+  const auto bad = ParseConfig("zoo.cfg", rest, NoFile, "-Dzookeeper.ssl.quorum.ocsp=true");
+  CHECK(bad.status().message().find("ssl.quorum.ocsp") != absl::string_view::npos);
 }
 
 TEST_CASE("TLS of gRPC has the stores of clients, and refuses what gRPC cannot keep to") {
@@ -527,7 +591,7 @@ TEST_CASE("the error about a missing key lists the unknown keys, one of which ma
 }
 
 TEST_CASE("ZooKeeper's keys without effect are known by name") {
-  for (const std::string key : {"ssl.quorum.keyStore.location", "fsync.warningthresholdms",
+  for (const std::string key : {"ssl.quorum.allowReverseDnsLookup", "fsync.warningthresholdms",
                                 "zookeeper.ssl.sslProvider", "initLimit", "peerType"}) {
     auto config = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n" + key + "=5\n", NoFile);
     REQUIRE(config.ok());

@@ -26,6 +26,7 @@
 #include "rpc/member/disk/incarnation.h"
 #include "rpc/member/disk/incomplete_directory.h"
 #include "rpc/member/fatal_error.h"
+#include "rpc/member/member_security.h"
 #include "tree/store/rocks_record_store.h"
 
 namespace quorate::rpc {
@@ -49,8 +50,9 @@ bool AreOnOneDisk(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-PeerNetworkOptions Server::MakePeerOptions(const Config& config) {
+PeerNetworkOptions Server::MakePeerOptions(const Config& config, PeerSecurity security) {
   PeerNetworkOptions options;
+  options.security = std::move(security);
   options.self = MemberId(config.my_id);
   for (const auto& [id, server] : config.servers) {
     const auto port = static_cast<uint16_t>(server.peer_port);
@@ -84,6 +86,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFact
   ReplicaOptions options =
       MakeReplicaOptions(config, RandomBytes::System()->Make(consensus::kClusterIdBytes));
   if (absl::Status s = options.node.raft.Validate(); !s.ok()) return s;
+  auto security = MakePeerSecurity(config);
+  if (!security.ok()) return security.status();
   auto env = std::make_unique<MeasuredEnv>(consensus::Env::Posix(), Clock::System());
   options.sync_times = [measured = env.get()] { return measured->sync_times(); };
   const int64_t now_ms = Clock::System()->WallMs();
@@ -121,16 +125,17 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFact
   options.checkpoint_ballast = checkpoint_ballast.get();
   options.shares_disk = AreOnOneDisk(config.log_dir, options.checkpoint_dir);
   auto server = std::unique_ptr<Server>(new Server(
-      std::move(config), std::move(options), frontends, std::move(env), *std::move(data_dir),
-      *std::move(store), std::move(checkpoint_ballast), *incarnation));
+      std::move(config), std::move(options), *std::move(security), frontends, std::move(env),
+      *std::move(data_dir), *std::move(store), std::move(checkpoint_ballast), *incarnation));
   if (absl::Status s = server->replica_->Load(); !s.ok()) {
     return absl::IsDataLoss(s) ? opened_store.WithOrigin(s) : s;
   }
   return server;
 }
 
-Server::Server(Config config, ReplicaOptions options, FrontendFactory* frontends,
-               std::unique_ptr<MeasuredEnv> env, std::unique_ptr<consensus::DataDir> data_dir,
+Server::Server(Config config, ReplicaOptions options, PeerSecurity security,
+               FrontendFactory* frontends, std::unique_ptr<MeasuredEnv> env,
+               std::unique_ptr<consensus::DataDir> data_dir,
                std::unique_ptr<tree::RecordStore> store,
                std::unique_ptr<consensus::BallastFile> checkpoint_ballast, uint64_t incarnation)
     : config_(std::move(config)),
@@ -139,8 +144,8 @@ Server::Server(Config config, ReplicaOptions options, FrontendFactory* frontends
       checkpoint_ballast_(std::move(checkpoint_ballast)),
       data_dir_(std::move(data_dir)),
       store_(std::move(store)) {
-  network_ =
-      std::make_unique<PeerNetwork>(MakePeerOptions(config_), static_cast<PeerHandler*>(this));
+  network_ = std::make_unique<PeerNetwork>(MakePeerOptions(config_, std::move(security)),
+                                           static_cast<PeerHandler*>(this));
   replica_ = std::make_unique<Replica>(std::move(options), incarnation, data_dir_.get(),
                                        store_.get(), &random_, Clock::System(), network_.get(),
                                        static_cast<ReplicaHost*>(this));

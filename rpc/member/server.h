@@ -60,7 +60,7 @@ class Server : private PeerHandler, private ReplicaHost {
   void RequestStop();
 
  private:
-  Server(Config config, ReplicaOptions options, FrontendFactory* frontends,
+  Server(Config config, ReplicaOptions options, PeerSecurity security, FrontendFactory* frontends,
          std::unique_ptr<MeasuredEnv> env, std::unique_ptr<consensus::DataDir> data_dir,
          std::unique_ptr<tree::RecordStore> store,
          std::unique_ptr<consensus::BallastFile> checkpoint_ballast, uint64_t incarnation);
@@ -81,7 +81,7 @@ class Server : private PeerHandler, private ReplicaHost {
   void OnStatusPublished() override;
 
   void HandLeadershipOver();
-  static PeerNetworkOptions MakePeerOptions(const Config& config);
+  static PeerNetworkOptions MakePeerOptions(const Config& config, PeerSecurity security);
 
   class Random : public consensus::RandomSource {
    public:
