@@ -26,6 +26,8 @@ struct ClusterView {
     // Known at the leader alone; false and 0 elsewhere.
     bool in_sync = false;  // its log has all committed entries durably
     consensus::Index match_index;
+    // Why it is not reachable, in ASCII; empty if it is, or if the reason is not known yet.
+    std::string problem = {};
   };
   consensus::MemberId self;
   consensus::MemberId leader;  // kNoMember if it is not known

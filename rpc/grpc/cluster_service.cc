@@ -145,6 +145,8 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
     v1::Member* member = response->add_members();
     member->set_id(known.id.value());
     member->set_reachable(known.reachable);
+    // It names addresses.
+    if (is_whole) member->set_problem(known.problem);
     member->set_in_sync(known.in_sync);
     member->set_match_index(known.match_index.value());
     if (known.id == view.self) {

@@ -350,7 +350,7 @@ TEST_CASE("Status and Members return the member's knowledge of the cluster") {
   view.cluster_id = std::string(16, 'i');
   view.members = {{MemberId(1), false, true, true, Index(100)},
                   {MemberId(2), false, true, false, Index(90)},
-                  {MemberId(3), true, false, false, Index(0)}};
+                  {MemberId(3), true, false, false, Index(0), "three:12: Connection refused"}};
   fixture.config.servers[1].host = "one";
   fixture.config.servers[1].client_port = 21;
   fixture.config.servers[2].host = "::2";
@@ -382,6 +382,7 @@ TEST_CASE("Status and Members return the member's knowledge of the cluster") {
   CHECK_FALSE(members.members(1).in_sync());
   CHECK(members.members(2).role() == v1::ROLE_OBSERVER);
   CHECK_FALSE(members.members(2).reachable());
+  CHECK(members.members(2).problem() == "three:12: Connection refused");
   CHECK(members.members(2).peer_address().empty());
 }
 

@@ -710,6 +710,7 @@ void Replica::UpdateClusterView() {
     member.observer = !membership.IsVoter(id);
     const bool self = id == options_.node.raft.self;
     member.reachable = self || links_->DownForMs(id) == 0;
+    if (!member.reachable) member.problem = links_->ProblemOf(id);
     if (!view.is_leader) continue;
     member.match_index = self ? raft.durable_index() : raft.match_index(id);
     member.in_sync = member.reachable && member.match_index >= view.commit_index;

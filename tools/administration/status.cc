@@ -173,6 +173,7 @@ ordered_json ToJson(const v1::MembersResponse& response) {
                          {"peer_address", member.peer_address()},
                          {"client_address", member.client_address()},
                          {"reachable", member.reachable()}};
+    if (!member.problem().empty()) json["problem"] = member.problem();
     if (response.from_leader()) {
       json["in_sync"] = member.in_sync();
       json["match_index"] = member.match_index();
@@ -199,6 +200,11 @@ std::string ToTable(const v1::MembersResponse& response) {
   }
   std::string text = Table(rows);
   if (response.reduced()) text += kReduced;
+  for (const v1::Member& member : response.members()) {
+    if (member.problem().empty()) continue;
+    absl::StrAppend(&text, "Member ", response.answered_by(), " has no connection to member ",
+                    member.id(), ": ", member.problem(), ".\n");
+  }
   if (response.changing()) text += "A change of voters is under way.\n";
   if (!response.from_leader()) {
     absl::StrAppend(&text, "This is what member ", response.answered_by(), " knows by itself: ",
