@@ -8,6 +8,7 @@ PASSWORD = "changeit"
 EXTENSIONS = {
     "server": "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth",
     "client": "extendedKeyUsage=clientAuth",
+    "member": "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth",
 }
 
 
@@ -20,27 +21,29 @@ def run(*command, **options):
 
 
 class Authority:
-    """A certificate authority whose files are in `directory`, with names that begin with its own."""
+    """A certificate authority whose files are in `directory`, with names that begin with its own. `environment`: the
+    environment of openssl, which may change its clock."""
 
-    def __init__(self, directory, name="ca"):
-        self.directory, self.name = directory, name
+    def __init__(self, directory, name="ca", days=30, environment=None):
+        self.directory, self.name, self.environment = directory, name, environment
         self.certificate, self.key = self.path(f"{name}.pem"), self.path(f"{name}.key")
-        run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
-            "-subj", f"/O=Example/CN={name}", "-keyout", self.key, "-out", self.certificate)
+        run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", str(days),
+            "-subj", f"/O=Example/CN={name}", "-keyout", self.key, "-out", self.certificate, env=environment)
 
     def path(self, name):
         return os.path.join(self.directory, name)
 
-    def issue(self, name, kind, subject, days=30):
-        """Makes a key and a certificate. Returns the paths of the key, of the certificate, and of a file with both."""
+    def issue(self, name, kind, subject, days=30, names=None):
+        """Makes a key and a certificate, whose subjectAltName is `names` if given; with days=-1 it has expired. Returns
+        the paths of the key, of the certificate, and of a file with both."""
         key, request, certificate, both = (self.path(f"{self.name}-{name}{end}") for end in (".key", ".csr", ".crt", ".pem"))
         run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject,
-            "-keyout", key, "-out", request)
+            "-keyout", key, "-out", request, env=self.environment)
         extensions = self.path(f"{name}.ext")
         with open(extensions, "w", encoding="ascii") as file:
-            file.write(EXTENSIONS[kind])
+            file.write(f"subjectAltName={names}\nextendedKeyUsage=serverAuth,clientAuth" if names else EXTENSIONS[kind])
         run("openssl", "x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-CAcreateserial",
-            "-days", str(days), "-extfile", extensions, "-out", certificate)
+            "-days", str(days), "-extfile", extensions, "-out", certificate, env=self.environment)
         with open(both, "w", encoding="ascii") as file:
             for part in (key, certificate):
                 with open(part, encoding="ascii") as source:
