@@ -12,11 +12,16 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import certificates
 import harness
 import zkwire as zk
 from full_disk import MIB, RESERVE_MIB, Disk
 
 HERE = os.path.dirname(os.path.realpath(__file__))
+TLS_SETTINGS = {"sslQuorum": "true", "ssl.quorum.keyStore.location": "member.pem", "ssl.quorum.trustStore.location": "ca.pem",
+                "memberSecretFile": "secret"}
+# Certificates are valid for long before and after the present, because faults change clocks.
+CERTIFICATE_AGE_DAYS, CERTIFICATE_DAYS = 400, 1000
 CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 PEER_OFFSET = 200  # the offset of peer ports in tools/cluster
 ANSWER_SECONDS = 0.7
@@ -35,11 +40,11 @@ SETTINGS = ["tickTime=500", "minSessionTimeout=1000"]
 QUORATE_SETTINGS = ["snapCount=3000", f"logSegmentBytes={MIB}"]
 DISK_SETTINGS = [f"diskReserveMb={RESERVE_MIB}"]
 
-# The script that is run in place of a server: it changes the configuration to the addresses of the proxies,
-# enters the member's node, sets the libraries to preload, and becomes the server under the same pid.
+# The script that is run in place of a server: it changes the configuration to the addresses of the proxies and to the
+# member's own certificate, enters the member's node, sets the libraries to preload, and becomes the server under the same pid.
 SCRIPT = """#!/bin/sh
 . "$0.$(basename "$(dirname "$1")")"
-[ -z "$proxies" ] || sed -E -i "$proxies" "$1" || exit
+[ -z "$changes" ] || sed -E -i "$changes" "$1" || exit
 exec $prefix $variables {server} "$1"
 """
 
@@ -47,10 +52,15 @@ exec $prefix $variables {server} "$1"
 class Members(harness.Cluster):
     """A cluster. `network`: None for the loopback device. `links`: the proxies between members on the loopback
     device, if any. `faults`: which of "disk" (slow and stalled), "full-disk" and "clock" will be used; only for
-    these the servers get preloaded libraries and small disks. `environment`: the environment of the servers."""
+    these the servers get preloaded libraries and small disks. `environment`: the environment of the servers. `tls`: the
+    members use TLS and a secret."""
 
-    def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None, links=None):
+    def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None, links=None, tls=False):
         self.exits = os.path.join(directory, "exits")
+        self.tls = os.path.join(directory, "tls") if tls else ""
+        if tls:
+            settings = [*settings, *(f"{key}={value if value == 'true' else os.path.join(self.tls, value)}"
+                                     for key, value in TLS_SETTINGS.items())]
         super().__init__(server, size=size, start=False, directory=directory, settings=[
             *SETTINGS, *(QUORATE_SETTINGS if server == "quorate" else ()),
             *(DISK_SETTINGS if "full-disk" in faults else ()), *settings])
@@ -65,6 +75,8 @@ class Members(harness.Cluster):
         self.nodes = network.members if network else []
         self.disks = {}
         os.makedirs(self.dir)
+        if tls:
+            self._make_certificates()
         if "full-disk" in faults:
             self._mount_disks()
         self.controls = {i: DiskControl(os.path.join(self.parent, f"disk-{i}.control")) for i in self.numbers()}
@@ -75,6 +87,20 @@ class Members(harness.Cluster):
         self.pool = ThreadPoolExecutor(size)
         self.launched = {}  # the member of each process that was started, by pid
         self.ended_early = set()  # pids of processes that received SIGTERM before they could listen
+
+    def _make_certificates(self):
+        os.makedirs(self.tls)
+        past = dict(os.environ, LD_PRELOAD=CLOCK_LIBRARY, FAKETIME=f"-{CERTIFICATE_AGE_DAYS}d")
+        authority = certificates.Authority(self.tls, days=CERTIFICATE_DAYS, environment=past)
+        for member in self.numbers():
+            address = self.network.addresses[self.nodes[member - 1]] if self.network else harness.HOST
+            store = authority.issue(f"member{member}", "member", f"/CN=member{member}", days=CERTIFICATE_DAYS,
+                                    names=f"IP:{address}")[2]
+            os.rename(store, os.path.join(self.tls, f"member{member}.pem"))
+        secret = os.path.join(self.tls, "secret")
+        with open(secret, "w", encoding="ascii") as file:
+            file.write("the secret of the members\n")
+        os.chmod(secret, 0o600)
 
     def _mount_disks(self):
         for member in self.numbers():
@@ -106,7 +132,7 @@ class Members(harness.Cluster):
             with open(f"{script}.{i}", "w", encoding="utf-8") as file:
                 file.writelines(f"export {key}={shlex.quote(value)}\n" for key, value in environment.items())
                 file.write(f"prefix='{' '.join(prefix)}'\nvariables='{' '.join(words)}'\n"
-                           f"proxies='{'; '.join(self._through_proxies(i))}'\n")
+                           f"changes='{'; '.join(self._through_proxies(i) + self._own_store(i))}'\n")
         return script
 
     def _peer_port(self, member):
@@ -117,6 +143,9 @@ class Members(harness.Cluster):
         others = [other for other in self.numbers() if other != member] if self.links else []
         return [f"s/^(server.{other}=[^:]*):{self._peer_port(other)}:/\\1:"
                 f"{self.links.port(f'member{member}', f'member{other}')}:/" for other in others]
+
+    def _own_store(self, member):
+        return [f"s,/member[.]pem$,/member{member}.pem,"] if self.tls else []
 
     def start(self):
         settings = [word for line in self.settings for word in ("--set", line)]

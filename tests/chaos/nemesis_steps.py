@@ -320,7 +320,7 @@ class _Steps:
         self.scene = runner.Scene(argparse.Namespace(
             server=options.server, size=3, seed=1, frontends=["zookeeper"], workloads=[], recipes=[], nemeses=names,
             why_no_network=options.why_no_network, environment={}, output=options.output, directory=options.directory,
-            session_timeout_ms=4000), options.directory, log)
+            session_timeout_ms=4000, tls=False), options.directory, log)
         self.cluster = self.scene.cluster
 
     def applies(self, name):

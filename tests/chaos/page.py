@@ -350,6 +350,7 @@ def write(directory):
     repeat = (f"tests/chaos/run --minutes {about['seconds'] / 60:g} --seed {about['seed']} --size {about['size']} "
               f"--workers {len(about['frontends'])} --session-timeout-ms {about['session_timeout_ms']} "
               f"--nemesis {','.join(about['nemeses']) or 'none'} --workload {','.join(about['workloads'])}")
+    repeat += " --tls" if about.get("tls") else ""
     served = outcome.get("served_after")
     body = [
         _heading(outcome),

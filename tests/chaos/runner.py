@@ -94,7 +94,7 @@ class Scene:
             faults = {"disk"} if {"slow-disk", "stalled-disk"} & set(names) else set()
             faults |= {"full-disk", "clock"} & set(names)
             self.cluster = Members(options.server, options.size, directory, network, faults,
-                                   environment=options.environment, links=links)
+                                   environment=options.environment, links=links, tls=options.tls)
             stack.callback(self.cluster.remove)
             self.cluster.start()
             servers = {"zookeeper": self.cluster.hosts()}
