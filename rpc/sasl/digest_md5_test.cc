@@ -211,6 +211,11 @@ TEST_CASE("what does not fit the challenge is refused") {
   CHECK(fails([](Client* c) { c->password = ""; }));
   CHECK(fails([](Client* c) { c->user = "Bob"; }));
   CHECK(fails([](Client* c) { c->user = "nobody"; }));
+  // What the server hashes in place of the password of an unknown user.
+  CHECK(fails([](Client* c) {
+    c->user = "nobody";
+    c->password = c->nonce;
+  }));
   CHECK(fails([](Client* c) { c->user = ""; }));
   CHECK(fails([](Client* c) { c->realm = "other"; }));
   CHECK(fails([](Client* c) { c->nonce = "AAAA"; }));
@@ -250,6 +255,11 @@ TEST_CASE("only the user super gets the id super") {
   client.user = "super@R";
   client.password = "trick";
   CHECK(absl::IsUnauthenticated(Try(&server, client).status()));
+}
+
+TEST_CASE("clients with the right password are not limited") {
+  Server server;
+  for (int i = 0; i < 3 * FailureLimit::kBurst; ++i) REQUIRE(Try(&server, Client{}).ok());
 }
 
 TEST_CASE("passwords cannot be guessed fast, and others are not delayed by who tries") {
