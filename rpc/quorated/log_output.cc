@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/condition_variable.h"
+#include "base/escape.h"
 #include "base/thread.h"
 
 namespace quorate::rpc {
@@ -31,6 +32,15 @@ void WriteAll(int descriptor, std::string_view bytes) {
       return;
     }
   }
+}
+
+// Returns the text of a message as one line: names of clients and other servers, which may be part of
+// it, can neither begin a line of their own nor act on the terminal of a reader. Returns the first
+// part of a very long text, and its length.
+std::string OneLine(std::string_view text) {
+  if (text.size() <= LogOutput::kMessageBytesMax) return EscapeLine(text);
+  return EscapeLine(text.substr(0, LogOutput::kMessageBytesMax)) + "...(" +
+         std::to_string(text.size()) + " bytes)";
 }
 
 }  // namespace
@@ -103,7 +113,15 @@ void LogOutput::Write(int descriptor, const std::shared_ptr<Queue>& queue) {
 void LogOutput::log(const spdlog::details::log_msg& message) {
   MutexLock lock(&mutex_);
   QueueDroppedNote();
-  Format(message);
+  const std::string_view text(message.payload.data(), message.payload.size());
+  if (text.size() > kMessageBytesMax || NeedsEscapeLine(text)) {
+    const std::string line = OneLine(text);
+    spdlog::details::log_msg safe = message;
+    safe.payload = line;
+    Format(safe);
+  } else {
+    Format(message);
+  }
   // After a dropped message, all later messages are dropped until the line about them is queued.
   const bool is_late = dropped_ > dropped_noted_;
   if (is_late || !queue_->Push({formatted_.data(), formatted_.size()}, queued_bytes_max_)) {

@@ -5,6 +5,9 @@
 // queue is full, because the pipe is not read or the disk stalls, new messages are dropped. As soon
 // as there is space again, a line in their place has their number.
 //
+// Each message becomes one line of plain text, whatever names of clients it has: control characters
+// and bytes that are not UTF-8 are escaped here, so that no caller can forget it.
+//
 // Thread-safety: all functions may be called from any thread.
 #pragma once
 
@@ -25,6 +28,8 @@ namespace quorate::rpc {
 class LogOutput : public spdlog::sinks::sink {
  public:
   static constexpr size_t kQueuedBytesMax = 1u << 20;
+  // Of a longer message the first part is logged.
+  static constexpr size_t kMessageBytesMax = 16u << 10;
   // The time for which flush and the destructor wait for the messages to be written.
   static constexpr auto kFlushTimeout = std::chrono::seconds(1);
 

@@ -71,13 +71,30 @@ uint64_t DroppedIn(const std::string& line) {
 }
 
 struct Log {
-  explicit Log(int descriptor)
-      : output(std::make_shared<LogOutput>(descriptor, kQueuedBytesMax)), logger("", output) {
+  explicit Log(int descriptor, size_t queued_bytes_max = kQueuedBytesMax)
+      : output(std::make_shared<LogOutput>(descriptor, queued_bytes_max)), logger("", output) {
     logger.set_pattern("%l %v");
   }
   std::shared_ptr<LogOutput> output;
   spdlog::logger logger;
 };
+
+TEST_CASE("a name in a message can neither begin a line nor act on a terminal") {
+  Pipe pipe;
+  {
+    Log log(pipe.writer(), LogOutput::kQueuedBytesMax);
+    log.logger.info("refusing {}", "a\n2026-01-01T00:00:00 info forged\r\x1b[2J\xff\tb");
+    log.logger.info("refusing {}", std::string(LogOutput::kMessageBytesMax, '\n'));
+    log.logger.info("plain \\ \xC3\xA4");
+  }
+  pipe.CloseWriter();
+  const std::vector<std::string> lines = pipe.ReadToEnd();
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] == "info refusing a\\n2026-01-01T00:00:00 info forged\\x0d\\x1b[2J\\xff\\tb");
+  CHECK(lines[1].starts_with("info refusing \\n\\n"));
+  CHECK(lines[1].ends_with("...(16393 bytes)"));
+  CHECK(lines[2] == "info plain \\ \xC3\xA4");
+}
 
 TEST_CASE("logging does not wait for a pipe that is not read, and dropped messages are counted") {
   Pipe pipe;

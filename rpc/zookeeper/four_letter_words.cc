@@ -23,6 +23,7 @@
 #include "absl/strings/str_format.h"
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/escape.h"
 #include "base/strings.h"
 #include "rpc/config/config_keys.h"
 #include "rpc/zookeeper/frontend.h"
@@ -377,7 +378,7 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
         tree.ReadEphemerals(session.id, p.last_ephemeral, [&](std::string_view path) {
           more = lines++ >= kPieceLines;
           if (more) return false;
-          absl::StrAppend(to, "\t", ToAbsl(path), "\n");
+          absl::StrAppend(to, "\t", EscapeLine(path), "\n");
           p.last_ephemeral = path;
           return true;
         });
@@ -406,7 +407,8 @@ FourLetterWords::Pieces FourLetterWords::WatchesByPath() {
     std::string path_shown;
     std::set<int64_t> sessions;  // the sessions that watch the path
     const auto show = [&] {
-      if (!sessions.empty()) absl::StrAppend(to, path_shown, "\n");
+      // A client may watch a path that is not legal, and so may have control characters.
+      if (!sessions.empty()) absl::StrAppend(to, EscapeLine(path_shown), "\n");
       for (int64_t session : sessions) absl::StrAppend(to, "\t", Hex(session), "\n");
       sessions.clear();
     };
@@ -443,7 +445,7 @@ FourLetterWords::Pieces FourLetterWords::WatchesByConnection() {
       if (progress->named != session) absl::StrAppend(to, Hex(session), "\n");
       progress->named = session;
       for (; !of_session.empty() && lines < kPieceLines; ++lines) {
-        absl::StrAppend(to, "\t", *of_session.begin(), "\n");
+        absl::StrAppend(to, "\t", EscapeLine(*of_session.begin()), "\n");
         of_session.erase(of_session.begin());
       }
       if (of_session.empty()) paths.erase(paths.begin());

@@ -189,6 +189,18 @@ TEST_CASE("watches are listed by path and by connection") {
   CHECK(f.Monitor()["zk_watch_count"] == "3");
 }
 
+TEST_CASE("a watched path cannot forge a line of a reply, or act on a terminal") {
+  WordsFixture f;
+  ConnectResponse session;
+  const uint32_t tag = f.ConnectSession(&session);
+  f.Call(tag, OpCode::kExists, PathAndWatch("/a\n/forged\n\t0x1\x1b[2J\xff\\", true));
+  char id[32];
+  std::snprintf(id, sizeof(id), "0x%llx", static_cast<unsigned long long>(session.session_id));
+  const std::string shown = "/a\\n/forged\\n\\t0x1\\x1b[2J\\xff\\";
+  CHECK(f.Ask("wchc") == std::string(id) + "\n\t" + shown + "\n\n");
+  CHECK(f.Ask("wchp") == shown + "\n\t" + id + "\n\n");
+}
+
 TEST_CASE("mntr shows what takes memory") {
   WordsFixture f;
   auto lines = f.Monitor();

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/escape.h"
+#include "base/strings.h"
 #include "tools/cli/cluster_client.h"
 #include "tools/cli/text.h"
 
@@ -82,7 +84,8 @@ std::string ToTable(const std::vector<StatusAnswer>& answers) {
   for (const StatusAnswer& answer : answers) {
     if (!answer.status.ok()) {
       rows.push_back({answer.address, "-", "no answer"});
-      absl::StrAppend(&problems, answer.address, ": ", answer.status.status().message(), "\n");
+      absl::StrAppend(&problems, answer.address, ": ",
+                      EscapeLine(ToStd(answer.status.status().message())), "\n");
       continue;
     }
     const v1::StatusResponse& status = *answer.status;
@@ -129,7 +132,9 @@ absl::Status RunStatus(CommandLine* command_line) {
   if (options.json) {
     ordered_json json = ordered_json::array();
     for (const StatusAnswer& answer : answers) json.push_back(ToJson(answer));
-    std::cout << ordered_json{{"servers", std::move(json)}}.dump(2) << "\n";
+    std::cout << ordered_json{{"servers", std::move(json)}}.dump(
+                     2, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace)
+              << "\n";
   } else {
     std::cout << ToTable(answers);
   }

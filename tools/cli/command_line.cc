@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/escape.h"
 #include "base/similar_names.h"
 #include "client/connection_problem.h"
 #include "tools/cli/defaults.h"
-#include "tools/cli/escape.h"
 #include "tools/cli/port_probe.h"
 
 namespace quorate::tools {

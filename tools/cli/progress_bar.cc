@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tools/cli/escape.h"
+#include "base/escape.h"
 #include "tools/cli/text.h"
 
 namespace quorate::tools {

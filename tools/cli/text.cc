@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/escape.h"
 
 namespace quorate::tools {
 
@@ -36,7 +37,12 @@ std::string Duration(int64_t ms) {
   return absl::StrCat(hours / 24, " d ", hours % 24, " h");
 }
 
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
+std::string Table(const std::vector<std::vector<std::string>>& cells) {
+  // A cell may come from a server.
+  std::vector<std::vector<std::string>> rows = cells;
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = EscapeLine(cell);
+  }
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

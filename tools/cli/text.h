@@ -22,7 +22,7 @@ std::string Bytes(uint64_t bytes);
 std::string Duration(int64_t ms);
 
 // Formats each row as a line, with columns as wide as their widest cell. The first row is the
-// heading.
-std::string Table(const std::vector<std::vector<std::string>>& rows);
+// heading. Control characters in cells are escaped.
+std::string Table(const std::vector<std::vector<std::string>>& cells);
 
 }  // namespace quorate::tools

@@ -25,5 +25,10 @@ TEST_CASE("columns are as wide as their widest cell, and no line ends in spaces"
   CHECK(Table({{"a", "bb"}, {"ccc", "d"}, {"e"}}) == "a    bb\nccc  d\ne\n");
 }
 
+TEST_CASE("a cell cannot begin a line, or act on a terminal") {
+  CHECK(Table({{"a\nforged", "b\x1b[2J\t"}, {"c", "d"}}) ==
+        "a\\nforged  b\\x1b[2J\\t\nc          d\n");
+}
+
 }  // namespace
 }  // namespace quorate::tools

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "tools/cli/escape.h"
+#include "base/escape.h"
 
 namespace quorate::tools {
 

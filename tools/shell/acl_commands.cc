@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/escape.h"
 #include "tools/shell/command.h"
 #include "tools/shell/printing.h"
 #include "tools/shell/shell.h"
@@ -110,7 +111,7 @@ absl::Status WhoAmI(Invocation& invocation) {
   invocation.Line("Auth scheme: User");
   auto& json = invocation.json()["identities"] = nlohmann::ordered_json::array();
   for (const Identity& identity : *identities) {
-    invocation.Line(absl::StrCat(identity.scheme, ": ", identity.id));
+    invocation.Line(absl::StrCat(EscapeLine(identity.scheme), ": ", EscapeLine(identity.id)));
     json.push_back({{"scheme", identity.scheme}, {"id", identity.id}});
   }
   return absl::OkStatus();

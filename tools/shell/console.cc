@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "tools/cli/escape.h"
+#include "base/escape.h"
 
 namespace quorate::tools::shell {
 

@@ -14,7 +14,7 @@ namespace quorate::tools::shell {
 class Console {
  public:
   // `shows_controls_escaped`: standard output is a terminal, so control characters in data are
-  // shown as \xNN (tools/cli/escape.h). On standard error they are always shown so.
+  // shown as \xNN (base/escape.h). On standard error they are always shown so.
   explicit Console(bool shows_controls_escaped);
   ~Console();
   Console(const Console&) = delete;

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tools/cli/escape.h"
+#include "base/escape.h"
 
 namespace quorate::tools::shell {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
-#include "tools/cli/escape.h"
+#include "base/escape.h"
 
 namespace quorate::tools::shell {
 namespace {

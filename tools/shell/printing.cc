@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/escape.h"
 
 namespace quorate::tools::shell {
 namespace {
@@ -145,8 +146,10 @@ absl::StatusOr<std::vector<Acl>> ParseAcls(const std::string& text) {
 }
 
 std::string ToText(const std::vector<Acl>& acls) {
+  // An id may have any characters, and has to stay on its line.
   return absl::StrJoin(acls, "\n", [](std::string* to, const Acl& acl) {
-    absl::StrAppend(to, "'", acl.scheme, ",'", acl.id, "\n: ", PermissionText(acl.permissions));
+    absl::StrAppend(to, "'", EscapeLine(acl.scheme), ",'", EscapeLine(acl.id),
+                    "\n: ", PermissionText(acl.permissions));
   });
 }
 

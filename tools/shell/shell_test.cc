@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tools/cli/escape.h"
+#include "base/escape.h"
 #include "tools/shell/completion.h"
 #include "tools/shell/printing.h"
 #include "tools/shell/walk.h"
@@ -38,6 +38,12 @@ TEST_CASE("Access control lists are parsed and printed") {
     INFO(wrong);
     CHECK(absl::IsInvalidArgument(ParseAcls(wrong).status()));
   }
+}
+
+TEST_CASE("an id in an access control list cannot forge another entry") {
+  const Acl acl = {
+      .permissions = 1, .scheme = "digest", .id = "bob\n: cdrwa\n'world,'anyone\x1b[2J"};
+  CHECK(ToText({acl}) == "'digest,'bob\\n: cdrwa\\n'world,'anyone\\x1b[2J\n: r");
 }
 
 TEST_CASE("Paths are joined and split at the root, too") {
