@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -109,6 +110,17 @@ size_t KeyEnd(absl::string_view line) {
   return absl::string_view::npos;
 }
 
+// Returns whether the file is in the directory or below it, by their names.
+bool IsInside(const std::string& file, const std::string& directory) {
+  const auto plain = [](const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::absolute(path, ignored).lexically_normal().string();
+  };
+  std::string outer = plain(directory);
+  if (!absl::EndsWith(outer, "/")) outer += '/';
+  return absl::StartsWith(plain(file), outer);
+}
+
 class Parser {
  public:
   Parser(const std::string& file, ReadFile read_file) : read_file_(read_file), file_(file) {
@@ -152,8 +164,59 @@ class Parser {
     const ConfigKey* known = FindConfigKey(key);
     if (!is_ours) return absl::OkStatus();
     if (TakeAuthKey(key, value)) return absl::OkStatus();
+    if (TakeAuditProperty(key, value)) return absl::OkStatus();
     return known != nullptr && known->is_property ? Set(key, known->value, value)
                                                   : CheckProtection(key, value);
+  }
+
+  // Takes the properties that ZooKeeper's configuration of log files has for the audit log. Returns
+  // false if the key is none of them.
+  bool TakeAuditProperty(const std::string& key, const std::string& value) {
+    std::string* to = key == "zookeeper.log.dir"              ? &log_files_dir_
+                      : key == "zookeeper.auditlog.file"      ? &audit_name_
+                      : key == "zookeeper.auditlog.threshold" ? &audit_threshold_
+                                                              : nullptr;
+    if (to != nullptr) *to = value;
+    return to != nullptr;
+  }
+
+  // Completes the settings of the audit log.
+  absl::Status FinishAudit() {
+    if (!config_.audit) return absl::OkStatus();
+    const std::string threshold = absl::AsciiStrToUpper(audit_threshold_);
+    config_.audit_failures_only = threshold == "ERROR" || threshold == "WARN";
+    const bool takes_all = threshold.empty() || threshold == "INFO" || threshold == "DEBUG" ||
+                           threshold == "TRACE" || threshold == "ALL";
+    if (!takes_all && !config_.audit_failures_only) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "zookeeper.auditlog.threshold (JVMFLAGS, SERVER_JVMFLAGS): \"", audit_threshold_,
+          "\" is not allowed; it has to be INFO (all lines) or ERROR "
+          "(failures only); without an audit log, set audit.enable=false"));
+    }
+    if (config_.audit_file.empty()) {
+      if (absl::Status s = NameAuditFile(); !s.ok()) return s;
+    }
+    for (const std::string& directory : {config_.data_dir, config_.log_dir}) {
+      // A directory with other files is not taken for the data of a new server.
+      if (!IsInside(config_.audit_file, directory)) continue;
+      return Error("auditFile", absl::StrCat(config_.audit_file, " is inside ", directory,
+                                             ", which holds data only; name another directory"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Sets the name of the audit log, if the configuration has none.
+  absl::Status NameAuditFile() {
+    if (!absl::StartsWith(audit_name_, "/")) {
+      if (log_files_dir_.empty()) {
+        return Error("auditFile",
+                     "it is missing: audit.enable needs a file to write; give its path here, or a "
+                     "directory of log files in the environment variable ZOO_LOG_DIR");
+      }
+      config_.audit_file = absl::StrCat(log_files_dir_, "/");
+    }
+    absl::StrAppend(&config_.audit_file, audit_name_);
+    return absl::OkStatus();
   }
 
   absl::Status ParseText(absl::string_view text) {
@@ -458,6 +521,7 @@ class Parser {
     if (absl::Status s = FinishMemberTls(); !s.ok()) return s;
     if (absl::Status s = FinishGrpc(); !s.ok()) return s;
     if (absl::Status s = FinishAuth(); !s.ok()) return s;
+    if (absl::Status s = FinishAudit(); !s.ok()) return s;
     WarnOfVoters();
     // zkServer.sh sends `srvr` to find out whether the server runs.
     config_.four_letter_words.emplace_back("srvr");
@@ -719,6 +783,9 @@ class Parser {
   }
 
   Config config_;
+  std::string log_files_dir_;  // zookeeper.log.dir
+  std::string audit_name_ = "zookeeper_audit.log";
+  std::string audit_threshold_;
   const ReadFile read_file_;
   std::string unknown_keys_;      // the warnings of unknown keys, each after "; "
   bool requires_secret_ = false;  // memberSecretRequired=true is given
@@ -832,7 +899,16 @@ absl::StatusOr<Config> LoadConfig(const std::string& file) {
         absl::StrCat(file, ": the configuration file cannot be read: ", text.status().message(),
                      is_no_file ? "; give the path of a zoo.cfg" : ""));
   }
-  return ParseConfig(file, *text, ReadRealFile, JavaOptionsOfEnvironment());
+  std::string java_options;
+  // zkServer.sh gives ZOO_LOG_DIR to Java in this way. LOGS_DIRECTORY is systemd's.
+  for (const char* variable : {"LOGS_DIRECTORY", "ZOO_LOG_DIR"}) {
+    const char* directory = std::getenv(variable);
+    if (directory != nullptr && *directory != '\0') {
+      absl::StrAppend(&java_options, " -Dzookeeper.log.dir=", directory);
+    }
+  }
+  absl::StrAppend(&java_options, " ", JavaOptionsOfEnvironment());
+  return ParseConfig(file, *text, ReadRealFile, java_options);
 }
 
 }  // namespace quorate::rpc

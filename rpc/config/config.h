@@ -107,7 +107,8 @@ struct Config {
   bool audit = false;
   std::string audit_file;  // after ParseConfig: the default if not given
   int audit_file_bytes = 10 << 20;
-  int audit_files = 10;  // kept beside the one that is written
+  int audit_files = 10;              // kept beside the one that is written
+  bool audit_failures_only = false;  // zookeeper.auditlog.threshold
 
   // Limits of one client identity or address (docs/reference/configuration.md); 0: no limit.
   int connections_per_identity_max = 0;

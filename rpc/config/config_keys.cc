@@ -321,6 +321,33 @@ constexpr ConfigKey kConfigKeys[] = {
      .section = Section::kAccess,
      .is_property = true,
      .meaning = "the clients of this server pass every ACL"},
+    {.name = "audit.enable",
+     .value = Boolean{&Config::audit},
+     .section = Section::kAccess,
+     .is_property = true,
+     .meaning = "writes of clients are recorded in the audit log, in ZooKeeper's format"},
+    {.name = "auditFile",
+     .value = Text{&Config::audit_file},
+     .section = Section::kAccess,
+     .default_text = "`zookeeper_audit.log` in `ZOO_LOG_DIR`",
+     .range = "a path",
+     .example = "/var/log/quorate/audit.log",
+     .meaning = "the audit log, outside of `dataDir`. The default needs a directory of logs: "
+                "`-Dzookeeper.log.dir` in "
+                "`SERVER_JVMFLAGS`, the environment variable `ZOO_LOG_DIR`, or `LogsDirectory` of "
+                "systemd"},
+    {.name = "auditFileBytes",
+     .value = Integer{&Config::audit_file_bytes, 64 << 10, 1 << 30, Unit::kBytes},
+     .section = Section::kAccess,
+     .example = "10485760",
+     .meaning =
+         "before the audit log would have more bytes it is renamed to `.1`, the file `.1` to "
+         "`.2`, and so on"},
+    {.name = "auditFiles",
+     .value = Integer{&Config::audit_files, 1, 1000},
+     .section = Section::kAccess,
+     .example = "10",
+     .meaning = "how many renamed files of the audit log are kept"},
 
     // --- TLS of clients ---
     {.name = "ssl.keyStore.location",
@@ -788,7 +815,8 @@ constexpr std::string_view kNoMemberSasl =
 
 constexpr ProtectionKey kProtectionKeys[] = {
     {"DigestAuthenticationProvider.digestAlg", "SHA1", "digests in ACLs are of SHA1"},
-    {"audit.enable", "false", "there is no audit log"},
+    {"audit.impl.class", "org.apache.zookeeper.audit.Slf4jAuditLogger",
+     "there is one audit log, in the format of Slf4jAuditLogger"},
     {"quorum.auth.enableSasl", "false", kNoMemberSasl},
     {"quorum.auth.learnerRequireSasl", "false", kNoMemberSasl},
     {"quorum.auth.serverRequireSasl", "false", kNoMemberSasl},

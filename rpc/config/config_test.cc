@@ -155,8 +155,9 @@ TEST_CASE("a key that requests a protection or a quorum that is not implemented 
         "zookeeper.ssl.quorum.context.supplier.class=com.example.Supplier",
         "ssl.quorum.keyStore.locaton=/k", "quorum.auth.enableSasl=true",
         "quorum.auth.learnerRequireSasl=true", "quorum.auth.serverRequireSasl=true",
-        "audit.enable=true", "authProvider.1=org.apache.zookeeper.server.auth.KerberosProvider",
-        "ssl.ocsp=true", "ssl.authProvider=own", "ssl.clientHostnameVerification=true",
+        "audit.impl.class=com.example.Audit",
+        "authProvider.1=org.apache.zookeeper.server.auth.KerberosProvider", "ssl.ocsp=true",
+        "ssl.authProvider=own", "ssl.clientHostnameVerification=true",
         "zookeeper.ssl.context.supplier.class=com.example.Supplier",
         "authProvider.own=com.example.Provider", "zookeeper.authProvider.1=x",
         "zookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"}) {
@@ -172,7 +173,7 @@ TEST_CASE("a key that requests a protection or a quorum that is not implemented 
         "ssl.quorum.ocsp=false", "ssl.quorum.keyStore.location=/k", "enforce.auth.enabled=False",
         "sessionRequireClientSASLAuth=false",
         "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", "weight.1=1",
-        "audit.enable=false",
+        "audit.enable=false", "audit.impl.class=org.apache.zookeeper.audit.Slf4jAuditLogger",
         "authProvider.digest=org.apache.zookeeper.server.auth.DigestAuthenticationProvider",
         "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
         "ssl.ocsp=false", "ssl.authProvider=x509", "DigestAuthenticationProvider.digestAlg=SHA1"}) {
@@ -658,6 +659,73 @@ TEST_CASE("of the variables with options for a Java machine, JVMFLAGS has the la
   REQUIRE(config.ok());
   CHECK(config->jute_max_buffer_bytes == 5000);
   CHECK(config->ssl_key_store == "/k");
+}
+
+TEST_CASE("the audit log is off, or has a file") {
+  const std::string common = "dataDir=/d\nclientPort=1\n";
+  CHECK_FALSE(ParseConfig("zoo.cfg", common, NoFile)->audit);
+  const std::string enabled = common + "audit.enable=true\n";
+  CHECK(Problem(enabled) ==
+        "zoo.cfg: auditFile: it is missing: audit.enable needs a file to write; give its path "
+        "here, or a directory of log files in the environment variable ZOO_LOG_DIR");
+  const auto parsed = [&](const std::string& keys, const std::string& options) {
+    const auto config = ParseConfig("zoo.cfg", enabled + keys, NoFile, options);
+    REQUIRE(config.ok());
+    CHECK(config->audit);
+    CHECK(config->warnings.empty());
+    return *config;
+  };
+  CHECK(parsed("auditFile=/a/b\n", "").audit_file == "/a/b");
+  CHECK(parsed("", "-Dzookeeper.log.dir=/logs").audit_file == "/logs/zookeeper_audit.log");
+  CHECK(parsed("", "-Dzookeeper.log.dir=/l -Dzookeeper.auditlog.file=x").audit_file == "/l/x");
+  CHECK(parsed("", "-Dzookeeper.auditlog.file=/own/x").audit_file == "/own/x");
+  CHECK(parsed("auditFile=/a\n", "-Dzookeeper.log.dir=/l").audit_file == "/a");
+  CHECK(Problem(enabled + "auditFile=/d/sub/../audit.log\n") ==
+        "zoo.cfg: auditFile: /d/sub/../audit.log is inside /d, which holds data only; name another "
+        "directory");
+  CHECK(parsed("auditFile=/data/audit.log\n", "").audit_file == "/data/audit.log");
+  const Config sizes = parsed("auditFile=/a\nauditFileBytes=100000\nauditFiles=3\n", "");
+  CHECK(sizes.audit_file_bytes == 100'000);
+  CHECK(sizes.audit_files == 3);
+  CHECK_FALSE(sizes.audit_failures_only);
+}
+
+TEST_CASE("the threshold of the audit log is honoured, or refused") {
+  const std::string text = "dataDir=/d\nclientPort=1\nauditFile=/a\naudit.enable=true\n";
+  const auto with = [&](const std::string& threshold) {
+    return ParseConfig("zoo.cfg", text, NoFile, "-Dzookeeper.auditlog.threshold=" + threshold);
+  };
+  for (const char* all : {"INFO", "info", "ALL", "DEBUG", "TRACE"}) {
+    REQUIRE(with(all).ok());
+    CHECK_FALSE(with(all)->audit_failures_only);
+  }
+  for (const char* failures : {"ERROR", "WARN"}) {
+    REQUIRE(with(failures).ok());
+    CHECK(with(failures)->audit_failures_only);
+  }
+  for (const char* none : {"OFF", "FATAL", "x"}) {
+    CHECK(with(none).status().message().find("zookeeper.auditlog.threshold") !=
+          absl::string_view::npos);
+  }
+}
+
+TEST_CASE("the directory of log files in the environment is that of the audit log") {
+  const std::string file = std::string(std::getenv("TEST_TMPDIR")) + "/audit.cfg";
+  std::ofstream(file) << "dataDir=/d\nclientPort=1\naudit.enable=true\n";
+  setenv("ZOO_LOG_DIR", "/logs", 1);
+  const auto of_scripts = LoadConfig(file);
+  setenv("LOGS_DIRECTORY", "/var/log/quorate", 1);
+  const auto of_both = LoadConfig(file);
+  unsetenv("ZOO_LOG_DIR");
+  const auto of_systemd = LoadConfig(file);
+  unsetenv("LOGS_DIRECTORY");
+  REQUIRE(of_scripts.ok());
+  CHECK(of_scripts->audit_file == "/logs/zookeeper_audit.log");
+  REQUIRE(of_both.ok());
+  CHECK(of_both->audit_file == "/logs/zookeeper_audit.log");
+  REQUIRE(of_systemd.ok());
+  CHECK(of_systemd->audit_file == "/var/log/quorate/zookeeper_audit.log");
+  CHECK_FALSE(LoadConfig(file).ok());
 }
 
 TEST_CASE("the gRPC front end is on if its port is given") {

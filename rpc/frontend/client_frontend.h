@@ -78,6 +78,11 @@ class ClientFrontend : public Frontend {
     loop.Wake();
   }
 
+  // Sets what records the requests of clients that are refused, and failed authentication. REQUIRES:
+  // called before the first client connects; `audit` outlives the front end.
+  void SetRequestAudit(RequestAudit* audit) { audit_ = audit; }
+  RequestAudit* request_audit() const override { return audit_; }
+
   // --- For the loops -----------------------------------------------------------------------------
   // Adds a loop, and returns its number. The loop must outlive all other calls.
   size_t AddLoop(Loop* loop) {
@@ -155,6 +160,7 @@ class ClientFrontend : public Frontend {
  private:
   const std::string members_text_;
   Service* const service_;
+  RequestAudit* audit_ = nullptr;
   RandomBytes* const random_;
   const TagRange tags_;
   std::vector<Loop*> loops_;

@@ -11,8 +11,8 @@
 
 namespace quorate::rpc {
 
-Frontends::Frontends(std::vector<Entry> frontends, EventHistory* history)
-    : frontends_(std::move(frontends)), history_(history) {
+Frontends::Frontends(std::vector<Entry> frontends, EventHistory* history, RequestAudit* audit)
+    : frontends_(std::move(frontends)), history_(history), audit_(audit) {
   for (const Entry& a : frontends_) {
     for (const Entry& b : frontends_) {
       ASSERT(&a == &b || !a.tags.Contains(b.tags.first), "a tag belongs to one front end");

@@ -38,9 +38,10 @@ class Frontends final : public Frontend {
     TagRange tags;
   };
   // Each event is added to `history` before the front ends are notified of it. `history` outlives
-  // the object; it belongs to it, except that the front ends read it. REQUIRES: the ranges do not
-  // overlap.
-  Frontends(std::vector<Entry> frontends, EventHistory* history);
+  // the object; it belongs to it, except that the front ends read it. `audit`, which outlives the
+  // object, records the writes of clients; nullptr: they are not recorded. REQUIRES: the ranges do
+  // not overlap.
+  Frontends(std::vector<Entry> frontends, EventHistory* history, RequestAudit* audit = nullptr);
 
   bool AllowsInlineApply() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
@@ -53,6 +54,7 @@ class Frontends final : public Frontend {
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   std::vector<int64_t> HeldUpSessions() override;
+  RequestAudit* request_audit() const override { return audit_; }
   WatchTotals watch_totals() const override;
   void OnBatchApplied() override;
   // REQUIRES: as OnResult.
@@ -63,6 +65,7 @@ class Frontends final : public Frontend {
 
   const std::vector<Entry> frontends_;
   EventHistory* const history_;
+  RequestAudit* const audit_;
 };
 
 }  // namespace quorate::rpc

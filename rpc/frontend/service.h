@@ -20,6 +20,8 @@
 
 namespace quorate::rpc {
 
+class RequestAudit;
+
 // With more watches than this a front end does not allow inline apply
 // (Frontend::AllowsInlineApply), unless it knows that a change fires only a few of them.
 inline constexpr size_t kInlineWatchesMax = 10'000;
@@ -76,6 +78,9 @@ class Frontend : public tree::ApplyListener {
   // sent bytes that are not read now, so they count as alive while the thread is stalled. Called
   // from any thread.
   virtual std::vector<int64_t> HeldUpSessions() { return {}; }
+  // Returns what records the writes of clients, which the caller then notifies of each command of
+  // this server; nullptr if nothing is recorded. Does not change after the start.
+  virtual RequestAudit* request_audit() const { return nullptr; }
   // Returns the number and size of all clients' watches. O(1). Any thread.
   virtual WatchTotals watch_totals() const { return {}; }
   // Called when a batch was applied and the tree is unlocked, so that the front end wakes the

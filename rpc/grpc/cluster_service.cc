@@ -181,14 +181,36 @@ void ClusterService::SetAddresses(uint32_t id, bool is_self, v1::Member* member)
                                  : Address(line->second.host, port));
 }
 
+void ClusterService::RecordCall(const grpc::ServerContextBase& context,
+                                const absl::StatusOr<Principal>& caller, std::string_view operation,
+                                std::string_view detail, AuditResult result) {
+  if (audit_ == nullptr) return;
+  if (caller.ok()) {
+    audit_->RecordCall(caller->Name(), caller->address, operation, detail, result);
+  } else {
+    audit_->RecordCall(/*user=*/{}, AddressOf(context.peer()), operation, detail, result);
+  }
+}
+
 grpc::ServerUnaryReactor* ClusterService::TransferLeadership(
     grpc::CallbackServerContext* context, const v1::TransferLeadershipRequest* request,
     v1::TransferLeadershipResponse* /*response*/) {
   const auto caller = AdmitCall(Operation::kClusterTransferLeadership, *context, administrators_);
-  if (!caller.ok()) return FinishWith(context, v1::ToGrpc(caller.status()));
+  const MemberId target(request->member());
+  std::string detail;
+  if (target != consensus::kNoMember) detail = absl::StrCat("member=", target.value());
+  if (!caller.ok()) {
+    RecordCall(*context, caller, "transferLeadership", detail, AuditResult::kFailure);
+    return FinishWith(context, v1::ToGrpc(caller.status()));
+  }
   auto* call = new TransferCall;
   administration_->TransferLeadership(
-      MemberId(request->member()), [handle = call->handle()](const absl::Status& begun) {
+      target, [handle = call->handle(), audit = audit_, detail, user = caller->Name(),
+               ip = caller->address](const absl::Status& begun) {
+        if (audit != nullptr) {
+          audit->RecordCall(user, ip, "transferLeadership", detail,
+                            begun.ok() ? AuditResult::kSuccess : AuditResult::kFailure);
+        }
         handle->Finish(begun.ok()
                            ? grpc::Status::OK
                            : v1::ToGrpc(v1::ToStatus(v1::CANNOT_TRANSFER, ToStd(begun.message()))));
@@ -199,8 +221,11 @@ grpc::ServerUnaryReactor* ClusterService::TransferLeadership(
 grpc::ServerWriteReactor<v1::BackupResponse>* ClusterService::Backup(
     grpc::CallbackServerContext* context, const v1::BackupRequest* request) {
   const auto caller = AdmitCall(Operation::kClusterBackup, *context, administrators_);
+  const bool serves = service_->status().serving();
+  RecordCall(*context, caller, "backup", /*detail=*/{},
+             caller.ok() && serves ? AuditResult::kInvoked : AuditResult::kFailure);
   if (!caller.ok()) return BackupSender::Refuse(caller.status());
-  if (!service_->status().serving()) {
+  if (!serves) {
     return BackupSender::Refuse(
         v1::ToStatus(v1::UNAVAILABLE, "this member has no leader; try another one"));
   }

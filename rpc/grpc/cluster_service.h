@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "rpc/audit/audit_log.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/administration.h"
 #include "rpc/frontend/administrators.h"
@@ -33,6 +34,10 @@ class ClusterService : public v1::Cluster::CallbackService {
   // The pointers must outlive the object.
   ClusterService(const Config& config, rpc::Service* service, Administration* administration,
                  Administrators* administrators, BackupSender* backups, const Clock* clock);
+
+  // Sets the log in which administrators' calls are recorded; nullptr: they are not. REQUIRES:
+  // called before the service is registered; `audit` outlives the object.
+  void SetAudit(AuditLog* audit) { audit_ = audit; }
 
   // Sets the disk use that Status reports from now on.
   void SetDiskUse(DiskUse use);
@@ -56,6 +61,10 @@ class ClusterService : public v1::Cluster::CallbackService {
   grpc::ServerWriteReactor<v1::BackupResponse>* Backup(grpc::CallbackServerContext* context,
                                                        const v1::BackupRequest* request) override;
 
+  // Records a call in the audit log, if there is one. `caller` is the result of AdmitCall.
+  void RecordCall(const grpc::ServerContextBase& context, const absl::StatusOr<Principal>& caller,
+                  std::string_view operation, std::string_view detail, AuditResult result);
+
   v1::Role OwnRole(const ClusterView& view) const;
   // Sets the addresses of a member, which is this server if `is_self`.
   void SetAddresses(uint32_t id, bool is_self, v1::Member* member) const;
@@ -65,6 +74,7 @@ class ClusterService : public v1::Cluster::CallbackService {
   Administration* const administration_;
   Administrators* const administrators_;
   BackupSender* const backups_;
+  AuditLog* audit_ = nullptr;
   const Clock* const clock_;
   const std::chrono::steady_clock::time_point started_;
 

@@ -39,6 +39,8 @@ class GrpcFrontend {
   static bool IsConfigured(const Config& config) {
     return config.grpc_port != 0 || !config.grpc_unix_socket.empty();
   }
+  // As ClusterService::SetAudit. REQUIRES: called before Open.
+  void SetAudit(AuditLog* audit) { cluster_.SetAudit(audit); }
 
   // Listens and serves. Serves `services`, which are given with their full names and must outlive
   // Close, in addition to its own. Returns Unavailable, with the address, if it cannot listen, and

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +28,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/seeded_bug.h"
+#include "rpc/audit/request_audit.h"
 #include "rpc/config/config.h"
 #include "rpc/config/java_options.h"
 #include "rpc/frontend/administrators.h"
@@ -36,6 +38,7 @@
 #include "rpc/grpc/native/stack.h"
 #include "rpc/member/fatal_error.h"
 #include "rpc/member/server.h"
+#include "rpc/quorated/cluster_audit.h"
 #include "rpc/quorated/log_files.h"
 #include "rpc/quorated/log_output.h"
 #include "rpc/quorated/open_paths.h"
@@ -66,33 +69,43 @@ constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 
 class ServerFrontends : public quorate::rpc::FrontendFactory {
  public:
+  // `audit` may be nullptr, and outlives the object.
+  explicit ServerFrontends(quorate::rpc::AuditLog* audit) : audit_(audit) {
+    if (audit != nullptr) request_audit_.emplace(audit);
+  }
+
   quorate::rpc::Frontend* Make(const quorate::rpc::Config& config, quorate::rpc::Service* service,
                                quorate::rpc::Administration* administration) override {
     const quorate::Clock* clock = quorate::Clock::System();
     quorate::RandomBytes* random = quorate::RandomBytes::System();
+    quorate::rpc::RequestAudit* audit = request_audit_.has_value() ? &*request_audit_ : nullptr;
     history_.emplace(static_cast<size_t>(config.event_history_bytes));
     frontend_ =
         std::make_unique<quorate::rpc::zk::ZkFrontend>(config, service, clock, random, &*history_);
+    frontend_->SetRequestAudit(audit);
     listener_ = std::make_unique<quorate::rpc::zk::ZkListener>(frontend_.get());
     std::vector<quorate::rpc::Frontends::Entry> entries{
         {frontend_.get(), quorate::rpc::kZooKeeperTags}};
     if (quorate::rpc::GrpcFrontend::IsConfigured(config)) {
       administrators_.emplace(config, clock, &frontend_->statistics().administrators_refused);
       grpc_.emplace(config, service, administration, &*administrators_, clock);
+      grpc_->SetAudit(audit_);
       native_.emplace(config, service, clock, random, &*history_);
+      native_->SetRequestAudit(audit);
       entries.push_back({native_->frontend(), quorate::rpc::kNativeTags});
     }
-    frontends_.emplace(std::move(entries), &*history_);
+    frontends_.emplace(std::move(entries), &*history_, audit);
+    if (audit_ != nullptr) cluster_audit_.emplace(audit_, service, administration);
     return &*frontends_;
   }
   absl::Status Open() override {
-    if (grpc_.has_value()) {
-      if (absl::Status s = administrators_->Open(); !s.ok()) return s;
-      native_->Start();
-      if (absl::Status s = grpc_->Open(native_->services()); !s.ok()) return s;
-    }
-    return listener_->Start();
+    absl::Status status = Listen();
+    has_opened_ = status.ok();
+    if (status.ok() && audit_ != nullptr) quorate::rpc::RecordServerStart(true, audit_);
+    return status;
   }
+  // Returns whether clients were served at some time. Any thread.
+  bool has_opened() const { return has_opened_; }
   void Close() override {
     if (grpc_.has_value()) {
       grpc_->Close();
@@ -102,9 +115,24 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   }
   void OnStatusPublished() override {
     if (grpc_.has_value()) grpc_->OnStatusPublished();
+    if (cluster_audit_.has_value()) cluster_audit_->OnStatusPublished();
   }
 
  private:
+  absl::Status Listen() {
+    if (grpc_.has_value()) {
+      if (absl::Status s = administrators_->Open(); !s.ok()) return s;
+      native_->Start();
+      if (absl::Status s = grpc_->Open(native_->services()); !s.ok()) return s;
+    }
+    return listener_->Start();
+  }
+
+  quorate::rpc::AuditLog* const audit_;
+  std::atomic<bool> has_opened_ = false;
+  // Both are set only if there is an audit log.
+  std::optional<quorate::rpc::RequestAudit> request_audit_;
+  std::optional<quorate::rpc::ClusterAudit> cluster_audit_;
   std::optional<quorate::rpc::EventHistory> history_;
   std::unique_ptr<quorate::rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<quorate::rpc::zk::ZkListener> listener_;
@@ -167,9 +195,12 @@ sigset_t HandledSignals() {
   return set;
 }
 
-// Handles SIGHUP. Reopens the log, because log rotation may have moved its file away, and checks
+// Handles SIGHUP. Reopens the logs, because log rotation may have moved their files away, and checks
 // CONFIG, because an operator may have edited it.
-void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
+// `audit` may be nullptr.
+void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files,
+            quorate::rpc::AuditLog* audit) {
+  if (audit != nullptr) audit->Reopen();
   spdlog::default_logger()->flush();
   const absl::Status reopened = log_files->Reopen();
   if (!reopened.ok()) {
@@ -184,14 +215,15 @@ void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
   }
 }
 
-// Returns when SIGTERM or SIGINT was received. Handles the other signals in the meantime.
-void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
+// Returns when SIGTERM or SIGINT was received. `audit` may be nullptr. Handles the other signals in the meantime.
+void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* log_files,
+                       quorate::rpc::AuditLog* audit) {
   const sigset_t signals = HandledSignals();
   for (int number = 0;;) {
     sigwait(&signals, &number);
     if (number == SIGTERM || number == SIGINT) return;
     if (number == SIGHUP) {
-      Reload(config_file, log_files);
+      Reload(config_file, log_files, audit);
     } else {
       spdlog::info("signal {} ({}) has no effect; SIGTERM stops the server", number,
                    strsignal(number));
@@ -207,14 +239,24 @@ absl::Status Run(const std::string& config_file) {
   auto config = quorate::rpc::LoadConfig(config_file);
   if (!config.ok()) return config.status();
   quorate::rpc::WarnOfOpenPaths(*config);
-  ServerFrontends frontends;
+  auto audit = quorate::rpc::OpenAuditLog(*config);
+  if (!audit.ok()) return audit.status();
+  quorate::rpc::AuditLog* const audit_log = audit->get();
+  ServerFrontends frontends(audit_log);
   auto server = quorate::rpc::Server::Create(*std::move(config), &frontends);
-  if (!server.ok()) return server.status();
+  if (!server.ok()) {
+    if (audit_log != nullptr) quorate::rpc::RecordServerStart(false, audit_log);
+    return server.status();
+  }
   std::thread waiter([&] {
-    WaitForStopSignal(config_file, &log_files);
+    WaitForStopSignal(config_file, &log_files, audit_log);
+    if (audit_log != nullptr && frontends.has_opened()) quorate::rpc::RecordServerStop(audit_log);
     (*server)->RequestStop();
   });
   const absl::Status result = (*server)->Run();
+  if (!frontends.has_opened() && audit_log != nullptr) {
+    quorate::rpc::RecordServerStart(false, audit_log);
+  }
   // Ends the waiting thread if Run ended by itself. The signal is blocked and the thread waits for
   // it. Therefore the signal ends the wait, not the process.
   // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)

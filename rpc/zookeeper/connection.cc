@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/seeded_bug.h"
 #include "base/strings.h"
+#include "rpc/audit/request_audit.h"
 #include "rpc/frontend/reply_bytes.h"
 #include "rpc/frontend/request_limits.h"
 #include "rpc/zookeeper/connection_loop.h"
@@ -648,8 +649,8 @@ void Connection::SubmitRest() {
   if (std::exchange(has_rest_, false)) SubmitReceived();
 }
 
-absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bool alone,
-                                                       Pending* pending) {
+absl::StatusOr<Connection::Progress> Connection::TryToStart(std::string_view body, bool alone,
+                                                            Pending* pending) {
   if (read_only_ && RefuseReadOnly(*pending)) return Progress::kAnswered;
   if (pending->too_long != ErrorCode::kOk) {
     if (!alone) return Progress::kMustWait;
@@ -759,6 +760,9 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
     }
   } else if (request.scheme != "ip" && !is_of_certificate) {
     loop_->statistics().auth_failures.Add(1);
+    if (RequestAudit* audit = loop_->frontend().request_audit()) {
+      audit->OnFailedAuthentication(session_, identities_.all(), request.scheme);
+    }
     status = absl::UnauthenticatedError(
         absl::StrCat("authentication failed; scheme \"",
                      absl::CHexEscape(ToAbsl(request.scheme.substr(0, kSchemeBytesShown))), "\""));

@@ -246,6 +246,10 @@ class Connection {
   // answered at once; otherwise only a sync or a command for the log may begin. Sets the fields of
   // `*pending` that a request in flight needs.
   absl::StatusOr<Progress> Start(std::string_view body, bool alone, Pending* pending);
+  // As Start, but does not record a write that is refused in the audit log.
+  absl::StatusOr<Progress> TryToStart(std::string_view body, bool alone, Pending* pending);
+  // Records a write that is refused in the audit log. REQUIRES: there is an audit log.
+  void AuditRefusal(OpCode op, std::string_view body);
   absl::StatusOr<Progress> StartWrite(std::string_view body, bool alone, Pending* pending);
   absl::StatusOr<Progress> AnswerNow(int32_t xid, OpCode op, std::string_view body);
   void Hold(Pending pending, std::string_view body);

@@ -17,7 +17,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/strings.h"
 #include "base/thread.h"
+#include "rpc/audit/request_audit.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/tls/openssl.h"
 #include "rpc/tls/subject.h"
@@ -338,6 +340,10 @@ void IoThread::Drop(Socket& socket, std::string_view why) {
   if (now - failure_logged_ < kFailureLogPeriod) return;
   failure_logged_ = now;
   spdlog::info("the TLS handshake with {} failed: {}", socket.address, why);
+  RequestAudit* audit = frontend_->request_audit();
+  if (audit != nullptr && socket.stage == Socket::Stage::kHandshake) {
+    audit->OnFailedAuthentication(socket.address, absl::StrCat("x509: ", ToAbsl(why)));
+  }
 }
 
 // --- Bytes with TLS ------------------------------------------------------------------------------

@@ -163,6 +163,9 @@ absl::Status Call::AddCredentials(
     const google::protobuf::RepeatedPtrField<v1::Credential>& credentials) {
   for (const v1::Credential& credential : credentials) {
     if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
+      if (RequestAudit* audit = loop_->frontend().request_audit()) {
+        audit->OnFailedAuthentication(tree::kNoSession, identities_.all(), credential.scheme());
+      }
       return ToStatus(v1::AUTH_FAILED, {});
     }
   }
@@ -296,6 +299,15 @@ absl::Status Call::BeginWrite(std::string_view bytes) {
 }
 
 absl::Status Call::BeginWrite(const Operations& operations) {
+  const absl::Status status = TryToWrite(operations);
+  if (!status.ok()) {
+    RecordRefused(loop_->frontend().request_audit(), tree::kNoSession, identities_.all(),
+                  operations);
+  }
+  return status;
+}
+
+absl::Status Call::TryToWrite(const Operations& operations) {
   Service& service = loop_->frontend().service();
   if (absl::Status s = CheckServing(service); !s.ok()) return s;
   if (service.congested()) {

@@ -51,6 +51,8 @@ class Call final : public Stream {
   template <class Request>
   absl::Status BeginWrite(std::string_view bytes);
   absl::Status BeginWrite(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
+  // As BeginWrite, but does not record a write that is refused in the audit log.
+  absl::Status TryToWrite(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
   // Returns UNAVAILABLE if this member's state may be too old for a read that is not linearizable.
   absl::Status CheckFresh();
   absl::Status AddCredentials(

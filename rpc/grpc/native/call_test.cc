@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/frontend/listing.h"
 #include "rpc/grpc/native/testing/fixture.h"
 
@@ -475,6 +476,37 @@ TEST_CASE("the error of a member that cannot serve tells whether the write may h
     f.Settle();
     CHECK(f.service.ReadTree()->FindStat("/a", std::make_unique<tree::Stat>().get()));
   }
+}
+
+TEST_CASE("a write by a call that is refused is recorded in the audit log") {
+  Fixture f;
+  RecordedAudit audit;
+  f.frontend.SetRequestAudit(audit.requests());
+  v1::CreateRequest create;
+  *create.mutable_create() = CreateOp("/a\n").create();
+  v1::CreateResponse created;
+  REQUIRE_FALSE(f.Unary(Method::kCreate, create, &created).ok());
+  CHECK(audit.Lines().empty());  // the log takes it; it is recorded when it is applied
+  f.service.is_refusing_data = true;
+  REQUIRE_FALSE(f.Unary(Method::kCreate, create, &created).ok());
+  CHECK(audit.Lines() ==
+        std::vector<std::string>{"user=10.0.0.1 ip=10.0.0.1 operation=create znode=/a\\n "
+                                 "znode_type=persistent result=failure"});
+  v1::TxnRequest txn;
+  *txn.add_operations() = CreateOp("/b");
+  *txn.add_operations() = CreateOp("/c");
+  v1::TxnResponse done;
+  REQUIRE_FALSE(f.Unary(Method::kTxn, txn, &done).ok());
+  CHECK(audit.Lines() == std::vector<std::string>{"user=10.0.0.1 ip=10.0.0.1 "
+                                                  "operation=multiOperation result=failure"});
+  f.service.is_refusing_data = false;
+  v1::Credential* credential = txn.add_credentials();
+  credential->set_scheme("evil\t");
+  credential->set_secret("secret");
+  REQUIRE_FALSE(f.Unary(Method::kTxn, txn, &done).ok());
+  CHECK(audit.Lines() ==
+        std::vector<std::string>{"user=10.0.0.1 ip=10.0.0.1 operation=authenticate "
+                                 "detail=evil\\t result=failure"});
 }
 
 }  // namespace

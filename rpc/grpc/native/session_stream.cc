@@ -285,6 +285,8 @@ void SessionStream::BeginWrite(Pending* pending) {
   const std::unique_ptr<v1::Request> owner = Release(pending);
   const v1::Request::Write& write = owner->write();
   if (write.sequence() == 0) {
+    RecordRefused(loop_->frontend().request_audit(), session_, identities_.all(),
+                  write.operations());
     v1::Response response;
     response.set_error(v1::BAD_ARGUMENTS);
     Answer(std::move(response), pending);
@@ -297,14 +299,19 @@ void SessionStream::BeginWrite(Pending* pending) {
                                  loop_->frontend().service(), &request);
   pending->asked = KindsOf(request);
   const uint32_t version = loop_->frontend().service().cluster_version();
-  if (pending->refused != v1::OK) MakeRefused(pending->refused, version, &request);
+  const auto refuse = [&](v1::ErrorCode why) {
+    pending->refused = why;
+    RecordRefused(loop_->frontend().request_audit(), session_, identities_.all(),
+                  write.operations());
+    MakeRefused(why, version, &request);
+  };
+  if (pending->refused != v1::OK) refuse(pending->refused);
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   const tree::CommandHeader header = Header(tree::CommandKind::kSequencedRequest);
   tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
   if (loop_->AddedCommand(offset)) return;
-  pending->refused = v1::TOO_LARGE;
-  MakeRefused(pending->refused, version, &request);
+  refuse(v1::TOO_LARGE);
   tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
   const bool added = loop_->AddedCommand(offset);
   ASSERT(added, "a request with only identities is bounded");
@@ -315,6 +322,9 @@ void SessionStream::AddCredential(Pending* pending) {
   v1::Response response;
   if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
     response.set_error(v1::AUTH_FAILED);
+    if (RequestAudit* audit = loop_->frontend().request_audit()) {
+      audit->OnFailedAuthentication(session_, identities_.all(), credential.scheme());
+    }
   }
   response.set_zxid(loop_->seen_zxid().value());
   Answer(std::move(response), pending);

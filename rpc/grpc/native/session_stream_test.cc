@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/frontend/frontends.h"
 #include "rpc/grpc/native/testing/fixture.h"
 #include "rpc/zookeeper/connection_loop.h"
@@ -711,6 +712,30 @@ TEST_CASE("a pending read of a session is not answered from a snapshot that repl
   CHECK(received.items().empty());
   CHECK(received.zxid() <= seen);
   CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("a write of a session that is refused is recorded in the audit log") {
+  Fixture f;
+  RecordedAudit audit;
+  f.frontend.SetRequestAudit(audit.requests());
+  const uint32_t tag = f.OpenSession();
+  f.service.is_refusing_data = true;
+  f.Send(tag, MessageOf({WriteRequest(1, 1, {CreateOp("/a")})}));
+  f.Settle();
+  const std::vector<std::string> lines = audit.Lines();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].starts_with("session=0x"));
+  CHECK(
+      lines[0].ends_with(" user=10.0.0.1 ip=10.0.0.1 operation=create znode=/a "
+                         "znode_type=persistent result=failure"));
+  v1::Request request;
+  request.set_id(2);
+  request.mutable_add_credential()->set_scheme("x509");
+  f.Send(tag, MessageOf({request}));
+  f.Settle();
+  const std::vector<std::string> failed = audit.Lines();
+  REQUIRE(failed.size() == 1);
+  CHECK(failed[0].ends_with("operation=authenticate detail=x509 result=failure"));
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ class NativeStack {
   // Returns the front end that receives the results and events of applied entries, from the first
   // entry on.
   Frontend* frontend() { return &frontend_; }
+  // As ClientFrontend::SetRequestAudit. REQUIRES: called before Start.
+  void SetRequestAudit(RequestAudit* audit) { frontend_.SetRequestAudit(audit); }
   // Returns the services for a gRPC server, which must start after Start and must have ended before
   // Stop.
   std::vector<std::pair<std::string, grpc::Service*>> services() { return services_.services(); }

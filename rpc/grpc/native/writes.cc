@@ -109,4 +109,15 @@ std::vector<tree::OpKind> KindsOf(const tree::Request& request) {
   return kinds;
 }
 
+void RecordRefused(RequestAudit* audit, tree::SessionId session,
+                   std::span<const tree::Identity> identities,
+                   const google::protobuf::RepeatedPtrField<v1::Operation>& operations) {
+  if (audit == nullptr) return;
+  tree::Request request;
+  request.multi = operations.size() != 1;
+  // Of an operation that is not valid, what was translated is recorded.
+  if (!request.multi) FromProto(operations[0], &request.ops.emplace_back());
+  audit->OnRefused(session, identities, request);
+}
+
 }  // namespace quorate::rpc::native

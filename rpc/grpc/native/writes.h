@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rpc/audit/request_audit.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/service.h"
 #include "rpc/proto/quorate/v1/types.pb.h"
@@ -52,5 +53,10 @@ void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request);
 // Returns whether these can be the results of a MakeRefused request that failed with BAD_ARGUMENTS.
 bool IsRefusalWithoutReason(std::span<const tree::OpResult> results);
 std::vector<tree::OpKind> KindsOf(const tree::Request& request);
+// Records a write that is not executed in the audit log. Does nothing if `audit` is null. `session`
+// may be kNoSession.
+void RecordRefused(RequestAudit* audit, tree::SessionId session,
+                   std::span<const tree::Identity> identities,
+                   const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
 
 }  // namespace quorate::rpc::native

@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/seeded_bug.h"
+#include "rpc/audit/request_audit.h"
 #include "tree/limits.h"
 
 namespace quorate::rpc {
@@ -162,6 +163,7 @@ void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree
     if (entry.kind == consensus::EntryKind::kCommand && !forgotten) {
       const std::string_view command = CommandOf(entries, i);
       applying_ms_ = tree->time_ms();
+      applying_ = command;
       tree->Apply(zxid, command, self_, this);
       RecordProposer(command);
     } else {
@@ -202,7 +204,18 @@ void ReplicatedTree::OnNodeEvent(tree::EventType type, std::string_view path, tr
   if (SeededBug("the event of a deletion is lost") && type == tree::EventType::kNodeDeleted) {
     return;
   }
+  if (audit_ != nullptr && type == tree::EventType::kNodeDeleted) AuditDeletion(path);
   frontend_->OnNodeEvent(type, path, zxid, acls);
+}
+
+void ReplicatedTree::AuditDeletion(std::string_view path) {
+  const auto header = tree::DecodeHeader(applying_);
+  if (!header.ok()) return;
+  if (header->kind == tree::CommandKind::kCloseSession ||
+      header->kind == tree::CommandKind::kExpireSession ||
+      header->kind == tree::CommandKind::kDeleteContainer) {
+    audit_->OnServerDeletion(header->session, path);
+  }
 }
 
 void ReplicatedTree::OnSessionAttached(const tree::SessionInfo& session) {
@@ -235,6 +248,7 @@ void ReplicatedTree::OnTimeLeap(int64_t from_ms, int64_t to_ms) {
 
 void ReplicatedTree::OnResult(tree::ApplyResult result) {
   pending_.own_sequence = std::max(pending_.own_sequence, result.header.sequence);
+  if (audit_ != nullptr) audit_->OnCommandApplied(applying_, result);
   frontend_->OnResult(std::move(result));
 }
 

@@ -45,7 +45,10 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
 
   // Sets the front end that is notified. REQUIRES: called before the first Apply; `frontend`
   // outlives the last one.
-  void SetFrontend(Frontend* frontend) { frontend_ = frontend; }
+  void SetFrontend(Frontend* frontend) {
+    frontend_ = frontend;
+    audit_ = frontend == nullptr ? nullptr : frontend->request_audit();
+  }
 
   // Sets the observer of applied entries. REQUIRES: as SetFrontend.
   void SetObserver(ApplyObserver* observer) { observer_ = observer; }
@@ -120,18 +123,22 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   // REQUIRES: the entries are few enough to be applied under one lock.
   void ApplyLocked(std::span<const consensus::Entry> entries, tree::Tree* tree);
   void RecordProposer(std::string_view command);
+  // Records the deletion of a znode, if the command being applied is one of the cluster itself.
+  void AuditDeletion(std::string_view path);
   void RecordApplied(consensus::Index index);
   // Adds pending_ to news_.
   void PublishNews();
 
   const tree::Proposer self_;
   Frontend* frontend_ = nullptr;
+  RequestAudit* audit_ = nullptr;  // the front end's
   ApplyObserver* observer_ = nullptr;
   GuardedTree tree_;
   DigestHistory digests_;
   std::optional<ReplayProgress> replay_;  // until it is done; apply thread
   News pending_;                          // of the batch being applied; apply thread
   int64_t applying_ms_ = 0;               // the tree's time before the entry being applied
+  std::string_view applying_;             // the command being applied
   // When an exceeded quota was last logged, by path, in the tree's time; apply thread.
   std::map<std::string, int64_t, std::less<>> quotas_logged_ms_;
 

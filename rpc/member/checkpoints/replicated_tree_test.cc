@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/testing/manual_clock.h"
+#include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/member/testing/captured_log.h"
 #include "tree/command.h"
 
@@ -38,7 +39,9 @@ class CountingFrontend : public Frontend {
     clock.Advance(batch_ms);
   }
   void OnSyncDone(uint32_t, uint64_t, tree::Zxid) override {}
+  RequestAudit* request_audit() const override { return audit; }
 
+  RequestAudit* audit = nullptr;
   bool allows_inline = true;
   int results = 0;
   int batches = 0;
@@ -56,7 +59,7 @@ struct Fixture {
   tree::CommandHeader Header(tree::CommandKind kind) {
     tree::CommandHeader header;
     header.kind = kind;
-    header.proposer = kProposer;
+    header.proposer = proposer;
     header.sequence = ++sequence;
     header.time_ms = 1000;
     header.session = kSession;
@@ -104,9 +107,36 @@ struct Fixture {
   CountingFrontend frontend;
   ReplicatedTree replicated;
   Index index;
+  tree::Proposer proposer = kProposer;
   uint64_t sequence = 0;
   tree::Zxid attached;
 };
+
+TEST_CASE("own commands are audited, and what the cluster deletes, but not commands of others") {
+  Fixture f;
+  RecordedAudit audit;
+  f.frontend.audit = audit.requests();
+  f.replicated.SetFrontend(&f.frontend);
+  const auto apply = [&](Entry entry) { f.replicated.Apply({&entry, 1}); };
+  apply(f.OpenSession());
+  apply(f.CreateEphemeral(1));
+  CHECK(audit.Lines() ==
+        std::vector<std::string>{"session=0x100000000000001 operation=create znode=/e1 "
+                                 "znode_type=ephemeral result=success"});
+  f.proposer = {2, 1};
+  const uint64_t own_sequence = std::exchange(f.sequence, 0);
+  Entry of_other = f.CreateEphemeral(2);
+  apply(of_other);
+  CHECK(audit.Lines().empty());
+  f.proposer = kProposer;
+  f.sequence = own_sequence;
+  apply(f.CloseSession());
+  const std::string deletion =
+      "session=0x100000000000001 user=server "
+      "operation=ephemeralZNodeDeletionOnSessionCloseOrExpire znode=";
+  CHECK(audit.Lines() ==
+        std::vector<std::string>{deletion + "/e1 result=success", deletion + "/e2 result=success"});
+}
 
 TEST_CASE("what is applied at once is applied as ever") {
   Fixture f;
