@@ -10,6 +10,8 @@ import time
 
 import administration
 import audit_operations as operations
+import certificates
+import client_tls
 import harness
 import quorate_cli
 import zkwire as zk
@@ -232,6 +234,20 @@ def test_names_of_clients_cannot_forge_a_line_in_any_log():
         assert all(re.match(r"\d{4}-\d\d-\d\dT", line) for line in log.splitlines()), log
         assert "operation=forged" not in "\n".join(line[:200] for line in log.splitlines()
                                                    if line.startswith("2026-01-01"))
+
+
+def test_identities_of_certificates_are_users_and_bad_certificates_are_recorded():
+    with client_tls.place() as made, harness.Cluster("quorate", 1, [*made.settings(), *ENABLED]) as cluster:
+        with client_tls.kazoo(cluster.hosts(), made.alice, made.authority) as alice:
+            alice.add_auth("digest", "bob:secret")
+            alice.create("/a", b"1")
+        assert wait_for(cluster, operation="create", znode="/a")[0]["user"] == (
+            f"CN=alice,OU=dev,O=Example,C=US,bob,{harness.HOST}")
+        other = certificates.Authority(made.directory, "other").issue("stranger", "client", "/CN=stranger")
+        assert client_tls.refused(cluster.hosts(), other, made.authority)
+        found = wait_for(cluster, operation="authenticate", ip=harness.HOST, result="failure")
+        assert found[0]["detail"].startswith("x509: ") and "user" not in found[0], found
+        assert "secret" not in str(lines(cluster))
 
 
 # --- The file ------------------------------------------------------------------------------------
