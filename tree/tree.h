@@ -47,6 +47,9 @@ struct ApplyResult {
   std::vector<OpResult> ops;
   uint64_t client_sequence = 0;  // sequenced request: its number within the session
   bool repeated = false;         // the number was applied before; this is the cached response
+  // Of a command that a session has submitted and that was not refused: the number of ephemerals of
+  // the session after it.
+  size_t session_ephemerals = 0;
 };
 
 struct SessionInfo {

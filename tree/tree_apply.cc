@@ -137,6 +137,7 @@ void Tree::Impl::ApplyOpenSession(const CommandHeader& header, std::string_view 
   session->member = header.proposer.member;
   totals_.digest += session->Hash();
   result->timeout_ms = session->timeout_ms;
+  result->session_ephemerals = session->ephemeral_count;
   listener->OnSessionAttached(ToInfo(*session));
 }
 
@@ -199,6 +200,7 @@ void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view comm
   const Context context{zxid, session, request->identities, request->enforces_quota,
                         wanted ? listener : nullptr};
   if (TryOps(*request, context, wanted ? &result->ops : nullptr)) CommitRequest(zxid, listener);
+  if (session != nullptr) result->session_ephemerals = session->ephemeral_count;
 }
 
 ErrorCode Tree::Impl::FindAttached(const CommandHeader& header, Session** session) {

@@ -27,6 +27,7 @@ void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_
   if (result->error != ErrorCode::kOk) return;
   Acknowledge(session, sequenced->acknowledged);
   result->error = CheckSequence(*session, sequenced->sequence, result);
+  result->session_ephemerals = session->ephemeral_count;
   if (result->error != ErrorCode::kOk || result->repeated) return;
 
   const Context context{zxid, session, request.identities, request.enforces_quota,
@@ -52,6 +53,7 @@ void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_
   }
   KeepAnswer(session);
   if (applied) CommitRequest(zxid, listener);
+  result->session_ephemerals = session->ephemeral_count;
 }
 
 void Tree::Impl::Acknowledge(Session* session, uint64_t sequence) {

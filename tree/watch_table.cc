@@ -63,6 +63,7 @@ struct Watcher {
   WatcherId id = 0;
   Watch* first = nullptr;
   size_t bytes = 0;  // memory of the watches
+  size_t watches = 0;
   size_t node_watches = 0;
 };
 
@@ -127,6 +128,7 @@ class WatchTable::Impl {
     if (watcher->first != nullptr) watcher->first->previous_of_watcher = watch.get();
     watcher->first = watch.get();
     watcher->bytes += kWatchBytes + path->text.size();
+    ++watcher->watches;
     bytes_ += kWatchBytes + path->text.size();
     if (list == List::kRecursive) ++recursive_count_;
     if (++path->watches == kCrowdedWatchesMin) ++crowded_path_count_;
@@ -205,6 +207,10 @@ class WatchTable::Impl {
     const auto* watcher = watchers_.Find(id);
     return watcher == nullptr ? 0 : (*watcher)->bytes;
   }
+  size_t CountOf(WatcherId id) const {
+    const auto* watcher = watchers_.Find(id);
+    return watcher == nullptr ? 0 : (*watcher)->watches;
+  }
   size_t bytes() const { return bytes_; }
   size_t node_watch_count() const { return node_watch_count_; }
   size_t node_path_count() const { return node_path_count_; }
@@ -221,6 +227,7 @@ class WatchTable::Impl {
     Path* path = watch->path;
     Watcher* watcher = watch->watcher;
     watcher->bytes -= kWatchBytes + path->text.size();
+    --watcher->watches;
     bytes_ -= kWatchBytes + path->text.size();
     if (watch->list == List::kRecursive) --recursive_count_;
     if (path->watches-- == kCrowdedWatchesMin) --crowded_path_count_;
@@ -370,6 +377,7 @@ bool WatchTable::ForEachNodeWatch(
 
 bool WatchTable::empty() const { return impl_->watch_count() == 0; }
 size_t WatchTable::BytesOf(WatcherId watcher) const { return impl_->BytesOf(watcher); }
+size_t WatchTable::CountOf(WatcherId watcher) const { return impl_->CountOf(watcher); }
 size_t WatchTable::bytes() const { return impl_->bytes(); }
 size_t WatchTable::watch_count() const { return impl_->watch_count(); }
 size_t WatchTable::path_count() const { return impl_->path_count(); }

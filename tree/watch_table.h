@@ -87,6 +87,8 @@ class WatchTable {
   size_t watch_count() const;    // watches set; a persistent one counts as two
   size_t path_count() const;     // distinct paths watched
   size_t watcher_count() const;  // connections with at least one watch
+  // Returns the number of watches of one connection. O(1).
+  size_t CountOf(WatcherId watcher) const;
   // Return the approximate memory, in bytes, of the watches of one connection and of all watches.
   size_t BytesOf(WatcherId watcher) const;
   size_t bytes() const;
