@@ -110,15 +110,17 @@ struct Config {
   int audit_files = 10;              // kept beside the one that is written
   bool audit_failures_only = false;  // zookeeper.auditlog.threshold
 
-  // Limits of one client identity or address (docs/reference/configuration.md); 0: no limit.
-  int connections_per_identity_max = 0;
-  int new_sessions_per_second_max = 0;
+  // Limits of one client identity or address (rpc/frontend/tenant_limits.h); 0: no limit. There is
+  // none of requests_per_second_max by default, because one fast client may well need all that a
+  // server can do (docs/guides/limits.md).
+  int connections_per_identity_max = 10'000;
+  int new_sessions_per_second_max = 10'000;
   int requests_per_second_max = 0;
-  int outstanding_requests_max = 0;
-  int outstanding_bytes_max = 0;
-  int watches_max = 0;
-  int ephemerals_max = 0;
-  int first_request_timeout_ms = 0;  // of a connection without a session
+  int outstanding_requests_max = 100'000;
+  int outstanding_bytes_max = 256 << 20;
+  int watches_max = 2'000'000;
+  int ephemerals_max = 1'000'000;
+  int first_request_timeout_ms = 10'000;  // of a connection without a session
 
   // TLS and administrators of gRPC.
   bool grpc_tls = false;             // with the stores of TLS for clients

@@ -260,6 +260,47 @@ constexpr ConfigKey kConfigKeys[] = {
      .section = Section::kLimits,
      .range = "64 KiB to 1 GiB, and more than `jute.maxbuffer`",
      .meaning = "the longest reply; a longer one is refused with `MarshallingError`"},
+    {.name = "limits.connectionsPerIdentity",
+     .value = Integer{&Config::connections_per_identity_max, 0, 1 << 30},
+     .section = Section::kLimits,
+     .meaning = "connections whose clients have proved the same identity; another one is closed. "
+                "0: no limit. This key and the next ones: docs/guides/limits.md"},
+    {.name = "limits.sessionsPerSecond",
+     .value = Integer{&Config::new_sessions_per_second_max, 0, 1 << 30},
+     .section = Section::kLimits,
+     .meaning = "new sessions in a second of one identity or address; more of them wait. 0: no "
+                "limit"},
+    {.name = "limits.requestsPerSecond",
+     .value = Integer{&Config::requests_per_second_max, 0, 1 << 30, Unit::kRequests},
+     .section = Section::kLimits,
+     .default_text = "0: no limit",
+     .meaning = "requests in a second of one identity or address; its clients are read from more "
+                "slowly. 0: no limit"},
+    {.name = "limits.outstandingRequests",
+     .value = Integer{&Config::outstanding_requests_max, 0, 1 << 30, Unit::kRequests},
+     .section = Section::kLimits,
+     .meaning = "received and unanswered requests of one identity or address at which its clients "
+                "that wait for answers are not read from. 0: no limit"},
+    {.name = "limits.outstandingBytes",
+     .value = Integer{&Config::outstanding_bytes_max, 0, 1 << 30, Unit::kBytes},
+     .section = Section::kLimits,
+     .meaning = "the same for the bytes of requests that are incomplete or wait for others; at "
+                "twice as much, connections with an incomplete request are closed. 0: no limit"},
+    {.name = "limits.watches",
+     .value = Integer{&Config::watches_max, 0, 1 << 30},
+     .section = Section::kLimits,
+     .meaning = "watches of one identity or address; another one is refused with `SystemError`. "
+                "0: no limit"},
+    {.name = "limits.ephemerals",
+     .value = Integer{&Config::ephemerals_max, 0, 1 << 30},
+     .section = Section::kLimits,
+     .meaning = "ephemeral znodes of the sessions of one identity or address; another one is "
+                "refused with `SystemError`. 0: no limit"},
+    {.name = "limits.firstRequestTimeoutMs",
+     .value = Integer{&Config::first_request_timeout_ms, 0, kHourMs, Unit::kMilliseconds},
+     .section = Section::kLimits,
+     .meaning = "how long a handshake of TLS may take, and how long a connection may then take to "
+                "ask for a session. 0: no limit"},
     {.name = "ioThreads",
      .value = Integer{&Config::io_threads, 0, 128, Unit::kThreads},
      .section = Section::kLimits,

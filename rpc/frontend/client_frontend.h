@@ -45,11 +45,13 @@ template <class Loop>
 class ClientFrontend : public Frontend {
  public:
   void OnSessionAttached(const tree::SessionInfo& session) override {
+    service_->tenants().OnSessionTaken(session.id);
     const std::optional<uint32_t> tag = sessions_.Take(session.id);
     if (!tag.has_value()) return;
     LoopOf(*tag).Push(typename Loop::SessionAttached{*tag, session.attach_zxid});
   }
   void OnSessionClosed(tree::SessionId session, tree::Zxid /*zxid*/) override {
+    service_->tenants().OnSessionTaken(session);
     const std::optional<uint32_t> tag = sessions_.Take(session);
     if (tag.has_value()) LoopOf(*tag).Push(typename Loop::SessionClosed{*tag});
   }
@@ -63,6 +65,7 @@ class ClientFrontend : public Frontend {
     LoopOf(tag).Push(std::move(result));
   }
   void OnTreeReplaced(const tree::Tree& /*tree*/) override {
+    service_->tenants().ForgetSessions();
     for (Loop* loop : loops_) loop->Push(typename Loop::TreeReplaced{});
   }
   std::vector<int64_t> HeldUpSessions() override {
@@ -123,6 +126,11 @@ class ClientFrontend : public Frontend {
     addresses_.Remove(address);
     clients_.fetch_sub(1);
   }
+  // Returns whether the client with this tag has the session, so that nobody takes it when the client
+  // is closed. REQUIRES: the caller holds the tree's lock.
+  bool IsServedBy(tree::SessionId session, uint32_t tag) const {
+    return sessions_.Find(session) == tag;
+  }
   // Removes the mapping of `session` to `tag`, because the client is closed.
   void ForgetSession(tree::SessionId session, uint32_t tag) { sessions_.Forget(session, tag); }
 
@@ -144,7 +152,9 @@ class ClientFrontend : public Frontend {
         members_text_(config.MembersText()),
         service_(service),
         random_(random),
-        tags_(tags) {}
+        tags_(tags) {
+    service->tenants().SetLimits(TenantLimits(config));
+  }
 
   // Returns the tag of the client that has the session; nullopt if it is none of this front end.
   std::optional<uint32_t> TagOfSession(tree::SessionId session) const {

@@ -2,6 +2,8 @@
 
 #include "rpc/frontend/request_limits.h"
 
+#include <algorithm>
+
 namespace quorate::rpc {
 namespace {
 
@@ -31,6 +33,13 @@ bool AclsFit(const tree::Request& request, std::span<const tree::Identity> ident
     if (request_bytes > kRequestAclBytesMax) return false;
   }
   return true;
+}
+
+size_t EphemeralsIn(const tree::Request& request) {
+  return static_cast<size_t>(std::ranges::count_if(request.ops, [](const tree::Op& op) {
+    return op.mode == tree::CreateMode::kEphemeral ||
+           op.mode == tree::CreateMode::kEphemeralSequential;
+  }));
 }
 
 }  // namespace quorate::rpc

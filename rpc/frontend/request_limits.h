@@ -28,6 +28,9 @@ inline constexpr size_t kIdentityChecksMax = 500'000;
 // are those of the caller.
 bool AclsFit(const tree::Request& request, std::span<const tree::Identity> identities);
 
+// Returns how many ephemerals the request creates, if all its operations succeed.
+size_t EphemeralsIn(const tree::Request& request);
+
 // Returns whether a request with `operations` is allowed for a caller with `identities`.
 inline bool ChecksFit(size_t operations, size_t identities) {
   return operations <= kIdentityChecksMax / (identities + 1);

@@ -15,6 +15,7 @@
 #include "consensus/core/limits.h"
 #include "rpc/frontend/guarded_tree.h"
 #include "rpc/frontend/memory_budget.h"
+#include "rpc/frontend/tenant_limits.h"
 #include "rpc/peer/frame.h"
 #include "tree/tree.h"
 
@@ -196,9 +197,12 @@ class Service {
   // clients.
   MemoryBudget& memory() { return memory_; }
   const MemoryBudget& memory() const { return memory_; }
+  // Returns the tenants of the server, for which front ends count their clients.
+  TenantTable& tenants() { return tenants_; }
 
  private:
   MemoryBudget memory_;
+  TenantTable tenants_;
 };
 
 }  // namespace quorate::rpc
