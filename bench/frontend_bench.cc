@@ -40,6 +40,7 @@ class CountingSockets final : public rpc::zk::Sockets {
   void EndIterationSoon() override {}
   void Receive(uint32_t) override {}
   size_t WaitingBytes(uint32_t) override { return 0; }
+  bool HasHungUp(uint32_t) override { return false; }
   std::optional<size_t> Send(uint32_t, std::string_view bytes) override {
     sent += bytes.size();
     return bytes.size();

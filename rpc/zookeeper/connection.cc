@@ -33,7 +33,8 @@ constexpr size_t kInKeptBytesMax = 64u << 10;
 constexpr size_t kQueuedBytesMax = 64u << 10;
 // When this many bytes are unsent, no more requests are answered.
 constexpr size_t kUnsentBytesPause = 4u << 20;
-constexpr auto kHandshakeTimeout = std::chrono::seconds(30);
+// The longest first packet: the session's password has 16 bytes.
+constexpr int32_t kFirstPacketBytesMax = 4 << 10;
 // The time within which the client has to receive the answer to a four-letter word.
 constexpr auto kWordTimeout = std::chrono::seconds(60);
 // When this many bytes are unsent, the next piece of such an answer waits.
@@ -57,7 +58,9 @@ Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
       opened_(loop->now()),
       statistics_(std::move(statistics)),
       identities_(loop->frontend().config(), address_),
-      paths_(loop->frontend().config().linearizable_chroot) {}
+      paths_(loop->frontend().config().linearizable_chroot),
+      tenants_(&loop->frontend().service().tenants(), address_, /*is_connection=*/true,
+               loop->now()) {}
 
 Connection::~Connection() {
   in_.clear();
@@ -78,9 +81,9 @@ bool Connection::HasMuchToSend() const { return out_.size() > kUnsentBytesPause;
 
 bool Connection::IsFull() const {
   if (state_ == State::kUnheard) return false;
-  if (state_ == State::kQueued) return in_.size() >= kQueuedBytesMax;
+  if (state_ == State::kQueued || state_ == State::kDelayed) return in_.size() >= kQueuedBytesMax;
   return (state_ != State::kHandshake && state_ != State::kUp) || HasMuchToSend() ||
-         pipeline_.size() >= kPipelineRequestsMax || held_bytes_ >= kHeldBytesMax;
+         pipeline_.size() >= kPipelineRequestsMax || held_bytes_ >= kHeldBytesMax || IsHeldBack();
 }
 
 bool Connection::CanContinue() const {
@@ -130,7 +133,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
     used += discarded;
     discard_bytes_ -= discarded;
     if (bytes.size() - used < kLengthBytes) break;
-    if (IsFull() || state_ == State::kQueued) {
+    if (IsFull() || state_ == State::kQueued || state_ == State::kDelayed) {
       unread_ = true;  // Continue parses the rest
       break;
     }
@@ -141,7 +144,10 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
       in_.clear();
       return absl::InvalidArgumentError(absl::StrCat(
           "a packet claims to have ", LoadInt<std::endian::big, int32_t>(bytes.data() + used),
-          " bytes; jute.maxbuffer is ", loop_->frontend().config().jute_max_buffer_bytes));
+          " bytes; ",
+          is_newcomer() ? absl::StrCat("a connect request has at most ", kFirstPacketBytesMax)
+                        : absl::StrCat("jute.maxbuffer is ",
+                                       loop_->frontend().config().jute_max_buffer_bytes)));
     }
     if (reception == Reception::kDiscarded) {
       if (absl::Status s = DiscardMulti(bytes.substr(used)); !s.ok()) return s;
@@ -155,6 +161,10 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
         admitted_bytes_ = static_cast<size_t>(length);
         CountMemory();
       }
+      break;
+    }
+    if (tenants_.limits_requests() && !TakeToken(packet)) {
+      unread_ = true;
       break;
     }
     admitted_bytes_ = 0;
@@ -171,7 +181,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
     in_.erase(0, used);
     if (in_.empty() && in_.capacity() > kInKeptBytesMax) in_.shrink_to_fit();
   }
-  return absl::OkStatus();
+  return in_.empty() ? absl::OkStatus() : CheckIncomplete();
 }
 
 int32_t Connection::MultiBytesMax() const {
@@ -181,6 +191,7 @@ int32_t Connection::MultiBytesMax() const {
 
 Connection::Reception Connection::ReceptionOf(std::string_view bytes) const {
   const auto length = LoadInt<std::endian::big, int32_t>(bytes.data());
+  if (is_newcomer() && length > kFirstPacketBytesMax) return Reception::kImpossible;
   if (length >= 0 && length <= loop_->frontend().config().jute_max_buffer_bytes) {
     return Reception::kWhole;
   }
@@ -229,7 +240,9 @@ size_t Connection::TakePacket(std::string_view bytes, std::string_view* packet) 
 
 absl::Status Connection::OnPacket(std::string_view packet) {
   ++packets_received_;
-  OnHeard();
+  // What is left of the requests of a client that has gone must not keep its session alive. They are
+  // done slowly if the client is slowed.
+  if (!has_hung_up_) OnHeard();
   if (state_ == State::kUnheard) {
     return SubmitUnanswered(packet) ? absl::OkStatus()
                                     : absl::AbortedError("the client has closed it");
@@ -299,7 +312,8 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
 }
 
 absl::Status Connection::RetryHandshake() {
-  ASSERT(state_ == State::kCatchingUp);
+  ASSERT(waits_for_retry());
+  if (state_ == State::kDelayed) return RequestSession();
   const tree::Zxid applied = loop_->LockTree().last_zxid();
   if (state_ == State::kFinished) return absl::OkStatus();  // by an item that LockTree delivered
   if (connect_.last_zxid_seen <= applied.value()) return RequestSession();
@@ -313,6 +327,7 @@ absl::Status Connection::RequestSession() {
   // A read-only session needs no command in the log. It does not wait for handshakes that do, since
   // those may wait for a quorum.
   if (loop_->frontend().service().status().read_only) return BeginReadOnlySession();
+  if (connect_.session_id == 0 && !tenants_.TakeSession(loop_->now())) return DelaySession();
   if (loop_->handshakes().Begin(tag_, connect_.session_id != 0)) return Admit();
   state_ = State::kQueued;
   // Whoever proves to have a session keeps it alive while it waits.
@@ -450,6 +465,7 @@ absl::Status Connection::OnSessionResult(const tree::ApplyResult& result) {
   }
   attach_zxid_ = result.zxid;
   timeout_ms_ = result.timeout_ms;
+  tenants_.SetEphemerals(result.session_ephemerals);
   BeUp(/*read_only=*/false);
   return absl::OkStatus();
 }
@@ -467,9 +483,10 @@ bool Connection::IsOvertaken(tree::Zxid attach_zxid) const {
   return state_ == State::kUp && attach_zxid_ != attach_zxid;
 }
 
-void Connection::AddCertificate(const std::string& subject) {
+absl::Status Connection::AddCertificate(const std::string& subject) {
   const bool has_room = identities_.AddCertificate(subject);
   ASSERT(has_room, "a new connection has few identities, and a subject is short");
+  return JoinIdentity();
 }
 
 void Connection::SetTouched() {
@@ -487,9 +504,12 @@ int64_t Connection::LeaderContactAgeMinMs(const Config& config) {
 
 absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
                                    int64_t leader_contact_age_ms) {
-  if (state_ == State::kHandshake && now - opened_ > kHandshakeTimeout) {
+  const std::chrono::milliseconds first_request_timeout(
+      loop_->frontend().config().first_request_timeout_ms);
+  if (is_newcomer() && first_request_timeout.count() > 0 && now - opened_ > first_request_timeout) {
     loop_->statistics().handshakes_timed_out.Add(1);
-    return absl::DeadlineExceededError("no connect request came");
+    return absl::DeadlineExceededError(
+        "no connect request came in time (limits.firstRequestTimeoutMs)");
   }
   if (state_ == State::kQueued && session_ != tree::kNoSession) SetTouched();
   if (read_only_ && state_ == State::kUp) {
@@ -720,7 +740,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   }
   // Every client knows this error, and it ends neither the session nor the connection.
   if (error == ErrorCode::kOk && tree::AddsData(request) &&
-      loop_->frontend().service().refuses_data()) {
+      (loop_->frontend().service().refuses_data() || !TakeEphemerals(request, pending))) {
     error = ErrorCode::kSystemError;
   }
   if (error != ErrorCode::kOk) {
@@ -757,6 +777,8 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
       status = absl::ResourceExhaustedError(
           absl::StrCat("a connection may have ", ClientIdentities::kCountMax,
                        " identities of together ", ClientIdentities::kBytesMax, " bytes"));
+    } else if (absl::Status s = JoinIdentity(); !s.ok()) {
+      return s;
     }
   } else if (request.scheme != "ip" && !is_of_certificate) {
     loop_->statistics().auth_failures.Add(1);
@@ -788,6 +810,7 @@ void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree:
   AppendEvent(type, path, IsSettingWatches() ? kNoZxid : zxid);
   unsent_event_bytes_ += out_.size() - out_before;
   event_zxid_ = zxid;
+  has_fewer_watches_ = true;
   if (long_read_ != nullptr) long_read_->OnEvent(type, path);
 }
 
@@ -816,6 +839,7 @@ absl::Status Connection::OnRequestResult(tree::ApplyResult& result) {
   if (result.error == ErrorCode::kSessionMoved) {
     return absl::AbortedError("the session has moved to another connection");
   }
+  CountEphemerals(&*pending, result);
   const size_t out_before = out_.size();
   // Syncs in flight before this write are answered now: everything that was committed when they
   // came is applied with the write. A later reply to them would have a newer zxid, but would be

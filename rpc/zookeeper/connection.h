@@ -30,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/service.h"
+#include "rpc/frontend/tenant_limits.h"
 #include "rpc/zookeeper/client_paths.h"
 #include "rpc/zookeeper/four_letter_words.h"
 #include "rpc/zookeeper/protocol.h"
@@ -62,8 +63,9 @@ class Connection {
   // submitted yet. REQUIRES: not within another call.
   void SubmitRest();
 
-  // Adds the identity of the client's certificate. REQUIRES: called before OnBytes.
-  void AddCertificate(const std::string& subject);
+  // Adds the identity of the client's certificate. Returns an error if the connection has to be
+  // closed, because the identity has too many. REQUIRES: called before OnBytes.
+  absl::Status AddCertificate(const std::string& subject);
 
   // --- From the inbox ----------------------------------------------------------------------------
   absl::Status OnResult(tree::ApplyResult result);
@@ -94,12 +96,12 @@ class Connection {
   absl::Status CheckTime(std::chrono::steady_clock::time_point now, int64_t leader_contact_age_ms);
   // Returns whether CheckTime has to be called even while the leader is in contact. It need not be
   // for a client that has a session and may write.
-  bool NeedsTime() const { return state_ != State::kUp || read_only_; }
+  bool NeedsTime() const { return state_ != State::kUp || read_only_ || is_slowed_; }
   // Returns the age of the last contact with the leader, in milliseconds, up to which no connection
   // is closed for a lost leader.
   static int64_t LeaderContactAgeMinMs(const Config& config);
-  // Retries the handshake of a client that has seen a newer zxid than this server has applied.
-  // REQUIRES: waits_for_catch_up().
+  // Retries the handshake of a client that has seen a newer zxid than this server has applied, or
+  // whose tenant has opened too many sessions. REQUIRES: waits_for_retry().
   absl::Status RetryHandshake();
 
   // Serves the connect request, whose turn it is. REQUIRES: the loop's Handshakes count it as under
@@ -123,7 +125,7 @@ class Connection {
   // Marks the connection as finished: it is closed as soon as out() is sent.
   void SetFinished();
   bool finished() const { return state_ == State::kFinished; }
-  bool waits_for_catch_up() const { return state_ == State::kCatchingUp; }
+  bool waits_for_retry() const { return state_ == State::kCatchingUp || state_ == State::kDelayed; }
   // Returns whether nothing more should be received from the client for now.
   bool IsFull() const;
   // Counts the client as alive. Also called when it takes bytes, as it may be too busy to send any.
@@ -144,10 +146,35 @@ class Connection {
   void SetUnsent(size_t bytes) { unsent_event_bytes_ = std::min(unsent_event_bytes_, bytes); }
   ConnectionStatistics& statistics() { return *statistics_; }
 
+  // --- Limits of tenants (connection_limits.cc) --------------------------------------------------
+  // Returns whether the client has asked for nothing yet: neither for a session nor for the answer to
+  // a four-letter word.
+  bool is_newcomer() const { return state_ == State::kHandshake; }
+  bool is_slowed() const { return is_slowed_; }
+  // Called when the client has disconnected behind bytes that are not received yet.
+  void SetHungUp() { has_hung_up_ = true; }
+  // Goes on with the requests of a client that is slowed, if its turn has come. Returns whether it
+  // has; Continue is to be called then.
+  bool EndSlowing();
+  // Counts, once until the client is read from again, that it is not because its tenant has a limit
+  // of outstanding requests.
+  void CountHeldBack();
+  // Corrects the counts of watches and ephemerals, some of which may have gone without a request of
+  // this client. REQUIRES: the tree is locked.
+  void CorrectCounts();
+  // Returns whether CorrectCounts may have something to correct.
+  bool has_correctable_counts() const {
+    return has_fewer_watches_ || tenants_.ephemerals() > 0 || tenants_.was_slowed();
+  }
+  // Leaves the ephemerals of the session counted. REQUIRES: the tree is locked, and the session has
+  // no other client.
+  void KeepEphemerals() { tenants_.KeepEphemerals(session_); }
+
  private:
   enum class State {
     kHandshake,   // only a part of a connect request (or of a four-letter word) so far
     kCatchingUp,  // the client has seen a newer zxid than this server has applied
+    kDelayed,     // the client's tenant has opened too many sessions in this second
     kQueued,      // the connect request waits until fewer handshakes are under way
     kConfirming,  // the session is unknown here; waits for a sync with the leader
     kConnecting,  // the command of the session is submitted, not yet applied
@@ -166,8 +193,9 @@ class Connection {
     Stage stage = Stage::kHeld;
     int32_t xid = 0;
     OpCode op = OpCode::kPing;
-    uint64_t barrier = 0;   // that a sync in flight or a linearizable read waits for; 0: none
-    bool has_path = false;  // of a sync in flight: its path, in `bytes`, is not null
+    uint64_t barrier = 0;     // that a sync in flight or a linearizable read waits for; 0: none
+    bool has_path = false;    // of a sync in flight: its path, in `bytes`, is not null
+    uint32_t ephemerals = 0;  // that a write in flight may create
     // The error of a multi or multiRead that is too long to be received; kOk of other requests.
     tree::ErrorCode too_long = tree::ErrorCode::kOk;
     std::chrono::steady_clock::time_point received;
@@ -307,6 +335,32 @@ class Connection {
   tree::Zxid NamedZxid() const { return tree::Zxid(connect_.last_zxid_seen); }
   // Returns whether so much is unsent that no more requests are answered for now.
   bool HasMuchToSend() const;
+  // Returns whether no request is begun now because of the tenant's limits.
+  bool IsHeldBack() const {
+    return is_slowed_ || (!pipeline_.empty() && tenants_.IsAtOutstanding(pipeline_.size()));
+  }
+  // Takes a token for the request in `packet`. If there is none, the client is slowed: returns false
+  // until EndSlowing.
+  bool TakeToken(std::string_view packet);
+  // Makes the client count for the first identity that it has proved. Returns an error if that has
+  // too many connections.
+  absl::Status JoinIdentity();
+  // Lets the connect request wait until the tenant may open a session. Returns an error if it has
+  // waited for too long.
+  absl::Status DelaySession();
+  // Returns an error if the tenant's incomplete requests take too much memory. REQUIRES: in_ is not
+  // empty.
+  absl::Status CheckIncomplete();
+  // Returns whether a client that asks for a watch gets one. If not, replies with an error.
+  bool MayWatch(int32_t xid);
+  // Returns an error if a client that has connected again has to be closed, because of its watches.
+  absl::Status CheckRestoredWatches();
+  // Returns whether `request` creates no more ephemerals than the tenant may have, and takes their
+  // number to the counts if it does.
+  bool TakeEphemerals(const tree::Request& request, Pending* pending);
+  // Takes the result of a write to the counts.
+  void CountEphemerals(Pending* pending, const tree::ApplyResult& result);
+
   // Writes the reply to a sync in flight.
   void FinishSync(Pending& sync);
   // Moves the finished replies at the front of the pipeline to out(). `sent` bytes of the first one
@@ -358,6 +412,13 @@ class Connection {
   bool confirmed_ = false;        // the barrier of kConfirming has ended
   int64_t packets_received_ = 0;
   int64_t packets_sent_ = 0;
+  TenantShare tenants_;
+  bool is_slowed_ = false;  // waits for a token for the next request in in_
+  bool has_hung_up_ = false;
+  bool is_held_back_ = false;  // CountHeldBack has counted
+  bool has_fewer_watches_ = false;
+  size_t ephemerals_in_flight_ = 0;
+  std::chrono::steady_clock::time_point delayed_since_;
 };
 
 }  // namespace quorate::rpc::zk

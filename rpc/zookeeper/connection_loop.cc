@@ -35,6 +35,10 @@ constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
 // How long a client may take to receive the last bytes of a connection that is to be closed.
 constexpr auto kTimeToSendTheRest = std::chrono::seconds(2);
+// By how many of its connections OnTimer begins later each time.
+constexpr size_t kAttendedStep = 61;
+// The time between corrections of the counts of watches and ephemerals.
+constexpr auto kCorrectPeriod = std::chrono::seconds(2);
 // The time between calls of OnTimer when no connection waits for one. It is longer, so that an idle
 // server sleeps.
 constexpr auto kIdleTimerPeriod = std::chrono::milliseconds(250);
@@ -63,11 +67,12 @@ struct LoopConnection : LoopClient<LoopConnection> {
   }
 
   Connection connection;
-  bool throttled = false;  // is not received from because of congestion
-  bool attended = false;   // in attended_
-  bool broken = false;     // the client takes no more bytes
-  size_t waiting = 0;      // its WaitingBytes, while it is not received from
-  size_t sent = 0;         // bytes of connection.out() that were sent
+  bool is_newcomer = true;  // counts in newcomers_
+  bool throttled = false;   // is not received from because of congestion
+  bool attended = false;    // in attended_
+  bool broken = false;      // the client takes no more bytes
+  size_t waiting = 0;       // its WaitingBytes, while it is not received from
+  size_t sent = 0;          // bytes of connection.out() that were sent
   // When the client last took bytes, or had taken everything.
   std::chrono::steady_clock::time_point took_at;
   std::chrono::steady_clock::time_point finished_at;  // when CheckTime first saw it finished
@@ -110,7 +115,8 @@ uint32_t ConnectionLoop::OpenAdmitted(std::string address, uint16_t port,
   auto statistics = frontend_->statistics().AddConnection(tag, absl::StrCat(host, ":", port));
   Client& client =
       Add(std::make_shared<Client>(this, tag, std::move(address), std::move(statistics)));
-  if (!subject.empty()) client.connection.AddCertificate(subject);
+  ++newcomers_;
+  if (!subject.empty()) FinishIfBad(client, client.connection.AddCertificate(subject));
   Attend(client);
   return tag;
 }
@@ -122,6 +128,7 @@ void ConnectionLoop::OnBytes(uint32_t tag, std::string_view bytes) {
   statistics_->bytes_received.Add(static_cast<int64_t>(bytes.size()));
   LendBuffer(client);
   const absl::Status status = client.connection.OnBytes(bytes);
+  CountNewcomer(client);
   UnlockTree();
   MarkDirty(client);
   FinishIfBad(client, status);
@@ -152,7 +159,8 @@ void ConnectionLoop::OnClosed(uint32_t tag) {
 // --- Connections ---------------------------------------------------------------------------------
 
 void ConnectionLoop::MaybeReceive(Client& client) {
-  if (!client.open || client.receiving || client.connection.IsFull()) return;
+  if (!client.open || client.receiving) return;
+  if (client.connection.IsFull()) return client.connection.CountHeldBack();
   // Congestion comes from writes, so clients that wait for no replies are still received from.
   if (client.connection.queued() > 0 && IsCongested()) {
     if (!std::exchange(client.throttled, true)) statistics_->throttle_waits.Add(1);
@@ -318,10 +326,12 @@ void ConnectionLoop::Close(Client& client) {
   const uint32_t tag = client.connection.tag();
   KeepTouch(client);
   client.connection.SetFinished();
+  CountNewcomer(client);
   client.connection.SubmitRest();
   UpdateStatistics(client);
   for (bool all = false; !all;) {
     LockTree();  // watches may be changed only while nothing is applied
+    if (frontend_->IsServedBy(client.session(), tag)) client.connection.KeepEphemerals();
     {
       MutexLock lock(&frontend_->watches().mutex);
       all = frontend_->watches().table.RemoveWatcher(tag, kWatchesPerHold);
@@ -464,18 +474,22 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
     for (const std::shared_ptr<Client>& client : in_order_) Attend(*client);
   }
   bool somebody_waits = false;
-  for (uint32_t tag : std::exchange(attended_, {})) {
-    const auto found = clients_.find(tag);
+  // Begins with another one each time, so that clients that wait for the same tokens take turns.
+  const std::vector<uint32_t> attended = std::exchange(attended_, {});
+  const size_t first = attended.empty() ? 0 : ++timers_ * kAttendedStep % attended.size();
+  for (size_t i = 0; i < attended.size(); ++i) {
+    const auto found = clients_.find(attended[(first + i) % attended.size()]);
     if (found == clients_.end()) continue;
     const std::shared_ptr<Client> client = found->second;
     client->attended = false;
     CheckTime(*client, leader_contact_age_ms);
     if (!client->open) continue;
-    somebody_waits |= client->connection.waits_for_catch_up() || !client->receiving;
+    somebody_waits |= client->connection.waits_for_retry() || !client->receiving;
     if (NeedsAttention(*client)) Attend(*client);
   }
   CloseStalled();
   CloseHeaviest();
+  CorrectCounts();
   UnlockTree();
   SendTouches();
   if (somebody_waits) return kTimerPeriod;
@@ -515,13 +529,16 @@ void ConnectionLoop::HearWaiting(Client& client) {
   // While `blocked`, the client itself delays its bytes, because it does not read. It then counts
   // as alive only if more bytes come.
   if (has_grown || (waiting > 0 && !client.blocked)) client.connection.OnHeard();
+  if (client.connection.is_slowed() && transport_->HasHungUp(client.connection.tag())) {
+    client.connection.SetHungUp();
+  }
 }
 
 void ConnectionLoop::CheckTime(Client& client, int64_t leader_contact_age_ms) {
   Connection& connection = client.connection;
   HearWaiting(client);
   absl::Status problem = connection.CheckTime(now_, leader_contact_age_ms);
-  if (problem.ok() && connection.waits_for_catch_up()) {
+  if (problem.ok() && connection.waits_for_retry()) {
     problem = connection.RetryHandshake();
     MarkDirty(client);
   }
@@ -530,7 +547,44 @@ void ConnectionLoop::CheckTime(Client& client, int64_t leader_contact_age_ms) {
     if (client.finished_at == std::chrono::steady_clock::time_point()) client.finished_at = now_;
     if (now_ - client.finished_at >= kTimeToSendTheRest) Close(client);
   }
-  MaybeReceive(client);  // the connection may have been throttled
+  if (connection.EndSlowing()) {
+    MarkDirty(client);  // it is received from when it has done what it has received
+  } else {
+    MaybeReceive(client);  // the connection may have been throttled
+  }
+}
+
+void ConnectionLoop::CountNewcomer(Client& client) {
+  if (client.is_newcomer && !client.connection.is_newcomer()) {
+    client.is_newcomer = false;
+    --newcomers_;
+  }
+}
+
+bool ConnectionLoop::IsNewcomer(uint32_t tag) {
+  const Client* const client = Find(tag);
+  return client != nullptr && client->is_newcomer;
+}
+
+bool ConnectionLoop::CloseNewcomer(uint32_t tag) {
+  BeginIteration();
+  Client* const client = Find(tag);
+  if (client == nullptr || !client->is_newcomer) return false;
+  frontend_->service().tenants().OnReached(Limit::kFirstRequest, nullptr, now_);
+  Close(*client);
+  return true;
+}
+
+void ConnectionLoop::CorrectCounts() {
+  if (now_ - counts_corrected_ < kCorrectPeriod) return;
+  counts_corrected_ = now_;
+  for (const std::shared_ptr<Client>& client : in_order_) {
+    if (!client->connection.has_correctable_counts()) continue;
+    LockTree();
+    client->connection.CorrectCounts();
+    Spend(1);
+  }
+  UnlockTree();
 }
 
 void ConnectionLoop::AddTouched(std::vector<int64_t>* sessions) {

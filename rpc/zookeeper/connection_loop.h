@@ -45,6 +45,8 @@ class Sockets {
   // Returns how many bytes of the client wait to be received; 0 if it has hung up. REQUIRES: no
   // Receive is pending: OnBytes was called since the last one.
   virtual size_t WaitingBytes(uint32_t tag) = 0;
+  // Returns whether the client has disconnected, possibly behind bytes that wait to be received.
+  virtual bool HasHungUp(uint32_t tag) = 0;
   // Sends as much of `bytes`, which is not empty, as is possible without waiting. Returns how much
   // was sent. If that is not all, OnWritable is called when more can be sent. Returns no value if
   // the client takes no more bytes; bytes that it sent before are still given to OnBytes, and then
@@ -109,6 +111,12 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   // Ends all connections without sending anything or calling Sockets. This is the last call. The
   // service may be destroyed before the loop.
   void Stop();
+  // Returns how many clients have asked for nothing yet.
+  size_t newcomers() const { return newcomers_; }
+  bool IsNewcomer(uint32_t tag);
+  // Closes the connection if its client has asked for nothing yet, and returns whether it has. Counts
+  // it as one that makes room for a newer one.
+  bool CloseNewcomer(uint32_t tag);
   Handshakes& handshakes() { return handshakes_; }
   // Takes note that a handshake has ended, so that the next one may begin.
   void EndHandshake(uint32_t tag);
@@ -142,6 +150,10 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   // Gives a connection with an empty out() a spare buffer for a large answer, if there is one.
   void LendBuffer(Client& client);
   void TakeBufferBack(std::string& out);
+  // Counts the client as a newcomer no longer, if it has asked for something or is closed.
+  void CountNewcomer(Client& client);
+  // Corrects, from time to time, what the connections count for their tenants.
+  void CorrectCounts();
   // Makes the next OnTimer check the connection.
   void Attend(Client& client);
   static bool NeedsAttention(const Client& client);
@@ -178,6 +190,9 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   std::chrono::steady_clock::time_point lost_events_logged_;
   std::chrono::steady_clock::time_point failed_sasl_logged_;
   int refusals_not_logged_ = 0;
+  size_t newcomers_ = 0;
+  size_t timers_ = 0;  // calls of OnTimer with a connection to check
+  std::chrono::steady_clock::time_point counts_corrected_;
 };
 
 }  // namespace quorate::rpc::zk

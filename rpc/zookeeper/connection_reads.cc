@@ -150,6 +150,7 @@ Connection::Progress Connection::Read(int32_t xid, OpCode op, std::string_view b
     ReplyVirtual(xid, op, request.path, {});
     return Progress::kAnswered;
   }
+  if (request.watch && !MayWatch(xid)) return Progress::kAnswered;
   if (op == OpCode::kGetChildren || op == OpCode::kGetChildren2) {
     return ReadChildren(xid, op, request);
   }
@@ -201,6 +202,7 @@ void Connection::Watch(std::string_view path, tree::WatchKind kind) {
   Watches& watches = loop_->frontend().watches();
   MutexLock lock(&watches.mutex);
   watches.table.Add(tag_, path, kind);
+  tenants_.SetWatches(watches.table.CountOf(tag_));
 }
 
 void Connection::AddWatch(int32_t xid, std::string_view body) {
@@ -212,6 +214,7 @@ void Connection::AddWatch(int32_t xid, std::string_view body) {
     return;
   }
   if (!paths_.ToTree(&request.path)) return ReplyError(xid, ErrorCode::kBadArguments);
+  if (!MayWatch(xid)) return;
   Watch(request.path, request.mode_or_type == 0 ? tree::WatchKind::kPersistent
                                                 : tree::WatchKind::kPersistentRecursive);
   ReplyWriter reply(&out_, xid, SeenZxid(), ErrorCode::kOk);
@@ -236,6 +239,7 @@ void Connection::CheckOrRemoveWatches(int32_t xid, OpCode op, std::string_view b
     MutexLock lock(&watches.mutex);
     found = op == OpCode::kRemoveWatches ? watches.table.Remove(tag_, request.path, type)
                                          : watches.table.Contains(tag_, request.path, type);
+    tenants_.SetWatches(watches.table.CountOf(tag_));
   }
   ReplyError(xid, found ? ErrorCode::kOk : ErrorCode::kNoWatcher);
 }

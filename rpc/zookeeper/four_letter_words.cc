@@ -264,6 +264,7 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
     MetricSources sources{.status = status,
                           .server = metrics,
                           .memory = frontend_.service().memory(),
+                          .tenants = frontend_.service().tenants(),
                           .statistics = frontend_.statistics(),
                           .totals = totals,
                           .tree = tree,

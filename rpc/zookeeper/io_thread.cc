@@ -37,7 +37,8 @@ constexpr int64_t kReservedDescriptorsMin = 128;
 // The first byte of a client that speaks TLS. A connect request begins with a zero, and a
 // four-letter word with a letter.
 constexpr char kTlsHandshakeRecord = 0x16;
-constexpr auto kHandshakeTimeout = std::chrono::milliseconds(10'000);
+// Connections whose clients have asked for nothing yet take at most this part of the descriptors.
+constexpr int64_t kNewcomersPart = 2;
 constexpr size_t kSubjectBytesMax = ClientIdentities::kCredentialsBytesMax;
 constexpr auto kFailureLogPeriod = std::chrono::seconds(5);
 
@@ -118,6 +119,7 @@ void IoThread::Run() {
   }
   sockets_.clear();
   handshakes_.clear();
+  newcomers_.clear();
   loop_.Stop();
 }
 
@@ -132,7 +134,7 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote, Encrypti
   const int one = 1;
   if (::setsockopt(descriptor.number(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) return;
   const std::string address = AddressOf(remote);
-  if (!HasRoomFor(address)) return;
+  if (!MakeRoomFor(address)) return;
   auto opened = std::make_shared<Socket>(this, std::move(descriptor));
   const auto id = poller_.Add(opened->descriptor.number(), opened->interest, opened.get());
   if (!id.has_value()) {
@@ -144,6 +146,7 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote, Encrypti
   opened->id = *id;
   if (encryption != Encryption::kNone) {
     if (!frontend_->AdmitOrRefuse(address)) return poller_.Remove(*id);
+    newcomers_.push_back(opened);
     opened->address = address;
     opened->port = remote.port();
     return BeginHandshake(opened, encryption);
@@ -151,16 +154,50 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote, Encrypti
   const std::optional<uint32_t> tag = loop_.Open(address, remote.port());
   if (!tag.has_value()) return poller_.Remove(*id);
   opened->tag = *tag;
+  newcomers_.push_back(opened);
   sockets_[*tag] = std::move(opened);
 }
 
-bool IoThread::HasRoomFor(const std::string& address) {
+bool IoThread::MakeRoomFor(const std::string& address) {
+  const int64_t max = ConnectionsMax();
+  const auto newcomers_max = static_cast<size_t>(
+      std::max<int64_t>(max / kNewcomersPart / std::max(frontend_->config().io_threads, 1), 1));
+  ForgetFormerNewcomers();
+  while (newcomer_count() >= newcomers_max && CloseOldestNewcomer()) {
+  }
   const int64_t open = frontend_->statistics().connections() +
                        frontend_->statistics().tls_handshakes.load(std::memory_order_relaxed);
-  if (open < ConnectionsMax()) return true;
+  if (open < max || CloseOldestNewcomer()) return true;
   frontend_->Refuse(address,
                     absl::StrCat(open, " are open, and the limit of open files allows no more"));
   return false;
+}
+
+bool IoThread::CloseOldestNewcomer() {
+  while (!newcomers_.empty()) {
+    const std::shared_ptr<Socket> socket = newcomers_.front().lock();
+    newcomers_.pop_front();
+    if (socket == nullptr || !socket->open) continue;
+    if (socket->stage == Socket::Stage::kOpen) {
+      if (loop_.CloseNewcomer(socket->tag)) return true;
+    } else if (handshakes_.contains(socket)) {
+      frontend_->service().tenants().OnReached(Limit::kFirstRequest, nullptr, Poller::Clock::now());
+      Drop(*socket, "newer connections need its place");
+      return true;
+    }
+  }
+  return false;
+}
+
+void IoThread::ForgetFormerNewcomers() {
+  constexpr size_t kKept = 1024;
+  if (newcomers_.size() < 2 * newcomer_count() + kKept) return;
+  std::erase_if(newcomers_, [this](const std::weak_ptr<Socket>& newcomer) {
+    const std::shared_ptr<Socket> socket = newcomer.lock();
+    return socket == nullptr || !socket->open ||
+           (socket->stage == Socket::Stage::kOpen ? !loop_.IsNewcomer(socket->tag)
+                                                  : !handshakes_.contains(socket));
+  });
 }
 
 // --- Sockets -------------------------------------------------------------------------------------
@@ -177,12 +214,14 @@ void IoThread::Receive(uint32_t tag) {
 }
 
 size_t IoThread::WaitingBytes(uint32_t tag) {
-  const int descriptor = sockets_.at(tag)->descriptor.number();
-  pollfd end{descriptor, POLLRDHUP, 0};
   int bytes = 0;
-  // If the end of the stream has come after the waiting bytes, the client has hung up.
-  const bool is_open = ::poll(&end, 1, 0) == 0;
-  return is_open && ::ioctl(descriptor, FIONREAD, &bytes) == 0 ? static_cast<size_t>(bytes) : 0;
+  const bool has_bytes = ::ioctl(sockets_.at(tag)->descriptor.number(), FIONREAD, &bytes) == 0;
+  return has_bytes && !HasHungUp(tag) ? static_cast<size_t>(bytes) : 0;
+}
+
+bool IoThread::HasHungUp(uint32_t tag) {
+  pollfd end{sockets_.at(tag)->descriptor.number(), POLLRDHUP, 0};
+  return ::poll(&end, 1, 0) != 0;  // the end of the stream has come
 }
 
 void IoThread::OnReady(Socket& socket, Poller::Readiness ready) {
@@ -257,20 +296,22 @@ void IoThread::BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption 
   const bool is_detected = encryption == Encryption::kTls;
   socket->stage = Socket::Stage::kDetecting;
   if (is_detected) StartTls(*socket);
+  const std::chrono::milliseconds handshake_limit(frontend_->config().first_request_timeout_ms);
   const auto limit =
       is_detected
-          ? kHandshakeTimeout
+          ? handshake_limit
           : std::chrono::milliseconds(frontend_->config().ssl_handshake_detection_timeout_ms);
   // A handshake that was detected late has the rest of the time of one that was not.
-  for (const auto after : {limit, std::chrono::milliseconds(kHandshakeTimeout) + limit}) {
+  for (const auto after : {limit, handshake_limit + limit}) {
     const bool is_last = after != limit || is_detected;
+    if (is_last && handshake_limit.count() == 0) break;  // there is no limit
     poller_.RunAt(Poller::Clock::now() + after, [this, is_last, weak = std::weak_ptr(socket)] {
       const std::shared_ptr<Socket> waiting = weak.lock();
       if (waiting == nullptr || !handshakes_.contains(waiting)) return;
       if (is_last || waiting->stage == Socket::Stage::kDetecting) {
         Drop(*waiting, waiting->stage == Socket::Stage::kDetecting
                            ? "the client has sent nothing (ssl.handshakeDetectionTimeoutMillis)"
-                           : "it took too long");
+                           : "it took too long (limits.firstRequestTimeoutMs)");
       }
     });
     if (is_last) break;

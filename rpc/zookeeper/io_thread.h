@@ -11,6 +11,7 @@
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,14 +64,23 @@ class IoThread : private Sockets {
   void EndIterationSoon() override { iteration_ends_ = true; }
   void Receive(uint32_t tag) override;
   size_t WaitingBytes(uint32_t tag) override;
+  bool HasHungUp(uint32_t tag) override;
   std::optional<size_t> Send(uint32_t tag, std::string_view bytes) override;
   void Close(uint32_t tag) override;
 
   void Run();
   void Open(Descriptor descriptor, const boost::asio::ip::tcp::endpoint& remote,
             Encryption encryption);
-  // Returns whether the limit of open files allows one more client. If not, counts a refusal.
-  bool HasRoomFor(const std::string& address);
+  // Returns whether the limit of open files allows one more client, for which an older client may be
+  // closed that has asked for nothing yet. If not, counts a refusal. Clients that have asked for
+  // nothing take at most a part of the limit.
+  bool MakeRoomFor(const std::string& address);
+  // Closes the oldest connection whose client has asked for nothing yet. Returns false if there is
+  // none.
+  bool CloseOldestNewcomer();
+  // Removes sockets from newcomers_ that do not belong there any longer, if they are many.
+  void ForgetFormerNewcomers();
+  size_t newcomer_count() const { return handshakes_.size() + loop_.newcomers(); }
   void OnReady(Socket& socket, Poller::Readiness ready);
   void OnReadable(Socket& socket);
 
@@ -100,6 +110,9 @@ class IoThread : private Sockets {
   std::vector<char> receive_buffer_;
   absl::flat_hash_map<uint32_t, std::shared_ptr<Socket>> sockets_;  // by tag
   absl::flat_hash_set<std::shared_ptr<Socket>> handshakes_;         // only for lookups
+  // In the order in which they were opened: sockets whose clients have asked for nothing yet, and
+  // some that have left that state.
+  std::deque<std::weak_ptr<Socket>> newcomers_;
   std::chrono::steady_clock::time_point failure_logged_;
   ConnectionLoop loop_;
 };

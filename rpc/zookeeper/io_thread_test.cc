@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/testing/manual_clock.h"
 #include "rpc/tls/current_context.h"
@@ -259,6 +261,32 @@ TEST_CASE("a limit of 0 handshakes is none, as in ZooKeeper") {
   Fixture fixture(ConfigOf(/*handshakes_max=*/0));
   Client client = fixture.Connect(IoThread::Encryption::kTls);
   CHECK(client.StartTls());
+}
+
+TEST_CASE("clients that ask for nothing take half of the descriptors, and the oldest are closed") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  // 128 descriptors are reserved, so that 43 clients may ask for nothing.
+  const rlimit low = {.rlim_cur = 214, .rlim_max = before.rlim_max};
+  Config config = ConfigOf();
+  config.max_client_connections = 0;
+  Fixture fixture(config);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  constexpr size_t kClosed = 12;
+  std::vector<Client> clients;
+  for (size_t i = 0; i < 43 + kClosed; ++i) {
+    clients.push_back(
+        fixture.Connect(i % 2 == 0 ? IoThread::Encryption::kNone : IoThread::Encryption::kTls));
+  }
+  clients.back().Send("ruok");
+  CHECK(clients.back().Rest() == "imok");
+  for (size_t i = 0; i < clients.size() - 1; ++i) {
+    char byte = 0;
+    const bool is_closed = ::recv(clients[i].number(), &byte, 1, MSG_DONTWAIT) >= 0;
+    CHECK(is_closed == (i < kClosed));
+  }
+  CHECK(fixture.statistics().connections_refused == 0);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
 
 TEST_CASE("a thread that stops closes clients in their handshakes") {

@@ -200,6 +200,8 @@ Connection::Progress Connection::ReadFilteredList(int32_t xid, OpCode op, std::s
     ReplyError(xid, ErrorCode::kBadArguments);
   } else if (IsVirtual(request.path)) {
     ReplyVirtual(xid, op, request.path, request.details);
+  } else if (request.watch && !MayWatch(xid)) {
+    return Progress::kAnswered;
   } else if (!request.details.reads_children()) {
     return ReadChildren(xid, op, {true, request.path, request.watch});
   } else {
@@ -758,6 +760,7 @@ void Connection::CountMemory() {
         std::max(in_.size(), admitted_bytes_) + held_bytes_ +
             (sasl_ == nullptr ? 0 : sasl_->kept_bytes()),
         &counted_requests_);
+  tenants_.SetOutstanding(pipeline_.size(), static_cast<size_t>(counted_requests_));
 }
 
 size_t Connection::kept_bytes() const {

@@ -14,6 +14,7 @@
 
 #include "rpc/frontend/memory_budget.h"
 #include "rpc/frontend/service.h"
+#include "rpc/frontend/tenant_limits.h"
 #include "rpc/zookeeper/statistics.h"
 #include "tree/tree.h"
 
@@ -24,6 +25,7 @@ struct MetricSources {
   const ServerStatus& status;
   const ServerMetrics& server;
   const MemoryBudget& memory;
+  const TenantTable& tenants;
   const Statistics& statistics;
   const Statistics::Totals& totals;  // of `statistics`
   const tree::Tree& tree;

@@ -15,6 +15,7 @@ struct Sources {
   ServerStatus status;
   ServerMetrics server;
   MemoryBudget memory;
+  TenantTable tenants;
   Statistics statistics;
   Statistics::Totals totals;
   tree::Tree tree;
@@ -23,6 +24,7 @@ struct Sources {
     return MonitorText({.status = status,
                         .server = server,
                         .memory = memory,
+                        .tenants = tenants,
                         .statistics = statistics,
                         .totals = totals,
                         .tree = tree,

@@ -91,6 +91,7 @@ class Connection::WatchesSetting final : public LongRead {
           connection->loop_->Spend(kNodesPerHold);
           return false;
         }
+        if (problem_ = connection->CheckRestoredWatches(); !problem_.ok()) return false;
         Set(connection, tree, paths[next_]);
       }
     }

@@ -127,6 +127,8 @@ size_t ServerSockets::WaitingBytes(uint32_t tag) {
   return connection.ended ? 0 : connection.in.size();
 }
 
+bool ServerSockets::HasHungUp(uint32_t tag) { return connections_.at(tag)->ended; }
+
 void ServerSockets::DeliverSoon(uint32_t tag) {
   Soon([this, tag] { Deliver(tag); });
 }

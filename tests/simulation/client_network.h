@@ -116,6 +116,7 @@ class ServerSockets : public rpc::zk::Sockets, public ServerPort {
   void EndIterationSoon() override;
   void Receive(uint32_t tag) override;
   size_t WaitingBytes(uint32_t tag) override;
+  bool HasHungUp(uint32_t tag) override;
   std::optional<size_t> Send(uint32_t tag, std::string_view bytes) override;
   void Close(uint32_t tag) override;
 

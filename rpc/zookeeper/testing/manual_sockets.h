@@ -26,6 +26,7 @@ struct ManualSocket : ManualClient {
   size_t room = SIZE_MAX;
   bool blocked = false;
   bool broken = false;
+  bool has_hung_up = false;
 };
 
 class ManualSockets final
@@ -53,6 +54,8 @@ class ManualSockets final
   // Returns the bytes that the server has sent; the test removes them.
   std::string& received(uint32_t tag) { return clients_.at(tag).to_client; }
   void HangUp(uint32_t tag) { loop_->OnClosed(tag); }
+  // Hangs up behind the bytes that wait to be received.
+  void HangUpLater(uint32_t tag) { clients_.at(tag).has_hung_up = true; }
   bool open(uint32_t tag) const { return clients_.at(tag).open; }
   // Lets the client take only `bytes` more bytes from now on.
   void SetRoom(uint32_t tag, size_t bytes) {
@@ -74,10 +77,11 @@ class ManualSockets final
   }
 
   // --- The loop's side ---------------------------------------------------------------------------
+  bool HasHungUp(uint32_t tag) override { return clients_.at(tag).has_hung_up; }
   size_t WaitingBytes(uint32_t tag) override {
     ManualSocket& socket = clients_.at(tag);
     ASSERT(!socket.receiving);
-    return socket.to_server.size();
+    return socket.has_hung_up ? 0 : socket.to_server.size();
   }
   std::optional<size_t> Send(uint32_t tag, std::string_view bytes) override {
     ManualSocket& socket = clients_.at(tag);
