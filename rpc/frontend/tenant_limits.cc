@@ -213,7 +213,7 @@ TenantShare::~TenantShare() {
   if (identity_ != nullptr) table_->Release(identity_);
 }
 
-bool TenantShare::SetIdentity(const std::vector<tree::Identity>& identities, Time now) {
+bool TenantShare::SetIdentity(std::span<const tree::Identity> identities, Time now) {
   if (identity_ != nullptr) return true;
   const auto proved = std::ranges::find_if(identities, [](const tree::Identity& identity) {
     return identity.scheme != "ip" && identity.scheme != "super";

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -197,7 +198,7 @@ class TenantShare {
 
   // Makes the client count for the tenant of the first of `identities` that was proved, unless it
   // counts for an identity already. Returns false if that has its limit of connections.
-  bool SetIdentity(const std::vector<tree::Identity>& identities, Time now);
+  bool SetIdentity(std::span<const tree::Identity> identities, Time now);
 
   // --- Rates -------------------------------------------------------------------------------------
   bool limits_requests() const { return table_->limit(Limit::kRequests) > 0; }

@@ -12,6 +12,8 @@
 namespace quorate::rpc {
 namespace {
 
+using Identities = std::vector<tree::Identity>;
+
 using std::chrono::milliseconds;
 using Time = TenantTable::Time;
 
@@ -118,17 +120,17 @@ TEST_CASE("clients of one identity share its tokens, whatever their addresses") 
 TEST_CASE("the first identity counts, and neither the address nor the super user is one") {
   Table t(Limit::kConnections, 1);
   const auto one = t.Connect();
-  CHECK(one->SetIdentity({{"super", ""}, {"ip", "10.0.0.1"}}, kStart));
+  CHECK(one->SetIdentity(Identities{{"super", ""}, {"ip", "10.0.0.1"}}, kStart));
   CHECK(t.table.size() == 1);
-  CHECK(one->SetIdentity({{"super", ""}, {"ip", "10.0.0.1"}, {"digest", "a:1"}, {"digest", "b:2"}},
-                         kStart));
+  CHECK(one->SetIdentity(
+      Identities{{"super", ""}, {"ip", "10.0.0.1"}, {"digest", "a:1"}, {"digest", "b:2"}}, kStart));
   CHECK(t.table.size() == 2);
   // It stays, although there are more identities later.
-  CHECK(one->SetIdentity({{"digest", "b:2"}}, kStart));
+  CHECK(one->SetIdentity(Identities{{"digest", "b:2"}}, kStart));
   const auto two = t.Connect();
-  CHECK(two->SetIdentity({{"digest", "b:2"}}, kStart));
+  CHECK(two->SetIdentity(Identities{{"digest", "b:2"}}, kStart));
   const auto three = t.Connect();
-  CHECK_FALSE(three->SetIdentity({{"digest", "a:1"}}, kStart));
+  CHECK_FALSE(three->SetIdentity(Identities{{"digest", "a:1"}}, kStart));
   CHECK(t.table.reached(Limit::kConnections) == 1);
 }
 

@@ -783,7 +783,7 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
   } else if (request.scheme != "ip" && !is_of_certificate) {
     loop_->statistics().auth_failures.Add(1);
     if (RequestAudit* audit = loop_->frontend().request_audit()) {
-      audit->OnFailedAuthentication(session_, identities_.all(), request.scheme);
+      audit->OnFailedAuthentication(session_, identities_.shown(), request.scheme);
     }
     status = absl::UnauthenticatedError(
         absl::StrCat("authentication failed; scheme \"",

@@ -28,7 +28,7 @@ absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bo
 void Connection::AuditRefusal(OpCode op, std::string_view body) {
   RequestAudit& audit = *loop_->frontend().request_audit();
   if (op == OpCode::kMulti || op == OpCode::kReconfig || op == OpCode::kDeleteContainer) {
-    audit.OnRefused(session_, identities_.all(),
+    audit.OnRefused(session_, identities_.shown(),
                     op == OpCode::kMulti      ? kAuditMultiOperation
                     : op == OpCode::kReconfig ? "reconfig"
                                               : "delete");
@@ -39,7 +39,7 @@ void Connection::AuditRefusal(OpCode op, std::string_view body) {
   // What does not decode is recorded as far as it does.
   DecodeWrite(op, body, &request, &shapes);
   for (tree::Op& one : request.ops) paths_.ToTree(&one.path);
-  audit.OnRefused(session_, identities_.all(), request);
+  audit.OnRefused(session_, identities_.shown(), request);
 }
 
 }  // namespace quorate::rpc::zk

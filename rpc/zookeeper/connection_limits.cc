@@ -74,7 +74,7 @@ absl::Status Connection::CheckIncomplete() {
 }
 
 absl::Status Connection::JoinIdentity() {
-  if (tenants_.SetIdentity(identities_.all(), loop_->now())) return absl::OkStatus();
+  if (tenants_.SetIdentity(identities_.shown(), loop_->now())) return absl::OkStatus();
   loop_->frontend().statistics().connections_refused.fetch_add(1);
   return absl::ResourceExhaustedError(
       "the client's identity has too many connections (limits.connectionsPerIdentity)");

@@ -122,7 +122,7 @@ absl::Status NotARequest() {
 }  // namespace
 
 Call::Call(StreamLoop* loop, uint32_t tag, std::string client_address, Method method)
-    : Stream(loop, tag, std::move(client_address)),
+    : Stream(loop, tag, std::move(client_address), /*is_call=*/true),
       method_(method),
       opened_(loop->now()),
       identities_(loop->frontend().config(), address()) {}
@@ -164,12 +164,17 @@ absl::Status Call::AddCredentials(
   for (const v1::Credential& credential : credentials) {
     if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
       if (RequestAudit* audit = loop_->frontend().request_audit()) {
-        audit->OnFailedAuthentication(tree::kNoSession, identities_.all(), credential.scheme());
+        audit->OnFailedAuthentication(tree::kNoSession, identities_.shown(), credential.scheme());
       }
       return ToStatus(v1::AUTH_FAILED, {});
     }
   }
   if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
+  if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
+  if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
+  if (tenants().IsAtBytes()) return OnLimit(Limit::kOutstandingBytes);
+  if (tenants().IsAtOutstanding(0)) return OnLimit(Limit::kOutstandingRequests);
+  tenants().SetOutstanding(outstanding(), 0);
   return absl::OkStatus();
 }
 
@@ -301,7 +306,7 @@ absl::Status Call::BeginWrite(std::string_view bytes) {
 absl::Status Call::BeginWrite(const Operations& operations) {
   const absl::Status status = TryToWrite(operations);
   if (!status.ok()) {
-    RecordRefused(loop_->frontend().request_audit(), tree::kNoSession, identities_.all(),
+    RecordRefused(loop_->frontend().request_audit(), tree::kNoSession, identities_.shown(),
                   operations);
   }
   return status;

@@ -32,6 +32,7 @@ class Call final : public Stream {
   absl::Status OnResult(tree::ApplyResult result) override;
   void OnBarrierDone(uint64_t barrier) override;
   absl::Status OnTreeReplaced() override;
+  size_t outstanding() const override { return finished() ? 0 : 1; }
   size_t kept_bytes() const override { return list_ == nullptr ? 0 : list_->bytes(); }
   absl::Status Continue() override;
   absl::Status CheckTime(std::chrono::steady_clock::time_point now,

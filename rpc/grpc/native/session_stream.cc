@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "rpc/frontend/listing.h"
+#include "rpc/frontend/request_limits.h"
 #include "rpc/grpc/native/list_reader.h"
 #include "rpc/grpc/native/message_parts.h"
 #include "rpc/grpc/native/reads.h"
@@ -25,6 +26,9 @@ using Kind = v1::Request;
 constexpr int kAnsweredAtOnceMax = 1000;
 // The approximate memory of a request in the pipeline, in bytes, without its message.
 constexpr size_t kPendingBytes = 256;
+// A stream that is slowed gets one request done in this part of its session timeout, even if its
+// tenant has no tokens.
+constexpr int kPartsOfTimeout = 4;
 
 // Returns whether a request reads the tree or the watches as they are when the request is executed.
 bool IsRead(Kind::KindCase kind) {
@@ -61,7 +65,7 @@ bool IsLinearizable(const v1::Request& request) {
 }  // namespace
 
 SessionStream::SessionStream(StreamLoop* loop, uint32_t tag, std::string client_address)
-    : Stream(loop, tag, std::move(client_address)),
+    : Stream(loop, tag, std::move(client_address), /*is_call=*/false),
       opened_(loop->now()),
       identities_(loop->frontend().config(), address()) {}
 
@@ -70,7 +74,11 @@ SessionStream::~SessionStream() = default;
 bool SessionStream::HasMuchToSend() { return outbox().bytes() >= EventFeed::kUnsentBytesMax; }
 
 bool SessionStream::IsFull() const {
-  return pipeline_.size() >= kPipelineRequestsMax || held_bytes_ >= kHeldBytesMax;
+  return pipeline_.size() >= kPipelineRequestsMax || held_bytes_ >= kHeldBytesMax || IsHeldBack();
+}
+
+bool SessionStream::IsHeldBack() const {
+  return !pipeline_.empty() && tenants().IsAtOutstanding(pipeline_.size());
 }
 
 bool SessionStream::TakeTouched() {
@@ -133,6 +141,7 @@ absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
     }
   }
   if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
+  if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
   if (absl::Status s = CheckServing(loop_->frontend().service()); !s.ok()) return s;
   state_ = State::kCatchingUp;  // Continue proceeds, while the tree is locked
   return absl::OkStatus();
@@ -168,6 +177,11 @@ absl::Status SessionStream::BeginSession() {
     loop_->frontend().service().memory().CountRefused();
     return ToStatus(v1::TOO_MANY_STREAMS,
                     "this member's memory is almost used up (memoryLimitMb); try another one");
+  }
+  if (is_new && !tenants().TakeSession(loop_->now())) {
+    if (loop_->now() - opened_ >= kCatchUpTimeout) return OnLimit(Limit::kNewSessions);
+    if (!std::exchange(is_delayed_, true)) tenants().OnReached(Limit::kNewSessions, loop_->now());
+    return absl::OkStatus();  // CheckTime tries again
   }
   session_ = is_new ? loop_->frontend().NewSessionId() : tree::SessionId(open_.session_id());
   std::string& to = loop_->command_bytes();
@@ -222,6 +236,17 @@ absl::Status SessionStream::CheckTime(std::chrono::steady_clock::time_point now,
     return ToStatus(v1::NO_REQUEST, "the session was not opened");
   }
   if (state_ == State::kCatchingUp) wants_to_continue_ = true;
+  const std::chrono::milliseconds wait_max(timeout_ms_ / kPartsOfTimeout);
+  if (is_slowed_ && tenants().EndSlowing(now, wait_max)) {
+    is_slowed_ = false;
+    wants_to_continue_ = true;
+  }
+  tenants().ForgetSlowing(now);
+  const bool was_held_back = std::exchange(is_held_back_, IsHeldBack());
+  if (is_held_back_ && !was_held_back) {
+    tenants().OnReached(
+        tenants().IsAtBytes() ? Limit::kOutstandingBytes : Limit::kOutstandingRequests, now);
+  }
   // The client has to learn in time that its session may end elsewhere.
   const int64_t limit_ms =
       std::max<int64_t>(timeout_ms_ / 2, 3 * loop_->frontend().config().election_timeout_ms);
@@ -246,9 +271,18 @@ bool SessionStream::CanBegin(const Pending& pending) const {
 }
 
 void SessionStream::Begin() {
-  while (begun_ < pipeline_.size() && CanBegin(pipeline_[begun_])) {
+  while (begun_ < pipeline_.size() && CanBegin(pipeline_[begun_]) && TakeToken(pipeline_[begun_])) {
     BeginOne(&pipeline_[begun_++]);
   }
+}
+
+bool SessionStream::TakeToken(const Pending& pending) {
+  if (!tenants().limits_requests() || pending.kind == Kind::kClose) return true;
+  if (is_slowed_) return false;
+  if (tenants().TakeRequest(loop_->now())) return true;
+  is_slowed_ = true;
+  tenants().OnReached(Limit::kRequests, loop_->now());
+  return false;
 }
 
 void SessionStream::BeginOne(Pending* pending) {
@@ -285,7 +319,7 @@ void SessionStream::BeginWrite(Pending* pending) {
   const std::unique_ptr<v1::Request> owner = Release(pending);
   const v1::Request::Write& write = owner->write();
   if (write.sequence() == 0) {
-    RecordRefused(loop_->frontend().request_audit(), session_, identities_.all(),
+    RecordRefused(loop_->frontend().request_audit(), session_, identities_.shown(),
                   write.operations());
     v1::Response response;
     response.set_error(v1::BAD_ARGUMENTS);
@@ -299,19 +333,30 @@ void SessionStream::BeginWrite(Pending* pending) {
                                  loop_->frontend().service(), &request);
   pending->asked = KindsOf(request);
   const uint32_t version = loop_->frontend().service().cluster_version();
-  const auto refuse = [&](v1::ErrorCode why) {
-    pending->refused = why;
-    RecordRefused(loop_->frontend().request_audit(), session_, identities_.all(),
+  // `shown` is the error for the client, `why` the one for the tree.
+  const auto refuse = [&](v1::ErrorCode shown, v1::ErrorCode why) {
+    pending->refused = shown;
+    RecordRefused(loop_->frontend().request_audit(), session_, identities_.shown(),
                   write.operations());
     MakeRefused(why, version, &request);
   };
-  if (pending->refused != v1::OK) refuse(pending->refused);
+  const size_t ephemerals = pending->refused == v1::OK ? EphemeralsIn(request) : 0;
+  if (ephemerals > 0 && !tenants().MayCreateEphemerals(ephemerals)) {
+    tenants().OnReached(Limit::kEphemerals, loop_->now());
+    refuse(v1::QUOTA_EXCEEDED, v1::NO_SPACE);
+  } else if (pending->refused != v1::OK) {
+    refuse(pending->refused, pending->refused);
+  } else if (ephemerals > 0) {
+    pending->ephemerals = ephemerals;
+    ephemerals_in_flight_ += ephemerals;
+    tenants().SetEphemerals(tenants().ephemerals() + ephemerals);
+  }
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   const tree::CommandHeader header = Header(tree::CommandKind::kSequencedRequest);
   tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
   if (loop_->AddedCommand(offset)) return;
-  refuse(v1::TOO_LARGE);
+  refuse(v1::TOO_LARGE, v1::TOO_LARGE);
   tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
   const bool added = loop_->AddedCommand(offset);
   ASSERT(added, "a request with only identities is bounded");
@@ -323,8 +368,10 @@ void SessionStream::AddCredential(Pending* pending) {
   if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
     response.set_error(v1::AUTH_FAILED);
     if (RequestAudit* audit = loop_->frontend().request_audit()) {
-      audit->OnFailedAuthentication(session_, identities_.all(), credential.scheme());
+      audit->OnFailedAuthentication(session_, identities_.shown(), credential.scheme());
     }
+  } else if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) {
+    Finish(s);
   }
   response.set_zxid(loop_->seen_zxid().value());
   Answer(std::move(response), pending);
@@ -360,6 +407,7 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
     }
     attach_zxid_ = result.zxid;
     timeout_ms_ = result.timeout_ms;
+    tenants().SetEphemerals(result.session_ephemerals);
     state_ = State::kAttached;
     return absl::OkStatus();
   }
@@ -371,6 +419,8 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
       result.error == tree::ErrorCode::kSessionExpired) {
     return ToStatus(ToProto(result.error), {});
   }
+  ephemerals_in_flight_ -= std::exchange(pending->ephemerals, 0);
+  tenants().SetEphemerals(result.session_ephemerals + ephemerals_in_flight_);
   v1::Response response;
   response.set_zxid(result.zxid.value());
   response.set_error(ToProto(result.error));
@@ -383,12 +433,20 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
       response.set_error(
           ToProto(result.ops, pending->asked, response.mutable_write()->mutable_results()));
     }
+    if (pending->refused == v1::QUOTA_EXCEEDED && response.error() == v1::NO_SPACE) {
+      response.set_error(v1::QUOTA_EXCEEDED);
+    }
     if (response.error() == v1::TOO_LARGE) {
       response.set_data_bytes_max(loop_->frontend().config().jute_max_buffer_bytes);
     }
   }
   Answer(std::move(response), &*pending);
   return absl::OkStatus();
+}
+
+void SessionStream::CorrectEphemerals() {
+  if (session_ == tree::kNoSession) return;
+  tenants().SetEphemerals(loop_->tree().EphemeralCount(session_) + ephemerals_in_flight_);
 }
 
 void SessionStream::OnBarrierDone(uint64_t barrier) {

@@ -80,6 +80,8 @@ class SessionStream final : public Stream {
   absl::Status OnSessionClosed() override;
   absl::Status OnSessionAttached(tree::Zxid attach_zxid) override;
   absl::Status OnTreeReplaced() override;
+  size_t outstanding() const override { return pipeline_.size(); }
+  void CorrectEphemerals() override;
   size_t held_bytes() const override { return held_bytes_; }
   size_t kept_bytes() const override {
     return watch_bytes_ + (list_ == nullptr ? 0 : list_->bytes());
@@ -120,6 +122,7 @@ class SessionStream final : public Stream {
     size_t bytes = 0;                      // size of the request
     std::vector<tree::OpKind> asked;       // kinds of the operations of a write in flight
     v1::ErrorCode refused = v1::OK;        // error of a write in flight that was refused
+    size_t ephemerals = 0;                 // that a write in flight may create
     std::string answer;                    // if done: an encoded SessionResponse
   };
   struct WatchPlace {
@@ -131,8 +134,12 @@ class SessionStream final : public Stream {
   absl::Status BeginSession();
   absl::Status TryToBegin();
   void SendOpened();
+  // Returns whether the tenant has a limit of outstanding requests.
+  bool IsHeldBack() const;
   // Begins the requests that can begin.
   void Begin();
+  // Takes a token for a request. If there is none, the stream is slowed until a timer ends that.
+  bool TakeToken(const Pending& pending);
   bool CanBegin(const Pending& pending) const;
   void BeginOne(Pending* pending);
   void BeginWrite(Pending* pending);
@@ -182,7 +189,11 @@ class SessionStream final : public Stream {
   int32_t timeout_ms_ = 0;
   bool touched_ = false;
   bool half_closed_ = false;
-  bool closing_ = false;  // the client's Close is in flight
+  bool closing_ = false;       // the client's Close is in flight
+  bool is_slowed_ = false;     // waits for a token for the next request
+  bool is_delayed_ = false;    // waits for a token for the new session
+  bool is_held_back_ = false;  // is not read from because of outstanding requests
+  size_t ephemerals_in_flight_ = 0;
   ClientIdentities identities_;
   uint64_t acknowledged_ = 0;
 

@@ -86,6 +86,10 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
       watches_.Count(watch.path(), scope) >= kWatchesOfPathMax) {
     return v1::TOO_LARGE;
   }
+  if (!tenants().MayWatch()) {
+    tenants().OnReached(Limit::kWatches, loop_->now());
+    return v1::TOO_LARGE;
+  }
   if (after > loop_->seen_zxid()) return v1::UNAVAILABLE;  // this member is behind the client
   if (watch.after_zxid() != 0 && after < history.oldest()) {
     response->mutable_watch()->set_oldest_zxid(history.oldest().value());
@@ -95,6 +99,7 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
   watches_.Add(watch.watch_id(), watch.path(), scope);
   watch_places_[watch.watch_id()] = {watch.path(), scope};
   watch_bytes_ += watch.path().size();
+  tenants().SetWatches(watch_places_.size());
   return v1::OK;
 }
 
@@ -189,6 +194,7 @@ void SessionStream::DropWatch(uint64_t watch_id) {
   watches_.Remove(watch_id, found->second.path, found->second.scope);
   watch_bytes_ -= found->second.path.size();
   watch_places_.erase(found);
+  tenants().SetWatches(watch_places_.size());
 }
 
 void SessionStream::DoUnwatch(uint64_t watch_id) {

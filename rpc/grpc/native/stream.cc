@@ -4,7 +4,10 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "base/strings.h"
+#include "rpc/grpc/native/stream_loop.h"
 #include "rpc/proto/errors.h"
 
 namespace quorate::rpc::native {
@@ -13,6 +16,13 @@ namespace {
 // From this number of bytes on, no part is added to a message. With one more response of usual
 // size, the message stays below the 4 MB that gRPC clients accept by default.
 constexpr size_t kMessageBytes = 1u << 20;
+
+absl::Status TooMany(Limit limit) {
+  return ToStatus(
+      v1::TOO_MANY_STREAMS,
+      absl::StrCat("the client's address or identity has reached a limit of this member (",
+                   ToAbsl(KeyOf(limit)), "); try later"));
+}
 
 }  // namespace
 
@@ -45,8 +55,22 @@ void EventFeed::GoBackTo(uint64_t number) {
 
 absl::Status EventFeed::Lost() { return ToStatus(v1::TOO_SLOW, {}); }
 
-Stream::Stream(StreamLoop* loop, uint32_t tag, std::string address)
-    : loop_(loop), tag_(tag), address_(std::move(address)) {}
+Stream::Stream(StreamLoop* loop, uint32_t tag, std::string address, bool is_call)
+    : loop_(loop),
+      tag_(tag),
+      address_(std::move(address)),
+      tenants_(&loop->frontend().service().tenants(), address_, /*is_connection=*/!is_call,
+               loop->now()) {}
+
+absl::Status Stream::JoinIdentity(std::span<const tree::Identity> identities) {
+  if (tenants_.SetIdentity(identities, loop_->now())) return absl::OkStatus();
+  return TooMany(Limit::kConnections);
+}
+
+absl::Status Stream::OnLimit(Limit limit) {
+  tenants_.OnReached(limit, loop_->now());
+  return TooMany(limit);
+}
 
 void Stream::OnEvent(uint64_t, const Event&) {}
 

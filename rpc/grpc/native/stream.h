@@ -10,12 +10,14 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "rpc/frontend/event.h"
 #include "rpc/frontend/event_history.h"
+#include "rpc/frontend/tenant_limits.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc::native {
@@ -100,8 +102,9 @@ class EventFeed {
 
 class Stream {
  public:
-  // `loop` must outlive the stream. `address` is the address of the client, without the port.
-  Stream(StreamLoop* loop, uint32_t tag, std::string address);
+  // `loop` must outlive the stream. `address` is the address of the client, without the port. A
+  // unary call does not count as a connection of its identity.
+  Stream(StreamLoop* loop, uint32_t tag, std::string address, bool is_call);
   virtual ~Stream() = default;
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -169,6 +172,14 @@ class Stream {
   virtual bool TakeTouched() { return false; }
   // Returns whether nothing more should be received from the client for now.
   virtual bool IsFull() const { return false; }
+  // Returns the number of requests that are not answered.
+  virtual size_t outstanding() const { return 0; }
+  // Returns what the stream counts for its tenants.
+  TenantShare& tenants() { return tenants_; }
+  const TenantShare& tenants() const { return tenants_; }
+  // Corrects the number of ephemerals that the stream counts: some may have gone without a request of
+  // its client. REQUIRES: the tree is locked.
+  virtual void CorrectEphemerals() {}
   // Returns the bytes of the requests that wait for earlier requests.
   virtual size_t held_bytes() const { return 0; }
   // Returns the bytes that the stream keeps in addition to those requests and the outbox.
@@ -180,9 +191,16 @@ class Stream {
   StreamLoop* const loop_;
   bool wants_to_continue_ = false;
 
+  // Makes the stream count for the first of `identities` that was proved. Returns an error if that
+  // has too many streams.
+  absl::Status JoinIdentity(std::span<const tree::Identity> identities);
+  // Counts that a limit was reached, and returns the error for the client.
+  absl::Status OnLimit(Limit limit);
+
  private:
   const uint32_t tag_;
   const std::string address_;
+  TenantShare tenants_;
   Outbox outbox_;
   bool finished_ = false;
   absl::Status outcome_;

@@ -18,6 +18,8 @@ namespace {
 
 // The number of timer periods in which a finished stream may send its last messages.
 constexpr int kTimersToSendTheRest = 40;
+// The time between corrections of the counts of ephemerals.
+constexpr auto kCorrectPeriod = std::chrono::seconds(2);
 // The number of watches that are dropped while the tree is locked once.
 constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
 
@@ -146,6 +148,7 @@ void StreamLoop::Flush(Client& client) {
   }
   client.unsent.Set(outbox.bytes());
   client.held.Set(stream.held_bytes());
+  stream.tenants().SetOutstanding(stream.outstanding(), stream.held_bytes());
   if (!stream.finished() || !outbox.empty()) return;
   Close(client, stream.outcome(), /*at_once=*/false);
 }
@@ -183,6 +186,13 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
   client.open = false;
   KeepTouch(client);
   client.held.Set(0);
+  if (client.stream->tenants().ephemerals() > 0) {
+    LockTree();
+    if (frontend_->IsServedBy(client.session(), client.tag())) {
+      client.stream->tenants().KeepEphemerals(client.session());
+    }
+    UnlockTree();
+  }
   while (client.stream->has_watches()) {
     LockTree();
     client.stream->DropWatches(kWatchesPerHold);
@@ -266,6 +276,16 @@ void StreamLoop::OnTimer() {
     MaybeReceive(*client);  // receiving may have been paused
   }
   EndHeaviest();
+  if (now_ - ephemerals_corrected_ >= kCorrectPeriod) {
+    ephemerals_corrected_ = now_;
+    for (const std::shared_ptr<Client>& client : clients) {
+      if (!client->open || client->stream->tenants().ephemerals() == 0) continue;
+      LockTree();
+      if (client->open) client->stream->CorrectEphemerals();
+      Spend(1);
+    }
+    UnlockTree();
+  }
   SendTouches();
 }
 

@@ -125,6 +125,7 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   bool inbox_may_have_items_ = false;
   ServerStatus status_;  // status at the time status_at_
   std::optional<std::chrono::steady_clock::time_point> status_at_;
+  std::chrono::steady_clock::time_point ephemerals_corrected_;
 };
 
 }  // namespace quorate::rpc::native

@@ -21,7 +21,7 @@ constexpr auto kProgressPeriod = std::chrono::seconds(5);
 }  // namespace
 
 WatchStream::WatchStream(StreamLoop* loop, uint32_t tag, std::string client_address)
-    : Stream(loop, tag, std::move(client_address)),
+    : Stream(loop, tag, std::move(client_address), /*is_call=*/false),
       opened_(loop->now()),
       identities_(loop->frontend().config(), address()),
       sent_(loop->now()) {}
@@ -38,6 +38,8 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
     }
   }
   if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
+  if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
+  if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (!tree::IsValidPath(request_.path(), /*sequential=*/false) || request_.after_zxid() < 0 ||
       !FromProto(request_.scope(), &scope_)) {
     return ToStatus(v1::BAD_ARGUMENTS, {});
@@ -68,6 +70,8 @@ absl::Status WatchStream::Start() {
     }
     feed_.GoBackTo(history.NumberAfter(after));
   }
+  if (!tenants().MayWatch()) return OnLimit(Limit::kWatches);
+  tenants().SetWatches(1);
   loop_->frontend().AddWatch(tag(), request_.path(), scope_);
   state_ = State::kUp;
   AddMessage();  // the first message has the zxid from which the watch begins
@@ -142,6 +146,7 @@ void WatchStream::Complete(std::string* message) {
 void WatchStream::DropWatches(size_t max) {
   if (!has_watches() || max == 0) return;
   loop_->frontend().RemoveWatch(tag(), request_.path(), scope_);
+  tenants().SetWatches(0);
   state_ = State::kStarting;
 }
 
