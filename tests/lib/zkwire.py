@@ -29,6 +29,7 @@ XID_EVENT, XID_PING, XID_AUTH, XID_SET_WATCHES = -1, -2, -4, -8
 OK, UNIMPLEMENTED, NO_NODE, BAD_VERSION = 0, -6, -101, -103
 NODE_EXISTS, SESSION_EXPIRED, AUTH_FAILED = -110, -112, -115
 MARSHALLING_ERROR, BAD_ARGUMENTS, NOT_EMPTY, INVALID_ACL = -5, -8, -111, -114
+SYSTEM_ERROR = -1
 
 # Event types.
 NODE_CREATED, NODE_DELETED, NODE_DATA_CHANGED, NODE_CHILDREN_CHANGED = 1, 2, 3, 4
@@ -200,11 +201,13 @@ def decode_event(reply):
 class RawConnection:
     """A TCP connection that sends any bytes and receives frames."""
 
-    def __init__(self, address, timeout=10.0):
+    def __init__(self, address, timeout=10.0, source=None):
+        """`source`: the address from which it connects, if not the system's choice."""
         host, _, port = address.rpartition(":")
         self.timeout = timeout
         try:
-            self.socket = socket.create_connection((host, int(port)), timeout=timeout)
+            self.socket = socket.create_connection((host, int(port)), timeout=timeout,
+                                                   source_address=source and (source, 0))
         except OSError as error:
             raise Closed(f"{address}: {error}") from error
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -272,9 +275,9 @@ class Connection(RawConnection):
     `timeout` bounds the wait for each answer, in seconds.
     """
 
-    def __init__(self, address, timeout_ms=10000, session=None, last_zxid=0, timeout=10.0):
+    def __init__(self, address, timeout_ms=10000, session=None, last_zxid=0, timeout=10.0, source=None):
         """`session` is (session id, password) to resume."""
-        super().__init__(address, timeout)
+        super().__init__(address, timeout, source)
         self.address = address
         self.xid = 0
         self.last_zxid = last_zxid
