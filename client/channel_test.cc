@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "client/connection_problem.h"
 #include "rpc/tls/testing/test_certificates.h"
@@ -47,16 +48,29 @@ class Server {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", credentials, &port);
+    queue_ = builder.AddCompletionQueue();  // gRPC starts no server without one
     server_ = builder.BuildAndStart();
     REQUIRE(port != 0);
+    thread_ = std::thread([this] {
+      void* tag = nullptr;
+      bool ok = false;
+      while (queue_->Next(&tag, &ok)) {
+      }
+    });
     address = "127.0.0.1:" + std::to_string(port);
   }
-  ~Server() { server_->Shutdown(); }
+  ~Server() {
+    server_->Shutdown();
+    queue_->Shutdown();
+    thread_.join();
+  }
 
   std::string address;
 
  private:
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
+  std::thread thread_;  // gRPC serves connections while it waits for the queue
 };
 
 std::shared_ptr<grpc::ServerCredentials> Credentials(const TestIdentity& server,

@@ -152,7 +152,7 @@ class Probe {
  private:
   SSL* MakeSsl(SSL_CTX* context, int descriptor) {
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-    SSL_CTX_set_client_cert_cb(context, OnCertificateWanted);
+    SSL_CTX_set_cert_cb(context, OnCertificateWanted, this);
     SSL_CTX_set_app_data(context, this);
     if (options_.enabled) {
       SSL_CTX_set_verify(context, SSL_VERIFY_PEER, OnVerify);
@@ -187,9 +187,9 @@ class Probe {
     return options_.server_name.empty() ? host_ : options_.server_name;
   }
 
-  static int OnCertificateWanted(SSL* ssl, X509**, EVP_PKEY**) {
-    static_cast<Probe*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)))->is_certificate_wanted_ = true;
-    return 0;  // the one of the context, if there is one
+  static int OnCertificateWanted(SSL*, void* self) {
+    static_cast<Probe*>(self)->is_certificate_wanted_ = true;
+    return 1;
   }
 
   // Keeps the first error of the server's chain.

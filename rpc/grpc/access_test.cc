@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -203,9 +204,20 @@ TEST_CASE("the subject of a certificate in PEM is that of access control lists")
   CHECK(SubjectOfPem("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n") == "");
 }
 
+// A directory with a path that is short enough for a socket.
+class ShortDirectory {
+ public:
+  ShortDirectory() { REQUIRE(mkdtemp(path_.data()) != nullptr); }
+  ~ShortDirectory() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/quorate-XXXXXX";
+};
+
 TEST_CASE("the Unix socket is for the server's user alone, and replaces a stale one") {
-  const std::string path = tls::TestPath("s");
-  std::filesystem::remove(path);
+  const ShortDirectory directory;
+  const std::string path = directory.path() + "/socket";
   const auto connect = [&] {
     return Ask(Connect("unix:" + path, grpc::InsecureChannelCredentials()));
   };
@@ -246,13 +258,15 @@ TEST_CASE("the Unix socket is for the server's user alone, and replaces a stale 
 }
 
 TEST_CASE("a file that is no socket stays, and a path that is too long is refused") {
-  const std::string path = tls::WriteTestFile("file", "data");
+  const ShortDirectory directory;
+  const std::string path = directory.path() + "/file";
+  std::ofstream(path) << "data";
   const auto problem = [](const std::string& at) {
     return std::string(UnixSocketFile::Create(at).status().message());
   };
   CHECK(problem(path).find("no socket") != std::string::npos);
   CHECK(std::filesystem::file_size(path) == 4);
-  CHECK(problem("/tmp/" + std::string(100, 'x')).find("too long") != std::string::npos);
+  CHECK(problem("/tmp/" + std::string(120, 'x')).find("too long") != std::string::npos);
   CHECK(problem("/nonexistent/s").find("cannot be written to") != std::string::npos);
 }
 

@@ -234,7 +234,7 @@ def test_the_unix_socket_is_for_the_owner_and_survives_a_crash():
                 cluster.kill(1)
                 assert os.path.exists(socket), "SIGKILL leaves the socket"
                 cluster.restart(1)
-            cluster.command("stop")
+            cluster.command("stop", 1)
             assert not os.path.exists(socket)
 
 
@@ -303,13 +303,12 @@ def test_the_command_line_takes_its_options_from_everywhere():
                 assert result.returncode == 0, result.stderr
 
 
-def complaint(cluster, *words):
-    """Returns what `quorate status` says on standard error, which must have the address."""
+def complains(cluster, expected, *words):
+    """Checks that `quorate status` fails and says why, with the address."""
     result = quorate_cli.run("--server", grpc_address(cluster), *words, "status")
     assert result.returncode != 0, result.stdout
     text = result.stdout + result.stderr
-    assert grpc_address(cluster) in text, text
-    return text
+    assert grpc_address(cluster) in text and expected in text, text
 
 
 def test_the_command_line_says_what_is_wrong_with_a_certificate():
@@ -318,20 +317,20 @@ def test_the_command_line_says_what_is_wrong_with_a_certificate():
         late = made.authority.issue("late", "client", "/CN=late", days=-1)
         ca = ("--ca", made.authority.certificate)
         with harness.Cluster("quorate", 1, settings(made)) as cluster:
-            assert "takes TLS only" in complaint(cluster)
-            assert "needs a client certificate" in complaint(cluster, *ca)
-            assert "has expired" in complaint(cluster, *ca, "--cert", late[1], "--key", late[0])
-            assert "is of an authority that is not in" in complaint(cluster, "--ca", other.certificate)
-            assert "is not for elsewhere but for" in complaint(cluster, *ca, "--server-name", "elsewhere")
+            complains(cluster, "takes TLS only")
+            complains(cluster, "needs a client certificate", *ca)
+            complains(cluster, "has expired", *ca, "--cert", late[1], "--key", late[0])
+            complains(cluster, "is of an authority that is not in", "--ca", other.certificate)
+            complains(cluster, "is not for elsewhere but for", *ca, "--server-name", "elsewhere")
         expired = Place()
         try:
             expired.server = expired.authority.issue("expired", "server", "/CN=server", days=-1)
             with harness.Cluster("quorate", 1, settings(expired)) as cluster:
-                assert "has expired" in complaint(cluster, "--ca", expired.authority.certificate)
+                complains(cluster, "has expired", "--ca", expired.authority.certificate)
         finally:
             shutil.rmtree(expired.directory, ignore_errors=True)
         with harness.Cluster("quorate", 1) as cluster:
-            assert "does not take TLS" in complaint(cluster, *ca)
+            complains(cluster, "does not take TLS", *ca)
             for words, expected in ((("--ca", made.path("none")), "cannot be read"),
                                     ((*ca, "--cert", late[1]), "name both files"),
                                     (("--token-file", write(made.path("t"), TOKEN, 0o644)), "chmod 600")):

@@ -12,10 +12,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/escape.h"
 #include "rpc/tls/stores.h"
 #include "tools/certs/certificate_facts.h"
 #include "tools/certs/directory.h"
-#include "tools/cli/escape.h"
 
 namespace quorate::tools {
 namespace {
