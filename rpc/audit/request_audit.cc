@@ -27,8 +27,10 @@ std::string_view UserName(const Identity& identity) {
 class Client {
  public:
   // The names of the identities that the client has proved come first, then its address.
-  explicit Client(std::span<const Identity> identities) {
+  // `any_sasl_id` is RequestAudit's.
+  Client(std::span<const Identity> identities, std::string_view any_sasl_id) {
     for (const Identity& identity : identities) {
+      if (identity.scheme == "sasl" && identity.id == any_sasl_id) continue;
       if (identity.scheme == "ip") {
         address_ = identity.id;
       } else {
@@ -116,7 +118,7 @@ void RecordApplied(tree::SessionId session, const tree::Request& request,
                    std::span<const tree::OpResult> results, AuditLog* log) {
   const bool failed = std::ranges::any_of(
       results, [](const tree::OpResult& result) { return result.error != tree::ErrorCode::kOk; });
-  const Client client(request.identities);
+  const Client client(request.identities, any_sasl_id_);
   if (failed || results.size() != request.ops.size()) {
     RecordFailed(session, request, client, log);
     return;
@@ -210,12 +212,12 @@ void RequestAudit::OnServerDeletion(tree::SessionId session, std::string_view pa
 
 void RequestAudit::OnRefused(tree::SessionId session, std::span<const Identity> identities,
                              const tree::Request& request) {
-  RecordFailed(session, request, Client(identities), log_);
+  RecordFailed(session, request, Client(identities, any_sasl_id_), log_);
 }
 
 void RequestAudit::OnRefused(tree::SessionId session, std::span<const Identity> identities,
                              std::string_view operation) {
-  const Client client(identities);
+  const Client client(identities, any_sasl_id_);
   AuditEvent event = EventOf(session, client);
   event.operation = operation;
   event.result = AuditResult::kFailure;
@@ -225,7 +227,7 @@ void RequestAudit::OnRefused(tree::SessionId session, std::span<const Identity> 
 void RequestAudit::OnFailedAuthentication(tree::SessionId session,
                                           std::span<const Identity> identities,
                                           std::string_view reason) {
-  const Client client(identities);
+  const Client client(identities, any_sasl_id_);
   AuditEvent event = EventOf(session, client);
   event.operation = "authenticate";
   event.detail = reason;

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "rpc/audit/audit_log.h"
 #include "tree/command.h"
@@ -23,8 +24,10 @@ namespace quorate::rpc {
 
 class RequestAudit {
  public:
-  // `log` must outlive the object.
-  explicit RequestAudit(AuditLog* log) : log_(log) {}
+  // `log` must outlive the object. `any_sasl_id` is the id of letAnySaslUserDoX, which the requests
+  // of all SASL users carry beside their own, and which is nobody's name; empty: there is none.
+  explicit RequestAudit(AuditLog* log, std::string any_sasl_id = {})
+      : log_(log), any_sasl_id_(std::move(any_sasl_id)) {}
 
   AuditLog& log() { return *log_; }
 
@@ -52,6 +55,7 @@ class RequestAudit {
 
  private:
   AuditLog* const log_;
+  const std::string any_sasl_id_;
 };
 
 // The operation of a multi, in the audit log.

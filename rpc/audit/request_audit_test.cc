@@ -172,9 +172,13 @@ TEST_CASE("a multi that succeeds has a line for each change, and one that fails 
 
 TEST_CASE("users are those that the client has proved to be, without hashes, and its address") {
   Fixture f;
-  f.identities = {{"super", ""},          {"ip", "::1"},
-                  {"digest", "bob:hash"}, {"x509", "CN=alice,O=Example"},
-                  {"sasl", "carol"},      {"digest", "tab\there:hash"}};
+  f.identities = {{"super", ""},
+                  {"sasl", RecordedAudit::kAnySaslId},
+                  {"ip", "::1"},
+                  {"digest", "bob:hash"},
+                  {"x509", "CN=alice,O=Example"},
+                  {"sasl", "carol"},
+                  {"digest", "tab\there:hash"}};
   CHECK(f.Do({CreateOp("/a")}) ==
         Lines{"session=0x100000000000abc user=bob,CN=alice,O=Example,carol,tab\\there,::1 ip=::1 "
               "operation=create znode=/a znode_type=persistent result=success"});

@@ -923,7 +923,7 @@ std::vector<std::string> SimilarKeys(const std::string& key) {
 
 bool IsSecretKey(std::string_view key) {
   const std::string name = absl::AsciiStrToLower(ToAbsl(key));
-  for (const char* ending : {"path", "file", "location"}) {
+  for (const char* ending : {"path", "file", "location", "required"}) {
     if (absl::EndsWith(name, ending)) return false;
   }
   for (const char* part : {"password", "passwd", "secret", "superdigest", "credential"}) {

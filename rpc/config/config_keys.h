@@ -76,7 +76,7 @@ std::string_view WithoutPropertyPrefix(std::string_view key);
 std::vector<std::string> SimilarKeys(const std::string& key);
 
 // Returns whether the value of `key` is a secret, such as a password, which no log, error or reply
-// shows. The path of a file with a secret is none.
+// shows. The path of a file with a secret is none, nor is whether a secret is required.
 bool IsSecretKey(std::string_view key);
 
 // Returns "key=value\n" with the value in `config`; "key=(hidden)\n" if it is a secret. REQUIRES: `key` is the name of a ConfigKey or

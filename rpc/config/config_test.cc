@@ -763,8 +763,8 @@ TEST_CASE("no error, warning or line of conf shows a secret") {
     REQUIRE(config.ok());
     CHECK(ConfigLine(key, *config) == std::string(key) + "=(hidden)\n");
   }
-  for (const char* key :
-       {"ssl.keyStore.passwordPath", "ssl.keyStore.location", "connectionMaxTokens", "dataDir"}) {
+  for (const char* key : {"ssl.keyStore.passwordPath", "ssl.keyStore.location", "memberSecretFile",
+                          "memberSecretRequired", "connectionMaxTokens", "dataDir"}) {
     CHECK(!IsSecretKey(key));
   }
   const auto unknown =

@@ -70,8 +70,9 @@ constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 class ServerFrontends : public quorate::rpc::FrontendFactory {
  public:
   // `audit` may be nullptr, and outlives the object.
-  explicit ServerFrontends(quorate::rpc::AuditLog* audit) : audit_(audit) {
-    if (audit != nullptr) request_audit_.emplace(audit);
+  ServerFrontends(const quorate::rpc::Config& config, quorate::rpc::AuditLog* audit)
+      : audit_(audit) {
+    if (audit != nullptr) request_audit_.emplace(audit, config.sasl_any_user_id);
   }
 
   quorate::rpc::Frontend* Make(const quorate::rpc::Config& config, quorate::rpc::Service* service,
@@ -242,7 +243,7 @@ absl::Status Run(const std::string& config_file) {
   auto audit = quorate::rpc::OpenAuditLog(*config);
   if (!audit.ok()) return audit.status();
   quorate::rpc::AuditLog* const audit_log = audit->get();
-  ServerFrontends frontends(audit_log);
+  ServerFrontends frontends(*config, audit_log);
   auto server = quorate::rpc::Server::Create(*std::move(config), &frontends);
   if (!server.ok()) {
     if (audit_log != nullptr) quorate::rpc::RecordServerStart(false, audit_log);

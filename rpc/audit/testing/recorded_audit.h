@@ -31,11 +31,14 @@ class RecordedAudit {
     auto log = AuditLog::Open({.path = path_, .server_user = "server"}, Clock::System());
     REQUIRE(log.ok());
     log_ = *std::move(log);
-    requests_ = std::make_unique<RequestAudit>(log_.get());
+    requests_ = std::make_unique<RequestAudit>(log_.get(), kAnySaslId);
   }
   ~RecordedAudit() { unlink(path_.c_str()); }
   RecordedAudit(const RecordedAudit&) = delete;
   RecordedAudit& operator=(const RecordedAudit&) = delete;
+
+  // The id of letAnySaslUserDoX.
+  static constexpr char kAnySaslId[] = "everyone";
 
   AuditLog* log() { return log_.get(); }
   RequestAudit* requests() { return requests_.get(); }
