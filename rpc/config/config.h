@@ -214,8 +214,8 @@ struct Config {
 // dataDir/myid if there are server lines. Lines are those of Java's Properties: key=value,
 // key:value or key value. A line that ends with a backslash continues in the next line, and a
 // backslash escapes the character after it. Errors name the file, the line, the key and the allowed
-// values. A key that requests protection that this server does not have (authentication, TLS
-// between servers), or another kind of quorum (weights, groups), is an error. Any other key without
+// values. A key that requests protection that this server does not have (OCSP, SASL between
+// servers), or another kind of quorum (weights, groups), is an error. Any other key without
 // effect is a warning. Properties are also taken from the environment, from the options for a Java
 // machine in JVMFLAGS and SERVER_JVMFLAGS.
 absl::StatusOr<Config> LoadConfig(const std::string& file);

@@ -223,9 +223,10 @@ def test_members_serve_over_tls_alone():
         cluster.check_alive()
 
 
-def stays_out(cluster, member, changes, own_words, words_of_others):
+def stays_out(cluster, member, changes, own_words, words_of_others, shown=""):
     """Restarts a member with changes with which the others refuse it. Checks that it serves nobody, that the others
-    serve, and that both say why; `own_words` and `words_of_others` are parts of the logs. The member is down afterwards."""
+    serve, and that both say why; `own_words` and `words_of_others` are parts of the logs, and
+    `shown` of what `quorate members` shows. The member is down afterwards."""
     cluster.command("stop", member, check=False)  # it may be down
     configure(cluster, member, changes)
     begins = {number: len(cluster.log(number)) for number in cluster.numbers()}
@@ -240,7 +241,9 @@ def stays_out(cluster, member, changes, own_words, words_of_others):
                 time.sleep(0.05)
         with kazoo(",".join(cluster.address(other) for other in others)) as client:
             client.ensure_path("/others")
-        assert "zk_server_state" not in cluster.monitor(member)
+        if shown:
+            cluster.wait_until(f"quorate members shows {shown!r}", lambda: shown in cluster.command("cli", "members"))
+        assert "server_state" not in cluster.monitor(member)
         assert "connected to server" not in cluster.log(member)[begins[member]:]
     finally:
         cluster.kill(member)
@@ -255,7 +258,8 @@ def test_members_with_unfit_certificates_stay_out_and_everyone_says_why():
                   "the other end refuses the connection", "certificate is refused")
         stays_out(cluster, member, {store: made.issue("elsewhere", names="DNS:elsewhere.example.com,IP:127.0.0.9")},
                   "is not for the host 127.0.0.1, but for elsewhere.example.com, 127.0.0.9",
-                  "is not for the host 127.0.0.1, but for elsewhere.example.com, 127.0.0.9")
+                  "is not for the host 127.0.0.1, but for elsewhere.example.com, 127.0.0.9",
+                  shown="the certificate CN=elsewhere,O=Example is not for the host 127.0.0.1")
         stays_out(cluster, member, {store: made.issue("old", days=-1)}, "certificate expired",
                   "the client's certificate is refused: certificate has expired")
         stays_out(cluster, member, {store: made.members[0], "ssl.quorum.trustStore.location": other.certificate},
