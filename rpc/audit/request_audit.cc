@@ -55,6 +55,13 @@ class Client {
   std::string_view address_;
 };
 
+// Returns whether an id of this scheme may have a password, or the hash of one, behind a colon.
+// Lists such as auth:USER:PASSWORD, of which the tree ignores the id, are common. In ids of the other
+// schemes a colon is part of an address or a name.
+bool MayHaveSecret(std::string_view scheme) {
+  return scheme != "world" && scheme != "ip" && scheme != "x509" && scheme != "sasl";
+}
+
 bool IsCreate(OpKind kind) {
   return kind == OpKind::kCreate || kind == OpKind::kCreateContainer ||
          kind == OpKind::kCreateTtl || kind == OpKind::kCreateIfNotExists;
@@ -170,7 +177,7 @@ std::string AuditAclText(std::span<const tree::Acl> acl) {
     text += ':';
     const std::string_view id = entry.identity.id;
     const size_t colon = id.find(':');
-    if (entry.identity.scheme == "digest" && colon != std::string_view::npos) {
+    if (MayHaveSecret(entry.identity.scheme) && colon != std::string_view::npos) {
       text += id.substr(0, colon);
       text += ":x";
     } else {

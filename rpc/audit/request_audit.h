@@ -65,7 +65,7 @@ inline constexpr std::string_view kAuditMultiOperation = "multiOperation";
 std::string_view AuditOperation(const tree::Op& op);
 
 // Returns the entries of an access control list as the audit log shows them: scheme:id:permissions,
-// with nothing between entries, and "x" in the place of the hash of a password.
+// with nothing between entries, and "x" in the place of a password or its hash.
 std::string AuditAclText(std::span<const tree::Acl> acl);
 
 }  // namespace quorate::rpc

@@ -187,11 +187,14 @@ TEST_CASE("users are those that the client has proved to be, without hashes, and
 TEST_CASE("an access control list is recorded as it was sent, without hashes") {
   CHECK(AuditAclText({}).empty());
   CHECK(AuditAclText(tree::OpenAcl()) == "world:anyone:cdrwa");
-  const std::vector<tree::Acl> acl = {{5, {"digest", "bob:hash="}},
-                                      {18, {"ip", "10.0.0.0/8"}},
-                                      {31, {"auth", ""}},
-                                      {0, {"digest", "odd"}}};
-  CHECK(AuditAclText(acl) == "digest:bob:x:crip:10.0.0.0/8:waauth::cdrwadigest:odd:");
+  const std::vector<tree::Acl> acl = {
+      {5, {"digest", "bob:hash="}}, {18, {"ip", "10.0.0.0/8"}},
+      {31, {"auth", ""}},           {1, {"auth", "bob:password:with:colons"}},
+      {1, {"ip", "::1"}},           {1, {"x509", "CN=a:b"}},
+      {0, {"digest", "odd"}}};
+  CHECK(AuditAclText(acl) ==
+        "digest:bob:x:crip:10.0.0.0/8:waauth::cdrwa"
+        "auth:bob:x:rip:::1:rx509:CN=a:b:rdigest:odd:");
   CHECK(AuditAclText(std::vector<tree::Acl>(100'000, tree::OpenAcl()[0])).size() < 5000);
 
   Fixture f;
