@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "rpc/audit/request_audit.h"
 #include "rpc/zookeeper/connection.h"
 #include "rpc/zookeeper/connection_loop.h"
 #include "tree/acl.h"
@@ -62,6 +63,9 @@ absl::Status Connection::OnSasl(int32_t xid, std::string_view body) {
     reply = absl::UnauthenticatedError("the connection has too many identities");
   }
   if (reply.ok()) {
+    if (reply->is_done) {
+      if (absl::Status s = JoinIdentity(); !s.ok()) return s;
+    }
     ReplySasl(xid, ErrorCode::kOk, reply->token);
     return absl::OkStatus();
   }
@@ -72,6 +76,9 @@ absl::Status Connection::OnSaslFailure(int32_t xid, const absl::Status& why) {
   loop_->statistics().auth_failures.Add(1);
   const std::string reason = absl::CHexEscape(why.message().substr(0, kReasonBytesShown));
   loop_->LogFailedSasl(*this, reason);
+  if (RequestAudit* audit = loop_->frontend().request_audit()) {
+    audit->OnFailedAuthentication(session_, identities_.shown(), absl::StrCat("sasl: ", reason));
+  }
   const Config& config = loop_->frontend().config();
   const std::vector<std::string>& required = config.required_auth_schemes;
   const bool is_required = std::ranges::find(required, tree::kSaslScheme) != required.end();
