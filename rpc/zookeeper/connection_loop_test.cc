@@ -127,8 +127,8 @@ TEST_CASE("a session is taken over with its password alone, or it is refused bef
   ++wrong.back();
   CHECK(is_refused({.session = session.session_id, .password = wrong}));
   CHECK(is_refused({.session = session.session_id, .password = ""}));
-  CHECK(is_refused({.session = session.session_id, .password = std::string(500'000, 'x')}));
-  CHECK(is_refused({.session = session.session_id + 1, .password = std::string(500'000, 'x')}));
+  CHECK(is_refused({.session = session.session_id, .password = std::string(3'000, 'x')}));
+  CHECK(is_refused({.session = session.session_id + 1, .password = std::string(3'000, 'x')}));
   CHECK(f.service.syncs.empty());
 
   SECTION("one that is not known here does not exist, if the leader knows no more") {

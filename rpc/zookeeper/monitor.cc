@@ -113,7 +113,7 @@ constexpr Metric kMetrics[] = {
     {"quorate_limit_ephemerals_refused", MetricType::kCounter,
      "writes refused because of limits.ephemerals",
      QUORATE_VALUE(s.tenants.reached(Limit::kEphemerals))},
-    {"quorate_limit_newcomers_closed", MetricType::kCounter,
+    {"quorate_limit_sessionless_closed", MetricType::kCounter,
      "connections without a request closed to make room for newer ones",
      QUORATE_VALUE(s.tenants.reached(Limit::kFirstRequest))},
     {"auth_failed_count", MetricType::kCounter, "failed authentications",

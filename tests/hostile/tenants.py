@@ -296,7 +296,7 @@ def alone_connections_without_a_request(server):
         assert served == 15
         alive = int(by.monitor(address)["zk_num_alive_connections"])
         assert alive <= 300, f"{alive} connections have taken the descriptors"
-        assert _count(address, "newcomers_closed") >= 1000
+        assert _count(address, "sessionless_closed") >= 1000
         assert silent[0].is_closed_by_peer(by.PATIENCE_SECONDS), "the oldest connection stays"
         _check_log(cluster, "limits.firstRequestTimeoutMs")
         note = innocent.check()
@@ -460,7 +460,7 @@ def alone_defaults_do_not_limit_usual_clients(server):
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for name in ("connections_refused", "sessions_delayed", "requests_delayed", "outstanding_delayed",
-                     "bytes_delayed", "watches_refused", "ephemerals_refused", "newcomers_closed"):
+                     "bytes_delayed", "watches_refused", "ephemerals_refused", "sessionless_closed"):
             assert _count(address, name) == 0, f"{name} is {_count(address, name)} with the default limits"
         for session in sessions:
             session.abandon()
