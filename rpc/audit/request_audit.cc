@@ -121,11 +121,10 @@ void RecordFailed(tree::SessionId session, const tree::Request& request, const C
 }
 
 // Records a request whose operations were applied, with one result for each.
-void RecordApplied(tree::SessionId session, const tree::Request& request,
+void RecordApplied(tree::SessionId session, const tree::Request& request, const Client& client,
                    std::span<const tree::OpResult> results, AuditLog* log) {
   const bool failed = std::ranges::any_of(
       results, [](const tree::OpResult& result) { return result.error != tree::ErrorCode::kOk; });
-  const Client client(request.identities, any_sasl_id_);
   if (failed || results.size() != request.ops.size()) {
     RecordFailed(session, request, client, log);
     return;
@@ -201,10 +200,14 @@ void RequestAudit::OnCommandApplied(std::string_view command, const tree::ApplyR
   const tree::SessionId session = result.header.session;
   if (result.header.kind == tree::CommandKind::kRequest) {
     const absl::StatusOr<tree::Request> request = tree::DecodeRequest(command);
-    if (request.ok()) RecordApplied(session, *request, result.ops, log_);
+    if (request.ok()) {
+      RecordApplied(session, *request, Client(request->identities, any_sasl_id_), result.ops, log_);
+    }
   } else if (result.header.kind == tree::CommandKind::kSequencedRequest) {
     const absl::StatusOr<tree::SequencedRequest> sequenced = tree::DecodeSequencedRequest(command);
-    if (sequenced.ok()) RecordApplied(session, sequenced->request, result.ops, log_);
+    if (!sequenced.ok()) return;
+    const tree::Request& inner = sequenced->request;
+    RecordApplied(session, inner, Client(inner.identities, any_sasl_id_), result.ops, log_);
   }
 }
 
