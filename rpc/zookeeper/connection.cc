@@ -181,6 +181,8 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
     in_.erase(0, used);
     if (in_.empty() && in_.capacity() > kInKeptBytesMax) in_.shrink_to_fit();
   }
+  // Counted now, so that other connections of the tenant see it within this iteration.
+  if (!pipeline_.empty()) CountMemory();
   return in_.empty() ? absl::OkStatus() : CheckIncomplete();
 }
 

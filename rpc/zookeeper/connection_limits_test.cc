@@ -303,6 +303,19 @@ TEST_CASE("a tenant with its limit of outstanding requests is read from as they 
   CHECK(f.Replies(other) == 5);
 }
 
+TEST_CASE("connections that send in the same iteration share the limit of outstanding requests") {
+  Limited f(&Config::outstanding_requests_max, 10);
+  const uint32_t one = f.Open();
+  const uint32_t two = f.Open();
+  for (int i = 0; i < 30; ++i) {
+    f.Write(one, ++f.xid, OpCode::kSetData, SetData("/zookeeper", "x"));
+    f.Write(two, ++f.xid, OpCode::kSetData, SetData("/zookeeper", "x"));
+  }
+  f.sockets.RunIterations();
+  REQUIRE(f.service.batches.size() == 1);
+  CHECK(f.service.batches[0].commands.size() == 11);
+}
+
 TEST_CASE("incomplete requests far above the limit of bytes end connections, and others go on") {
   Limited f(&Config::outstanding_bytes_max, 500'000);
   const std::string whole =
