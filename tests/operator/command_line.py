@@ -78,6 +78,9 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
             "import": (["--check", "--zookeeper-data", f"{directory}/zookeeper"],
                        ["--check", "--zookeeper-data", "/none"], False),
             "completion bash": ([], ["surplus"], False),
+            "certs create": ([f"{directory}/certs", "127.0.0.1"], [f"{directory}/certs", "not a host"], False),
+            "certs client": ([f"{directory}/certs", "alice"], ["/none", "alice"], False),
+            "certs show": ([f"{directory}/certs/ca.pem"], ["/none"], False),
         }
         assert sorted(table) == sorted(_commands()), _commands()
         assert _run("--server", where, "shell", "create", "/watched")[0] == 0
