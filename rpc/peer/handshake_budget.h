@@ -3,7 +3,8 @@
 // Limits the time that the event loop's thread spends on handshakes of connections that others
 // open. Anybody who reaches the port can demand one, at a cost of a few milliseconds (an operation
 // with a private key of RSA), and the thread is that of Raft: without a limit, strangers could hold
-// up heartbeats. Handshakes get a tenth of the time; the others wait.
+// up heartbeats. After the handshake, before its hello, a client can send other costly messages of
+// TLS, so that this time counts as well. Handshakes get a tenth of the time; the others wait.
 //
 // Thread-safety: none.
 #pragma once

@@ -400,6 +400,7 @@ void PeerLink::OnAnswer(const std::shared_ptr<Connection>& connection, const Hel
 void PeerLink::OnAccepted(const std::shared_ptr<Connection>& connection,
                           const HelloAnswer& answer) {
   connection->stage = Stage::kOpen;
+  connection->stream.ExpectBulk();
   connection->greeting = {};
   logged_problem_.clear();
   attempt_ = nullptr;

@@ -85,7 +85,9 @@ void PeerReceiver::OnReady(Poller::Readiness ready) {
     if (!stream_.has_unsent()) poller_->SetInterest(*registration_, kReadable);
   }
   if (stage_ == Stage::kFirstByte && BeginTls()) return;
-  if (stage_ == Stage::kHandshake) return TryHandshake();
+  // With TLS, the other end may send costly messages of TLS in place of its hello.
+  const bool is_greeting = stage_ == Stage::kHello || stage_ == Stage::kProof;
+  if (stage_ == Stage::kHandshake || (is_greeting && stream_.has_tls())) return TryHandshake();
   if (ready.readable) Read();
 }
 
@@ -124,25 +126,28 @@ void PeerReceiver::TryHandshake() {
 
 void PeerReceiver::ContinueHandshake() {
   const std::shared_ptr<PeerReceiver> self = shared_from_this();  // keeps the object in Close
-  const Clock::time_point began = Clock::now();
-  const PeerStream::Progress progress = stream_.Handshake();
-  owner_->OnHandshakeTime(Clock::now() - began);
   const bool waited = std::exchange(waits_for_time_, false);
-  switch (progress) {
+  const Clock::time_point began = Clock::now();
+  if (stage_ == Stage::kHandshake) StepHandshake();
+  if (stage_ == Stage::kHello || stage_ == Stage::kProof) Read();
+  owner_->OnHandshakeTime(Clock::now() - began);
+  if (is_closed_ || stage_ == Stage::kRefused) return;
+  if (waited || stream_.has_unsent()) {
+    poller_->SetInterest(*registration_, stream_.has_unsent() ? kReadableAndWritable : kReadable);
+  }
+}
+
+void PeerReceiver::StepHandshake() {
+  switch (stream_.Handshake()) {
     case PeerStream::Progress::kFailed:
       return RefuseSilently(absl::StrCat("the handshake of TLS failed: ", stream_.Failure()));
     case PeerStream::Progress::kEnded:
       return Close();
     case PeerStream::Progress::kBlocked:
+      return;
     case PeerStream::Progress::kDone:
-      break;
+      return EnterStage(Stage::kHello);
   }
-  if (waited || stream_.has_unsent()) {
-    poller_->SetInterest(*registration_, stream_.has_unsent() ? kReadableAndWritable : kReadable);
-  }
-  if (progress == PeerStream::Progress::kBlocked) return;
-  EnterStage(Stage::kHello);
-  Read();
 }
 
 void PeerReceiver::RefuseSilently(const std::string& why) {
@@ -265,6 +270,7 @@ void PeerReceiver::Decide(const Hello& hello) {
   reader_.set_batch_bytes_max(hello.newest_version >= kPeerProtocolFragments ? kBatchBytesMax
                                                                              : kOldBatchBytesMax);
   EnterStage(Stage::kOpen);
+  stream_.ExpectBulk();
   greeting_ = {};
   owner_->OnAccepted(this);
 }

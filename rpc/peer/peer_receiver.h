@@ -35,10 +35,10 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver>, private 
   class Owner {
    public:
     virtual ~Owner() = default;
-    // Returns whether the thread has time for a step of a handshake. If not, the owner calls
-    // ContinueHandshake later.
+    // Returns whether the thread has time for a step of a handshake, or of a greeting over TLS, in
+    // which the other end can cost as much time. If not, the owner calls ContinueHandshake later.
     virtual bool MayHandshake() = 0;
-    // Called after each step of a handshake.
+    // Called after each such step.
     virtual void OnHandshakeTime(Clock::duration time) = 0;
     // Returns why `certificate` is not that of the server that sent `hello`; empty if it is.
     virtual std::string CertificateProblem(const Hello& hello, const X509* certificate) = 0;
@@ -65,7 +65,8 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver>, private 
 
   void Start();
   void Close();
-  // Continues a handshake that waits for time. REQUIRES: waits_for_time().
+  // Makes a step of the handshake, or of the greeting over TLS, and calls Owner::OnHandshakeTime.
+  // REQUIRES: the connection is not accepted yet, and Owner::MayHandshake has just returned true.
   void ContinueHandshake();
   // Closes the connection if its time for what it does has passed.
   void CheckTime(Clock::time_point now);
@@ -75,7 +76,7 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver>, private 
   Clock::time_point opened_at() const { return opened_at_; }
   const std::string& host() const { return host_; }
   const std::string& where() const { return where_; }
-  // Returns whether a step of the handshake waits because Owner::MayHandshake returned false.
+  // Returns whether a step of the handshake or the greeting waits because Owner::MayHandshake returned false.
   bool waits_for_time() const { return waits_for_time_; }
 
  private:
@@ -91,7 +92,10 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver>, private 
   void OnReady(Poller::Readiness ready) override;
   // Begins or refuses TLS. Returns false if the connection goes on as it is, without TLS.
   bool BeginTls();
+  // Makes a step of the handshake or the greeting now, or waits until there is time for it.
   void TryHandshake();
+  // REQUIRES: stage kHandshake.
+  void StepHandshake();
   void EnterStage(Stage stage);
   void Read();
   void TakeBatches();

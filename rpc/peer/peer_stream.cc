@@ -17,6 +17,10 @@
 namespace quorate::rpc {
 namespace {
 
+// The most bytes that one call passes to OpenSSL. They may all be messages of TLS, such as new keys,
+// which cost far more time for each byte than data: 64 KiB of them take tens of milliseconds. So
+// little is passed at once while the other end may be anybody who has a certificate.
+constexpr size_t kReceiveBytesBeforeBulk = 2u << 10;
 constexpr size_t kReceiveBytes = 64u << 10;
 // A connection whose other end takes nothing, but demands answers of TLS, is ended at this many
 // bytes.
@@ -73,7 +77,7 @@ void PeerStream::StartTls(tls::Context::SslPtr ssl) {
   BIO_set_mem_eof_return(tls.received, -1);  // an empty buffer is not the end
   SSL_set_bio(ssl.get(), tls.received, tls.sealed);
   tls.ssl = std::move(ssl);
-  tls.buffer.resize(kReceiveBytes);
+  tls.buffer.resize(kReceiveBytesBeforeBulk);
 }
 
 PeerStream::Progress PeerStream::Handshake() {
@@ -154,6 +158,12 @@ PeerStream::Transfer PeerStream::ReceiveTls(std::span<char> space) {
     if (is_fed) return {Progress::kBlocked};
     if (const Progress fed = tls.Feed(socket_.number()); fed != Progress::kDone) return {fed};
   }
+}
+
+void PeerStream::ExpectBulk() {
+  if (tls_ == nullptr) return;
+  MutexLock lock(&tls_->mutex);
+  tls_->buffer.resize(kReceiveBytes);
 }
 
 bool PeerStream::HasReceived() const {

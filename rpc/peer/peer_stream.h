@@ -76,6 +76,10 @@ class PeerStream {
 
   // Receives up to space.size() bytes. Returns kDone if there were any.
   Transfer Receive(std::span<char> space);
+  // Lets the following calls of Receive decrypt much at once. Until then each decrypts little, so
+  // that its time is bounded whatever the other end sends. Called when the other end is known. Has
+  // no effect without TLS.
+  void ExpectBulk();
   // Returns whether received bytes wait in this object, so that Receive has to be called again
   // without waiting for the socket.
   bool has_received() const { return tls_ != nullptr && HasReceived(); }

@@ -94,6 +94,24 @@ TEST_CASE("bytes arrive whole and in order, with and without TLS, though the soc
   CHECK(Transfer(encrypted.second.get(), encrypted.first.get(), text) == text);
 }
 
+TEST_CASE("little is decrypted at once before bulk is expected") {
+  Ends ends;
+  ends.Encrypt(*MakeContext());
+  const std::string text(100, 'x');
+  const std::string_view parts[] = {text};
+  for (int i = 0; i < 200; ++i) ends.first->Send(parts);
+  std::string space(64u << 10, '\0');
+  const PeerStream::Transfer little = ends.second->Receive(space);
+  CHECK(little.bytes > 0);
+  CHECK(little.bytes <= 2048);
+  ends.second->ExpectBulk();
+  CHECK(ends.second->Receive(space).bytes > 10'000);
+  Ends plain;
+  plain.second->ExpectBulk();
+  plain.first->Send(parts);
+  CHECK(plain.second->Receive(space).bytes == text.size());
+}
+
 TEST_CASE("the binding is the same at both ends of a connection, and differs for each") {
   const auto context = MakeContext();
   Ends one;
