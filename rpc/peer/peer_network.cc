@@ -195,7 +195,9 @@ bool PeerNetwork::IsFromMember(const PeerReceiver& receiver) const {
 
 bool PeerNetwork::MayHandshake() {
   const Clock::time_point now = Clock::now();
-  if (handshake_budget_.IsLeft(now)) return true;
+  // While somebody waits, everybody does: ContinueHandshakes then takes members first, and new
+  // connections cannot take the time of those that wait.
+  if (!will_continue_handshakes_ && handshake_budget_.IsLeft(now)) return true;
   if (!std::exchange(will_continue_handshakes_, true)) {
     poller_.RunAt(now + kHandshakePause, [this] {
       will_continue_handshakes_ = false;
