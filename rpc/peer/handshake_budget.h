@@ -28,7 +28,9 @@ class HandshakeBudget {
     refilled_at_ = now;
     return left_ > Clock::duration::zero();
   }
-  void Spend(Clock::duration time) { left_ -= time; }
+  // What is overdrawn is limited: if the process was stopped during a step, the time of that step is
+  // long, and handshakes would wait for many times as long.
+  void Spend(Clock::duration time) { left_ = std::max<Clock::duration>(left_ - time, -kMax); }
 
  private:
   Clock::duration left_ = kMax;

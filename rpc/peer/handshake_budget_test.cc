@@ -28,5 +28,15 @@ TEST_CASE("handshakes take a tenth of the time, however many are wanted") {
         milliseconds(10'000) / HandshakeBudget::kShare + HandshakeBudget::kMax + 2 * kHandshake);
 }
 
+TEST_CASE("after a very long step, handshakes wait for a bounded time") {
+  using std::chrono::milliseconds;
+  HandshakeBudget budget;
+  HandshakeBudget::Clock::time_point now = HandshakeBudget::Clock::now();
+  budget.Spend(std::chrono::minutes(1));
+  CHECK_FALSE(budget.IsLeft(now));
+  now += HandshakeBudget::kMax * HandshakeBudget::kShare + milliseconds(10);
+  CHECK(budget.IsLeft(now));
+}
+
 }  // namespace
 }  // namespace quorate::rpc
