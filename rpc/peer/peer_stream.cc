@@ -28,6 +28,8 @@ constexpr size_t kUnsentBytesMax = 1u << 20;
 // New keys are made after this many records. Ciphers of TLS are safe for some ten million, which a
 // connection between servers can send within hours.
 constexpr uint64_t kRecordsOfOneKey = 1u << 11;
+// TLS 1.2 cannot make new keys, so that a connection ends after this many records.
+constexpr uint64_t kRecordsOfConnectionMax = 8u << 20;
 constexpr char kBindingLabel[] = "EXPORTER-Quorate-member";
 constexpr size_t kBindingBytes = 32;
 
@@ -231,10 +233,16 @@ PeerStream::Transfer PeerStream::SendTls(std::span<const std::string_view> parts
 
 bool PeerStream::Tls::Seal() {
   ERR_clear_error();
-  // TLS 1.2 has no such message.
-  const bool needs_keys =
-      ++records % kRecordsOfOneKey == 0 && SSL_version(ssl.get()) > TLS1_2_VERSION;
-  if (needs_keys) SSL_key_update(ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+  ++records;
+  if (SSL_version(ssl.get()) <= TLS1_2_VERSION) {
+    if (records > kRecordsOfConnectionMax) {
+      failure =
+          "the keys of TLS 1.2 have been used for too many records; connect again for new ones";
+      return false;
+    }
+  } else if (records % kRecordsOfOneKey == 0) {
+    SSL_key_update(ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+  }
   size_t count = 0;
   if (SSL_write_ex(ssl.get(), plain.data(), plain.size(), &count) == 1 && count == plain.size()) {
     plain.clear();
