@@ -42,6 +42,12 @@ struct PeerStream::Tls {
   Progress Feed(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Takes over what OpenSSL has encrypted, and gives it to the socket.
   Progress Flush(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Returns whether no other connection can have the same ChannelBinding. With TLS 1.2 and no
+  // extended master secret, one end can choose the secrets of two connections to be the same.
+  // REQUIRES: the handshake is done.
+  bool HasUniqueBinding() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return SSL_version(ssl.get()) > TLS1_2_VERSION || SSL_get_extms_support(ssl.get()) == 1;
+  }
   // Encrypts `plain`, as one record, and empties it. Returns false if that failed.
   bool Seal() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
@@ -100,7 +106,13 @@ PeerStream::Progress PeerStream::Handshake() {
     }
     const Progress flushed = tls.Flush(socket_.number());
     if (flushed == Progress::kFailed) return flushed;
-    if (result == 1) return Progress::kDone;
+    if (result == 1) {
+      if (tls.HasUniqueBinding()) return Progress::kDone;
+      tls.failure =
+          "the other end uses TLS 1.2 without the extended master secret (RFC 7627), so that a man "
+          "in the middle could pass on what proves who it is; use TLS 1.3";
+      return Progress::kFailed;
+    }
     if (is_fed) return Progress::kBlocked;
     if (const Progress fed = tls.Feed(socket_.number()); fed != Progress::kDone) return fed;
   }

@@ -67,7 +67,8 @@ class PeerStream {
   // Begins TLS with a new object of a tls::Context, which may be nullptr if memory is short; the
   // handshake then fails. REQUIRES: nothing was received or sent.
   void StartTls(tls::Context::SslPtr ssl);
-  // Continues the handshake with what the socket has. REQUIRES: StartTls was called.
+  // Continues the handshake with what the socket has. Fails with TLS 1.2 if the other end lacks the
+  // extended master secret, because ChannelBinding needs it. REQUIRES: StartTls was called.
   Progress Handshake();
   // Returns the certificate of the other end, which is valid; nullptr if there is none.
   tls::CertificatePtr PeerCertificate() const;

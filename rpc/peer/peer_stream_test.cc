@@ -125,6 +125,31 @@ TEST_CASE("the binding is the same at both ends of a connection, and differs for
   CHECK(Ends().first->ChannelBinding().empty());
 }
 
+TEST_CASE("TLS 1.2 needs the extended master secret") {
+  const auto context = MakeContext();
+  const auto connect = [&](bool has_extended_secret) {
+    Ends ends;
+    tls::Context::SslPtr client = context->NewClient("127.0.0.1");
+    SSL_set_max_proto_version(client.get(), TLS1_2_VERSION);
+    if (!has_extended_secret) SSL_set_options(client.get(), SSL_OP_NO_EXTENDED_MASTER_SECRET);
+    ends.first->StartTls(std::move(client));
+    ends.second->StartTls(context->NewServer());
+    Progress one = Progress::kBlocked;
+    Progress other = Progress::kBlocked;
+    for (int round = 0; round < 10; ++round) {
+      if (one == Progress::kBlocked) one = ends.first->Handshake();
+      if (other == Progress::kBlocked) other = ends.second->Handshake();
+    }
+    CHECK(one == other);
+    if (other == Progress::kFailed) {
+      CHECK_THAT(ends.second->Failure(), Catch::Contains("extended master secret"));
+    }
+    return other;
+  };
+  CHECK(connect(true) == Progress::kDone);
+  CHECK(connect(false) == Progress::kFailed);
+}
+
 TEST_CASE("the end of a connection, and bytes that are no TLS, are reported") {
   char space[100];
   const std::string_view parts[] = {"plain bytes that are no record of TLS"};
