@@ -261,7 +261,8 @@ void PeerNetwork::LogSecurity() const {
   if (!admits_anybody || std::ranges::none_of(options_.addresses, is_elsewhere)) return;
   spdlog::warn(
       "who reaches {} can act as a server of this cluster: servers need neither a certificate "
-      "(sslQuorum) nor a secret (memberSecretFile)",
+      "(sslQuorum without portUnification) nor a secret (memberSecretFile, with "
+      "memberSecretRequired)",
       options_.listen_address.ToString());
 }
 
