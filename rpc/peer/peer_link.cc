@@ -207,10 +207,13 @@ void PeerLink::ContinueHandshake(const std::shared_ptr<Connection>& connection) 
     case PeerStream::Progress::kBlocked:
       return poller_.SetInterest(connection->registration,
                                  stream.has_unsent() ? kReadableAndWritable : kReadable);
-    case PeerStream::Progress::kEnded:
-      return Close(connection,
-                   "closed by it in the handshake of TLS (does it take TLS from servers: sslQuorum "
-                   "or portUnification?)");
+    case PeerStream::Progress::kEnded: {
+      const std::string problem =
+          "closed by it in the handshake of TLS (does it take TLS from servers: sslQuorum or "
+          "portUnification?)";
+      LogProblem(problem);
+      return Close(connection, problem);
+    }
     case PeerStream::Progress::kFailed: {
       const std::string failure = stream.Failure();
       const std::string problem =
@@ -306,11 +309,15 @@ void PeerLink::ReadAnswer(const std::shared_ptr<Connection>& connection) {
         break;
       case PeerStream::Progress::kBlocked:
         return;
-      case PeerStream::Progress::kEnded:
-        return Close(connection, connection->stage == Stage::kGreeting && !stream.has_tls()
-                                     ? "closed by it without an answer (does it take only TLS from "
-                                       "servers: sslQuorum?)"
-                                     : "closed by it");
+      case PeerStream::Progress::kEnded: {
+        if (connection->stage != Stage::kGreeting || stream.has_tls()) {
+          return Close(connection, "closed by it");
+        }
+        const std::string problem =
+            "closed by it without an answer (does it take only TLS from servers: sslQuorum?)";
+        LogProblem(problem);
+        return Close(connection, problem);
+      }
       case PeerStream::Progress::kFailed: {
         const std::string problem = stream.Failure();
         // With TLS 1.3, this is how a server learns that its certificate is refused.
