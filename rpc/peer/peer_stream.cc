@@ -271,6 +271,11 @@ bool PeerStream::HasUnsent() const {
 
 PeerStream::Progress PeerStream::Tls::Flush(int socket) {
   if (const size_t count = BIO_ctrl_pending(sealed); count > 0) {
+    // An other end that takes some bytes, but never all, would otherwise keep all in memory.
+    if (unsent_at > kSealedBytesMax) {
+      unsent.erase(0, unsent_at);
+      unsent_at = 0;
+    }
     const size_t before = unsent.size();
     if (before - unsent_at + count > kUnsentBytesMax) {
       failure = "it does not take what is sent";
