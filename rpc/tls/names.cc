@@ -55,6 +55,12 @@ std::vector<std::string> AlternativeNames(const X509* certificate) {
   return names;
 }
 
+// Returns whether the common name of `certificate`, which has no subjectAltName, may name its host.
+bool MayUseCommonName(X509* certificate) {
+  // UINT32_MAX if there is no extendedKeyUsage.
+  return (X509_get_extended_key_usage(certificate) & XKU_SSL_SERVER) != 0;
+}
+
 }  // namespace
 
 bool IsAddress(const std::string& host) {
@@ -74,8 +80,9 @@ std::string NameProblem(const X509* certificate, const std::string& host) {
   std::vector<std::string> names = AlternativeNames(certificate);
   const std::string name = DnsName(host);
   const bool is_address = IsAddress(host);
+  const bool checks_subject = names.empty() && MayUseCommonName(checked);
   const unsigned flags = X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
-                         (names.empty() ? 0u : X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+                         (checks_subject ? 0u : X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
   const bool fits = is_address ? X509_check_ip_asc(checked, host.c_str(), 0) == 1
                                : !name.empty() && X509_check_host(checked, name.data(), name.size(),
                                                                   flags, nullptr) == 1;

@@ -10,10 +10,12 @@
 namespace quorate::rpc::tls {
 namespace {
 
-// Returns whether a certificate with this subjectAltName and common name is for `host`.
-bool Fits(const std::string& names, const std::string& host,
-          const std::string& common_name = "cn") {
-  const TestIdentity identity = MakeIdentity({.common_name = common_name, .names = names});
+// Returns whether a certificate with this subjectAltName, common name and extendedKeyUsage is for
+// `host`.
+bool Fits(const std::string& names, const std::string& host, const std::string& common_name = "cn",
+          const std::string& usage = "") {
+  const TestIdentity identity =
+      MakeIdentity({.common_name = common_name, .names = names, .usage = usage});
   return NameProblem(identity.certificate.get(), host).empty();
 }
 
@@ -50,6 +52,14 @@ TEST_CASE("the common name counts only if there is no subjectAltName") {
   CHECK(Fits("email:a@example.com", "a.example.com", "a.example.com"));
   CHECK_FALSE(Fits("DNS:b.example.com", "a.example.com", "a.example.com"));
   CHECK_FALSE(Fits("IP:10.0.0.1", "a.example.com", "a.example.com"));
+}
+
+TEST_CASE("the common name of a client's certificate does not count") {
+  const std::string host = "a.example.com";
+  CHECK(Fits("", host, host, "serverAuth"));
+  CHECK(Fits("", host, host, "serverAuth,clientAuth"));
+  CHECK_FALSE(Fits("", host, host, "clientAuth"));
+  CHECK(Fits("DNS:a.example.com", host, "cn", "clientAuth"));
 }
 
 TEST_CASE("the problem has the subject, the host and the names of the certificate") {
