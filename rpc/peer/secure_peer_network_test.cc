@@ -3,12 +3,15 @@
 // PeerNetwork with TLS and with a secret: what members can do, and what others cannot.
 
 #include <openssl/ssl.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -207,10 +210,16 @@ TEST_CASE("members by name need that name in their certificates") {
           authority.Secure(authority.Issue("DNS:LOCALHOST")));
 }
 
-TEST_CASE("with and without TLS do not meet, and both say so") {
+TEST_CASE("with and without TLS do not meet, and both say so, also in their logs") {
   const Authority authority("ca");
+  std::ostringstream log;
+  const spdlog::sink_ptr sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log);
+  spdlog::default_logger()->sinks().push_back(sink);
   CheckRefused(authority.Secure(), PeerSecurity(), "does it take TLS from servers",
                "does it take only TLS from servers");
+  std::erase(spdlog::default_logger()->sinks(), sink);
+  CHECK_THAT(log.str(), Contains("cannot connect to server 2"));
+  CHECK_THAT(log.str(), Contains("cannot connect to server 1"));
 }
 
 TEST_CASE("members meet in each step of the switch to TLS") {
