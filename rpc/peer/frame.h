@@ -93,7 +93,8 @@ struct HelloAnswer {
   std::string cluster_id;  // the sender's, if the receiver belongs to another one
   uint32_t newest_version = kPeerProtocolNewest;  // that the sender understands
   uint64_t process = 0;                           // as in the hello, of the process that answers
-  // Of kProofBytes, if the sender has a secret and got a Proof; otherwise empty, and not sent.
+  // Of kProofBytes, if the sender has a secret and got a Proof that is right; otherwise empty, and
+  // not sent.
   std::string proof = {};
 };
 

@@ -183,7 +183,8 @@ void PeerNetwork::MakeRoomForUnauthenticated() {
     is_from_member = is_known;
   }
   if (count < kUnauthenticatedMax) return;
-  // Closes the oldest one rather than the new one: a server sends its hello at once.
+  // Closes the oldest one rather than the new one: a server goes on with its handshake and its hello
+  // as soon as it can, so that the oldest one is most likely of somebody else.
   OnRefused(oldest->where(), "too many connections on which no server has said hello");
   oldest->Close();
 }

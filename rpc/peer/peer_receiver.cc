@@ -243,8 +243,10 @@ absl::Status PeerReceiver::OnHello(Hello hello) {
     return absl::PermissionDeniedError(
         "servers have to prove a secret here, and this one has none (memberSecretFile)");
   }
-  if (!security_.secret.empty()) owner_->OnUnproved(hello.from, "it has none (memberSecretFile)");
   Decide(hello);
+  if (from_.has_value() && !security_.secret.empty()) {
+    owner_->OnUnproved(*from_, "it has none (memberSecretFile)");
+  }
   return absl::OkStatus();
 }
 
@@ -254,8 +256,8 @@ absl::Status PeerReceiver::OnProof(const Proof& proof) {
     return absl::PermissionDeniedError(
         "the secret (memberSecretFile) of this server is another one");
   }
-  if (!has_proved_) owner_->OnUnproved(greeting_.hello.from, "it has another one");
   Decide(greeting_.hello);
+  if (from_.has_value() && !has_proved_) owner_->OnUnproved(*from_, "it has another one");
   return absl::OkStatus();
 }
 

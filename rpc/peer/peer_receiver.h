@@ -50,7 +50,7 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver>, private 
     // Called before this server closes a connection because of the bytes received on it, also if
     // the peer has not sent a hello.
     virtual void OnRefused(const std::string& where, const std::string& why) = 0;
-    // Called when a server has not proved the secret and is not refused because of that.
+    // Called after OnAccepted if the server has not proved the secret and need not.
     virtual void OnUnproved(consensus::MemberId from, const std::string& why) = 0;
     // Called when the connection has ended; the owner drops its reference.
     virtual void OnEnd(PeerReceiver* receiver) = 0;

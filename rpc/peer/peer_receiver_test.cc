@@ -117,5 +117,20 @@ TEST_CASE("a greeting over TLS waits for time as the handshake does, and its tim
   CHECK(connection.owner.calls == std::vector<std::string>{"accepted", "end"});
 }
 
+TEST_CASE("a server that proves no secret is reported once it is accepted") {
+  PeerSecurity security;
+  security.secret = "a secret of some length";
+  security.secret_required = false;
+  Connection accepted(security);
+  accepted.SendHello();
+  accepted.Poll();
+  CHECK(accepted.owner.calls == std::vector<std::string>{"accepted", "unproved"});
+  Connection refused(security);
+  refused.owner.accepts = false;
+  refused.SendHello();
+  refused.Poll();
+  CHECK(refused.owner.calls == std::vector<std::string>{"refused", "end"});
+}
+
 }  // namespace
 }  // namespace quorate::rpc

@@ -16,7 +16,7 @@
 // encrypt or decrypt what one call handles (at most kSealedBytesMax bytes, some ten microseconds
 // each 64 KiB), and while they give bytes to the socket, so that records leave in the order in
 // which they were made. StartTls and Handshake are called by the event loop's thread before the
-// first Receive and Send. Everything without TLS needs no lock: the kernel orders calls on sockets.
+// first Receive, and before the first Send of bytes. Everything without TLS needs no lock: the kernel orders calls on sockets.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -85,7 +85,8 @@ class PeerStream {
   // without waiting for the socket.
   bool has_received() const { return tls_ != nullptr && HasReceived(); }
   // Sends the beginning of `parts`, as much as is possible now. Bytes that are encrypted count as
-  // sent; while has_unsent(), the next Send, maybe of nothing, goes on with them.
+  // sent; while has_unsent(), the next Send, maybe of nothing, goes on with them. Before the
+  // handshake ends, only a Send of nothing is allowed.
   Transfer Send(std::span<const std::string_view> parts);
   // Called by the thread that sends, or before the stream has such a thread.
   bool has_unsent() const { return tls_ != nullptr && HasUnsent(); }
