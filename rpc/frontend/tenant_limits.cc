@@ -317,11 +317,13 @@ void TenantShare::SetOutstanding(size_t requests, size_t bytes) {
   Set(&Tenant::outstanding_bytes, bytes, &bytes_);
 }
 
-void TenantShare::KeepEphemerals(tree::SessionId session) {
+void TenantShare::KeepEphemerals(tree::SessionId session, size_t count) {
   if (ephemerals_ == 0) return;
-  std::vector<TenantPtr> tenants = {address_};
-  if (identity_ != nullptr) tenants.push_back(identity_);
-  table_->KeepEphemerals(session, std::move(tenants), ephemerals_);
+  if (count > 0) {
+    std::vector<TenantPtr> tenants = {address_};
+    if (identity_ != nullptr) tenants.push_back(identity_);
+    table_->KeepEphemerals(session, std::move(tenants), static_cast<int64_t>(count));
+  }
   SetEphemerals(0);
 }
 

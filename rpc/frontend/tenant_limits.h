@@ -248,9 +248,10 @@ class TenantShare {
   bool MayCreateEphemerals(size_t count) const {
     return !HasReached(Limit::kEphemerals, &Tenant::ephemerals, static_cast<int64_t>(count) - 1);
   }
-  // Leaves the ephemerals counted, for a session that lives on without this client. REQUIRES: as
-  // TenantTable::KeepEphemerals.
-  void KeepEphemerals(tree::SessionId session);
+  // Leaves `count` ephemerals counted in place of those of the client, for a session that lives on
+  // without this client. `count`: the number that the session has in the tree, 0 if it has ended.
+  // REQUIRES: the caller holds the tree's lock.
+  void KeepEphemerals(tree::SessionId session, size_t count);
 
   // Counts that a limit was reached, and logs it at a limited rate.
   void OnReached(Limit limit, Time now);

@@ -203,8 +203,8 @@ TEST_CASE("ephemerals of a session without a client count until the session is t
   const auto other = t.Connect();
   {
     const auto gone = t.Connect();
-    gone->SetEphemerals(3);
-    gone->KeepEphemerals(session);
+    gone->SetEphemerals(4);
+    gone->KeepEphemerals(session, 3);
   }
   CHECK(other->MayCreateEphemerals(2));
   CHECK_FALSE(other->MayCreateEphemerals(3));
@@ -215,10 +215,16 @@ TEST_CASE("ephemerals of a session without a client count until the session is t
   {
     const auto gone = t.Connect();
     gone->SetEphemerals(5);
-    gone->KeepEphemerals(session);
+    gone->KeepEphemerals(session, 5);
   }
   CHECK_FALSE(other->MayCreateEphemerals(1));
   t.table.ForgetSessions();
+  CHECK(other->MayCreateEphemerals(5));
+  {
+    const auto gone = t.Connect();
+    gone->SetEphemerals(5);
+    gone->KeepEphemerals(session, 0);  // the session has none in the tree
+  }
   CHECK(other->MayCreateEphemerals(5));
 }
 

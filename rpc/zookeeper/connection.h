@@ -166,9 +166,9 @@ class Connection {
   bool has_correctable_counts() const {
     return has_fewer_watches_ || tenants_.ephemerals() > 0 || tenants_.was_slowed();
   }
-  // Leaves the ephemerals of the session counted. REQUIRES: the tree is locked, and the session has
-  // no other client.
-  void KeepEphemerals() { tenants_.KeepEphemerals(session_); }
+  // Leaves the ephemerals that the session has in the tree counted. REQUIRES: the tree is locked, and
+  // the session has no other client.
+  void KeepEphemerals();
 
  private:
   enum class State {

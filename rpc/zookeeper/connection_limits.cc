@@ -133,6 +133,10 @@ void Connection::CountEphemerals(Pending* pending, const tree::ApplyResult& resu
   tenants_.SetEphemerals(result.session_ephemerals + ephemerals_in_flight_);
 }
 
+void Connection::KeepEphemerals() {
+  tenants_.KeepEphemerals(session_, loop_->tree().EphemeralCount(session_));
+}
+
 void Connection::CorrectCounts() {
   if (tenants_.watches() > 0) {
     Watches& watches = loop_->frontend().watches();

@@ -454,6 +454,35 @@ TEST_CASE("a session that loses its connection keeps its ephemerals counted unti
   CHECK(f.Try(two, OpCode::kCreate, Create("/3", "", kEphemeral)) == ErrorCode::kOk);
 }
 
+TEST_CASE("ephemerals of a session that has ended within a snapshot do not stay counted") {
+  Limited f(&Config::ephemerals_max, 2);
+  const uint32_t one = f.Open();
+  for (const auto* path : {"/1", "/2"}) {
+    CHECK(f.Try(one, OpCode::kCreate, Create(path, "", kEphemeral)) == ErrorCode::kOk);
+  }
+  f.Write(one, 1, OpCode::kCloseSession, "");
+  f.sockets.RunIterations();
+  f.service.ReplaceTree(&f.frontends);
+  f.frontends.OnBatchApplied();
+  f.Pass(3000);
+  REQUIRE_FALSE(f.sockets.open(one));
+  const uint32_t two = f.Open();
+  CHECK(f.Try(two, OpCode::kCreate, Create("/1", "", kEphemeral)) == ErrorCode::kOk);
+}
+
+TEST_CASE("creates in flight that fail after their client has gone do not stay counted") {
+  Limited f(&Config::ephemerals_max, 2);
+  const uint32_t one = f.Open();
+  const uint32_t two = f.Open();
+  for (int i = 0; i < 2; ++i) {
+    f.Write(one, i, OpCode::kCreate, Create("/zookeeper", "", kEphemeral));
+  }
+  f.sockets.RunIterations();
+  f.sockets.HangUp(one);
+  f.Settle();
+  CHECK(f.Try(two, OpCode::kCreate, Create("/1", "", kEphemeral)) == ErrorCode::kOk);
+}
+
 TEST_CASE("many creates in flight do not exceed the limit of ephemerals") {
   Limited f(&Config::ephemerals_max, 10);
   const uint32_t tag = f.Open();

@@ -189,7 +189,8 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
   if (client.stream->tenants().ephemerals() > 0) {
     LockTree();
     if (frontend_->IsServedBy(client.session(), client.tag())) {
-      client.stream->tenants().KeepEphemerals(client.session());
+      client.stream->tenants().KeepEphemerals(client.session(),
+                                              tree().EphemeralCount(client.session()));
     }
     UnlockTree();
   }
