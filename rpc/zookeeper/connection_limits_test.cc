@@ -34,6 +34,7 @@ Config With(int Config::*limit, int max) {
 }
 
 struct Limited : Fixture {
+  explicit Limited(Config c) : Fixture(std::move(c)) {}
   Limited(int Config::*limit, int max) : Fixture(With(limit, max)) {}
 
   uint32_t Open() {
@@ -139,6 +140,29 @@ TEST_CASE("clients of one address share its rate, others are not slowed") {
   f.Pass(100);
   CHECK(f.Replies(one) > 5);
   CHECK(f.Replies(two) > 5);
+}
+
+TEST_CASE("each of the clients that wait for the same tokens gets its turn") {
+  const size_t clients = GENERATE(3, 5, 61, 105);
+  CAPTURE(clients);
+  Config config = With(&Config::requests_per_second_max, 10);  // one in each turn
+  // A client that has got no token for a quarter of it would get a request done without its turn.
+  constexpr int32_t kLongTimeoutMs = 4'000'000;
+  config.max_session_timeout_ms = kLongTimeoutMs;
+  Limited f(config);
+  std::vector<uint32_t> tags;
+  for (size_t i = 0; i < clients; ++i) {
+    ConnectResponse response;
+    tags.push_back(f.ConnectSession(&response, {.timeout_ms = kLongTimeoutMs}));
+  }
+  for (const uint32_t tag : tags) f.SendReads(tag, 400);
+  for (const uint32_t tag : tags) f.Replies(tag);
+  std::vector<int> replies(clients);
+  for (size_t turn = 0; turn < 2 * clients; ++turn) {
+    f.Pass(100);
+    for (size_t i = 0; i < clients; ++i) replies[i] += f.Replies(tags[i]);
+  }
+  for (const int count : replies) CHECK(count >= 1);
 }
 
 TEST_CASE("a slowed client whose tenant has no tokens gets a request done before it gives up") {

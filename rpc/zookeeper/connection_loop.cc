@@ -35,7 +35,8 @@ constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
 // How long a client may take to receive the last bytes of a connection that is to be closed.
 constexpr auto kTimeToSendTheRest = std::chrono::seconds(2);
-// By how many of its connections OnTimer begins later each time.
+// By how many of its connections OnTimer begins later each time. A prime number: unless their number
+// is a multiple of it, each of them is the first one some time.
 constexpr size_t kAttendedStep = 61;
 // The time between corrections of the counts of watches and ephemerals.
 constexpr auto kCorrectPeriod = std::chrono::seconds(2);
@@ -43,6 +44,14 @@ constexpr auto kCorrectPeriod = std::chrono::seconds(2);
 // server sleeps.
 constexpr auto kIdleTimerPeriod = std::chrono::milliseconds(250);
 static_assert(2 * kIdleTimerPeriod < ConnectionLoop::kHeldUpAfter);
+
+// Returns the index of the connection, of `count` in the order of the last OnTimer, with which OnTimer
+// begins. The order stays while none comes or goes, so that each connection is the first one once in
+// `count` calls.
+size_t FirstAttended(size_t count) {
+  const size_t step = kAttendedStep % std::max<size_t>(count, 1);
+  return step != 0 || count < 2 ? step : 1;
+}
 
 // Returns the id of the session as `cons` shows it, without a sign.
 uint64_t ShownId(const Connection& connection) {
@@ -476,7 +485,7 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
   bool somebody_waits = false;
   // Begins with another one each time, so that clients that wait for the same tokens take turns.
   const std::vector<uint32_t> attended = std::exchange(attended_, {});
-  const size_t first = attended.empty() ? 0 : ++timers_ * kAttendedStep % attended.size();
+  const size_t first = FirstAttended(attended.size());
   for (size_t i = 0; i < attended.size(); ++i) {
     const auto found = clients_.find(attended[(first + i) % attended.size()]);
     if (found == clients_.end()) continue;

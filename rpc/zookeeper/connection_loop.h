@@ -191,7 +191,6 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   std::chrono::steady_clock::time_point failed_sasl_logged_;
   int refusals_not_logged_ = 0;
   size_t newcomers_ = 0;
-  size_t timers_ = 0;  // calls of OnTimer with a connection to check
   std::chrono::steady_clock::time_point counts_corrected_;
 };
 
