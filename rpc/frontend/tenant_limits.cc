@@ -202,7 +202,8 @@ TenantShare::TenantShare(TenantTable* table, std::string_view address, bool is_c
     : table_(table),
       is_connection_(is_connection),
       address_(table->EnterAddress(address, now)),
-      tenants_{address_.get(), nullptr} {}
+      tenants_{address_.get(), nullptr},
+      token_taken_(now) {}
 
 TenantShare::~TenantShare() {
   SetOutstanding(0, 0);

@@ -296,7 +296,7 @@ class TenantShare {
   int64_t part_ = kNoPart;        // the tokens that it may still take
   bool may_take_anyway_ = false;  // the next request needs no token
   Time slowed_at_;
-  Time token_taken_;
+  Time token_taken_;  // when it took the last token; at first, when it connected
 };
 
 // Returns the tenant of an address: the address, or the first 64 bits of an IPv6 address.
