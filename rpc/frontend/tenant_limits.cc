@@ -280,7 +280,10 @@ bool TenantShare::EndSlowing(Time now, std::chrono::milliseconds wait_max) {
     if (tenant != nullptr) clients = std::max(clients, tenant->slowed.load());
   }
   constexpr int64_t kTurnsPerSecond = std::chrono::seconds(1) / kTurn;
-  part_ = std::max<int64_t>(table_->limit(Limit::kRequests) / kTurnsPerSecond / clients, 1);
+  // Rounded up: parts that are too small would leave tokens that nobody may take, and parts that are
+  // too large only end the turn before the last clients, which are earlier in another turn.
+  const int64_t parts = kTurnsPerSecond * clients;
+  part_ = (table_->limit(Limit::kRequests) + parts - 1) / parts;
   return true;
 }
 

@@ -282,6 +282,41 @@ TEST_CASE("clients that wait for tokens take turns, and each gets its part") {
   CHECK(alone >= 999);
 }
 
+TEST_CASE("many clients that wait for tokens leave none of them") {
+  constexpr size_t kClients = 51;  // the tokens of a turn cannot be divided evenly
+  constexpr int kTurns = 102;
+  Table t(Limit::kRequests, 1000);
+  std::vector<std::unique_ptr<TenantShare>> clients;
+  for (size_t i = 0; i < kClients; ++i) clients.push_back(t.Connect());
+  while (clients[0]->TakeRequest(kStart)) {
+  }
+  for (const auto& client : clients) CHECK_FALSE(client->TakeRequest(kStart));
+  std::vector<int> taken(kClients);
+  int all = 0;
+  Time now = kStart;
+  for (size_t turn = 0; turn < kTurns; ++turn) {
+    now += TenantShare::kTurn;
+    for (size_t i = 0; i < kClients; ++i) {
+      const size_t number = (turn + i) % kClients;
+      if (!clients[number]->EndSlowing(now, std::chrono::hours(1))) continue;
+      for (; clients[number]->TakeRequest(now); ++all) ++taken[number];
+    }
+  }
+  CHECK(all >= kTurns * 100 - 2);
+  CHECK(all <= kTurns * 100);
+  for (const int count : taken) CHECK(count >= all / static_cast<int>(kClients) * 9 / 10);
+}
+
+TEST_CASE("a client that has just connected gets no request without a token") {
+  Table t(Limit::kRequests, 1);
+  CHECK(t.Connect()->TakeRequest(kStart));
+  const auto one = t.Connect("10.0.0.1", kStart + milliseconds(100));
+  CHECK_FALSE(one->TakeRequest(kStart + milliseconds(100)));
+  CHECK_FALSE(one->EndSlowing(kStart + milliseconds(200), milliseconds(400)));
+  CHECK_FALSE(one->TakeRequest(kStart + milliseconds(200)));
+  CHECK(one->EndSlowing(kStart + milliseconds(500), milliseconds(400)));
+}
+
 TEST_CASE("a client that has got no token for long takes one in advance") {
   Table t(Limit::kRequests, 1);
   const auto one = t.Connect();
