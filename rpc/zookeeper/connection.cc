@@ -242,8 +242,9 @@ size_t Connection::TakePacket(std::string_view bytes, std::string_view* packet) 
 
 absl::Status Connection::OnPacket(std::string_view packet) {
   ++packets_received_;
-  // What is left of the requests of a client that has gone must not keep its session alive. They are
-  // done slowly if the client is slowed.
+  // The requests that a client has left behind must not keep its session alive. A slowed client is
+  // received from slowly until its end is found; the writes that are received then are submitted at
+  // once, and take tokens that are not there yet (SubmitUnanswered).
   if (!has_hung_up_) OnHeard();
   if (state_ == State::kUnheard) {
     return SubmitUnanswered(packet) ? absl::OkStatus()
@@ -631,7 +632,9 @@ bool Connection::SubmitUnanswered(std::string_view packet) {
   Pending pending;
   pending.xid = reader.Int<int32_t>();
   pending.op = static_cast<OpCode>(reader.Int<int32_t>());
-  return reader.ok() && SubmitUnanswered(&pending, reader.rest());
+  if (!reader.ok()) return false;
+  if (IsWrite(pending.op) && tenants_.limits_requests()) tenants_.TakeRequestAnyway(loop_->now());
+  return SubmitUnanswered(&pending, reader.rest());
 }
 
 bool Connection::SubmitReceived() {

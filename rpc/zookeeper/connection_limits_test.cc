@@ -205,6 +205,21 @@ TEST_CASE(
   CHECK_FALSE(f.IsTouched(tag));
 }
 
+TEST_CASE("writes that a client leaves behind take tokens of its tenant") {
+  Limited f(&Config::requests_per_second_max, 10);
+  const uint32_t one = f.Open();
+  const uint32_t two = f.Open();
+  for (int i = 0; i < 30; ++i) f.Write(one, i, OpCode::kSetData, SetData("/zookeeper", "x"));
+  f.Settle();
+  f.sockets.HangUp(one);
+  f.Settle();
+  f.Pass(500);  // 5 tokens have come
+  f.SendReads(two, 1);
+  CHECK(f.Replies(two) == 0);
+  for (int i = 0; i < 10; ++i) f.Pass(100);
+  CHECK(f.Replies(two) == 1);
+}
+
 TEST_CASE("a slowed client may close its session at once") {
   Limited f(&Config::requests_per_second_max, 10);
   const uint32_t one = f.Open();
