@@ -156,8 +156,9 @@ class Connection {
   // Goes on with the requests of a client that is slowed, if its turn has come. Returns whether it
   // has; Continue is to be called then.
   bool EndSlowing();
-  // Counts, once until the client is read from again, that it is not because its tenant has a limit
-  // of outstanding requests.
+  // Counts that the client is not read from because its tenant is at a limit of what is outstanding,
+  // if it is: once until the tenant is below the limit. REQUIRES: called whenever it is decided
+  // whether the client is read from.
   void CountHeldBack();
   // Corrects the counts of watches and ephemerals, some of which may have gone without a request of
   // this client. REQUIRES: the tree is locked.

@@ -342,6 +342,22 @@ TEST_CASE("a tenant with its limit of outstanding requests is read from as they 
   CHECK(f.Replies(other) == 5);
 }
 
+TEST_CASE("each time that a client is held back counts") {
+  Limited f(&Config::outstanding_requests_max, 10);
+  const uint32_t tag = f.Open();
+  int64_t before = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 15; ++i) {
+      f.Write(tag, ++f.xid, OpCode::kSetData, SetData("/", "x"));
+    }
+    f.Settle();
+    f.Pass(100);
+    CHECK(f.Replies(tag) == 15);
+    CHECK(f.reached(Limit::kOutstandingRequests) > before);
+    before = f.reached(Limit::kOutstandingRequests);
+  }
+}
+
 TEST_CASE("connections that send in the same iteration share the limit of outstanding requests") {
   Limited f(&Config::outstanding_requests_max, 10);
   const uint32_t one = f.Open();

@@ -169,7 +169,8 @@ void ConnectionLoop::OnClosed(uint32_t tag) {
 
 void ConnectionLoop::MaybeReceive(Client& client) {
   if (!client.open || client.receiving) return;
-  if (client.connection.IsFull()) return client.connection.CountHeldBack();
+  client.connection.CountHeldBack();
+  if (client.connection.IsFull()) return;
   // Congestion comes from writes, so clients that wait for no replies are still received from.
   if (client.connection.queued() > 0 && IsCongested()) {
     if (!std::exchange(client.throttled, true)) statistics_->throttle_waits.Add(1);
