@@ -133,6 +133,22 @@ TEST_CASE("an identity has a limit of streams, and calls do not count") {
   CHECK(f.Received(open_session()).has_opened());
 }
 
+TEST_CASE("nothing of a message is done behind a credential that ends the stream by a limit") {
+  Fixture f(With(&Config::connections_per_identity_max, 1));
+  v1::Request authenticate;
+  authenticate.set_id(1);
+  authenticate.mutable_add_credential()->set_scheme("digest");
+  authenticate.mutable_add_credential()->set_secret("app:password");
+  const uint32_t one = f.OpenSession();
+  CHECK(f.CallOne(one, authenticate).error() == v1::OK);
+  const uint32_t two = f.OpenSession();
+  f.Call(two, {authenticate, WriteRequest(2, 1, {CreateOp("/x", "", v1::PERSISTENT)})});
+  f.Settle();
+  CHECK(f.CodeOf(two) == absl::StatusCode::kResourceExhausted);
+  tree::Stat stat;
+  CHECK_FALSE(f.service.ReadTree()->FindStat("/x", &stat));
+}
+
 TEST_CASE("watches above the limit are refused, and make room when they end") {
   Fixture f(With(&Config::watches_max, 2));
   const uint32_t tag = f.OpenSession();

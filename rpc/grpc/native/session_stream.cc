@@ -266,7 +266,7 @@ tree::CommandHeader SessionStream::Header(tree::CommandKind kind) const {
 // --- Requests ------------------------------------------------------------------------------------
 
 bool SessionStream::CanBegin(const Pending& pending) const {
-  if (state_ != State::kUp || closing_) return false;
+  if (state_ != State::kUp || closing_ || finished()) return false;
   return IsRead(pending.kind) || pending.kind == Kind::kSync || reads_begun_ == 0;
 }
 
