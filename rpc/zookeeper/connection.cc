@@ -809,13 +809,13 @@ void Connection::ReplyError(int32_t xid, ErrorCode error) {
 
 void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                               const Readers& readers) {
+  has_fewer_watches_ = true;  // even if the client does not get the event
   if (long_read_ != nullptr && long_read_->TakesEvent(type, path)) return;
   if (!identities_.MayRead(readers)) return;
   const size_t out_before = out_.size();
   AppendEvent(type, path, IsSettingWatches() ? kNoZxid : zxid);
   unsent_event_bytes_ += out_.size() - out_before;
   event_zxid_ = zxid;
-  has_fewer_watches_ = true;
   if (long_read_ != nullptr) long_read_->OnEvent(type, path);
 }
 

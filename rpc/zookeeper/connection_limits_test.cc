@@ -436,6 +436,27 @@ TEST_CASE("a watch of another client that fires makes room before long") {
   CHECK(f.WatchPath(two, "/b") == ErrorCode::kNoNode);
 }
 
+TEST_CASE("a watch that fires for what its client may not read makes room before long") {
+  Limited f(&Config::watches_max, 1);
+  const uint32_t one = f.Open();
+  const uint32_t two = f.Open();
+  REQUIRE(f.Authenticate(two, "owner"));
+  f.Replies(two);
+  CHECK(f.WatchPath(one, "/a") == ErrorCode::kNoNode);
+  CHECK(f.WatchPath(two, "/b") == ErrorCode::kSystemError);
+  std::string create;
+  BigEndianWriter writer(&create);
+  writer.String("/a");
+  writer.String("");
+  WriteAcl(std::vector<tree::Acl>{{tree::permission::kAll, {"auth", ""}}}, writer);
+  writer.Int(int32_t{0});
+  CHECK(f.Try(two, OpCode::kCreate, create) == ErrorCode::kOk);
+  CHECK(f.sockets.received(one).empty());
+  f.Pass(2000);
+  f.Pass(2000);
+  CHECK(f.WatchPath(two, "/b") == ErrorCode::kNoNode);
+}
+
 std::string SetWatchesOf(int first, int count) {
   std::string body;
   BigEndianWriter writer(&body);
