@@ -182,7 +182,7 @@ bool IoThread::CloseOldestNewcomer() {
       if (loop_.CloseNewcomer(socket->tag)) return true;
     } else if (handshakes_.contains(socket)) {
       frontend_->service().tenants().OnReached(Limit::kFirstRequest, nullptr, Poller::Clock::now());
-      Drop(*socket, "newer connections need its place");
+      Drop(*socket, "newer connections need its place", DropReason::kReplaced);
       return true;
     }
   }
@@ -309,9 +309,11 @@ void IoThread::BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption 
       const std::shared_ptr<Socket> waiting = weak.lock();
       if (waiting == nullptr || !handshakes_.contains(waiting)) return;
       if (is_last || waiting->stage == Socket::Stage::kDetecting) {
-        Drop(*waiting, waiting->stage == Socket::Stage::kDetecting
-                           ? "the client has sent nothing (ssl.handshakeDetectionTimeoutMillis)"
-                           : "it took too long (limits.firstRequestTimeoutMs)");
+        Drop(*waiting,
+             waiting->stage == Socket::Stage::kDetecting
+                 ? "the client has sent nothing (ssl.handshakeDetectionTimeoutMillis)"
+                 : "it took too long (limits.firstRequestTimeoutMs)",
+             DropReason::kExpired);
       }
     });
     if (is_last) break;
@@ -366,7 +368,7 @@ void IoThread::OpenConnection(Socket& socket) {
   sockets_[socket.tag] = kept;
 }
 
-void IoThread::Drop(Socket& socket, std::string_view why) {
+void IoThread::Drop(Socket& socket, std::string_view why, DropReason reason) {
   const std::shared_ptr<Socket> kept = socket.shared_from_this();
   Statistics& statistics = frontend_->statistics();
   statistics.tls_handshakes.fetch_sub(1);
@@ -374,17 +376,23 @@ void IoThread::Drop(Socket& socket, std::string_view why) {
   poller_.Remove(socket.id);
   handshakes_.erase(kept);
   if (socket.stage != Socket::Stage::kDetecting) statistics.tls_handshakes_failed.fetch_add(1);
-  if (socket.stage == Socket::Stage::kHandshake) loop_.statistics().auth_failures.Add(1);
+  const bool has_failed =
+      reason == DropReason::kFailed && socket.stage == Socket::Stage::kHandshake;
+  if (has_failed) loop_.statistics().auth_failures.Add(1);
+  if (reason == DropReason::kExpired) loop_.statistics().handshakes_timed_out.Add(1);
   if (why.empty()) return;
-  // The rate is limited, because a client whose certificate does not fit tries again and again.
+  // The rates are limited, because a client whose certificate does not fit tries again and again. Those
+  // of the two logs are counted apart, so that clients that send nothing do not keep failures out of
+  // the audit log.
   const auto now = Poller::Clock::now();
-  if (now - failure_logged_ < kFailureLogPeriod) return;
-  failure_logged_ = now;
-  spdlog::info("the TLS handshake with {} failed: {}", socket.address, why);
-  RequestAudit* audit = frontend_->request_audit();
-  if (audit != nullptr && socket.stage == Socket::Stage::kHandshake) {
-    audit->OnFailedAuthentication(socket.address, absl::StrCat("x509: ", ToAbsl(why)));
+  if (now - drop_logged_ >= kFailureLogPeriod) {
+    drop_logged_ = now;
+    spdlog::info("the TLS handshake with {} failed: {}", socket.address, why);
   }
+  RequestAudit* audit = frontend_->request_audit();
+  if (audit == nullptr || !has_failed || now - failure_recorded_ < kFailureLogPeriod) return;
+  failure_recorded_ = now;
+  audit->OnFailedAuthentication(socket.address, absl::StrCat("x509: ", ToAbsl(why)));
 }
 
 // --- Bytes with TLS ------------------------------------------------------------------------------

@@ -92,9 +92,16 @@ class IoThread : private Sockets {
   void StartTls(Socket& socket);
   void ContinueHandshake(Socket& socket);
   void OpenConnection(Socket& socket);
-  // Closes a socket whose handshake has failed, and logs why, unless that is empty. One that has sent
-  // nothing yet does not count as failed: its client may not have wanted TLS.
-  void Drop(Socket& socket, std::string_view why);
+  // Why a socket is closed before its connection is opened.
+  enum class DropReason : uint8_t {
+    kFailed,    // the client did not do what TLS requires
+    kExpired,   // it took too long
+    kReplaced,  // newer connections need its place
+  };
+  // Closes a socket whose handshake has ended without a connection, and logs why, unless that is empty.
+  // One that has sent nothing yet does not count as failed: its client may not have wanted TLS. Only
+  // kFailed counts as a failed authentication and is recorded as one.
+  void Drop(Socket& socket, std::string_view why, DropReason reason = DropReason::kFailed);
 
   // --- Bytes of sockets with TLS ---
   void OnReadableTls(Socket& socket);
@@ -113,7 +120,8 @@ class IoThread : private Sockets {
   // In the order in which they were opened: sockets whose clients have asked for nothing yet, and
   // some that have left that state.
   std::deque<std::weak_ptr<Socket>> newcomers_;
-  std::chrono::steady_clock::time_point failure_logged_;
+  std::chrono::steady_clock::time_point drop_logged_;
+  std::chrono::steady_clock::time_point failure_recorded_;  // in the audit log
   ConnectionLoop loop_;
 };
 

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/testing/manual_clock.h"
+#include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/tls/current_context.h"
 #include "rpc/tls/options.h"
 #include "rpc/tls/testing/test_certificates.h"
@@ -102,6 +103,7 @@ class Fixture {
  public:
   explicit Fixture(Config c = ConfigOf()) : config_(std::move(c)) {
     std::signal(SIGPIPE, SIG_IGN);  // as the server
+    frontend_.SetRequestAudit(audit_.requests());
     const tls::TestIdentity server = tls::MakeIdentity({.common_name = "server"});
     tls::Options options;
     options.key_store.location = tls::WriteTestFile(
@@ -153,9 +155,11 @@ class Fixture {
     done.set_value();
   }
   Statistics& statistics() { return frontend_.statistics(); }
+  RecordedAudit& audit() { return audit_; }
 
  private:
   const Config config_;
+  RecordedAudit audit_;
   FakeService service_;
   ManualClock clock_{kStartMs};
   CountingBytes random_;
@@ -257,6 +261,32 @@ TEST_CASE("a failed handshake counts as a failed authentication, and leaves no c
   CHECK(fixture.statistics().connections_refused == 0);
 }
 
+TEST_CASE("a handshake that takes too long counts as expired, and not as failed authentication") {
+  Config config = ConfigOf();
+  config.first_request_timeout_ms = 50;
+  Fixture fixture(config);
+  Client client = fixture.Connect(IoThread::Encryption::kTls);
+  client.Send("\x16\x03");
+  CHECK(client.Rest().empty());
+  while (fixture.statistics().Sum().handshakes_timed_out < 1) std::this_thread::yield();
+  CHECK(fixture.statistics().Sum().auth_failures == 0);
+  CHECK(fixture.audit().Lines().empty());
+}
+
+TEST_CASE("a client that sends nothing does not keep a failed handshake out of the audit log") {
+  Config config = ConfigOf();
+  config.ssl_handshake_detection_timeout_ms = 50;
+  Fixture fixture(config);
+  Client silent = fixture.Connect(IoThread::Encryption::kEither);
+  CHECK(silent.Rest().empty());
+  Client client = fixture.Connect(IoThread::Encryption::kTls);
+  client.Send("ruok, without TLS");
+  client.Rest();
+  while (fixture.statistics().Sum().auth_failures < 1) std::this_thread::yield();
+  fixture.WhileThreadWaits([] {});  // the line is recorded after it is counted
+  CHECK(fixture.audit().Lines().size() == 1);
+}
+
 TEST_CASE("a limit of 0 handshakes is none, as in ZooKeeper") {
   Fixture fixture(ConfigOf(/*handshakes_max=*/0));
   Client client = fixture.Connect(IoThread::Encryption::kTls);
@@ -286,6 +316,8 @@ TEST_CASE("clients that ask for nothing take half of the descriptors, and the ol
     CHECK(is_closed == (i < kClosed));
   }
   CHECK(fixture.statistics().connections_refused == 0);
+  CHECK(fixture.statistics().Sum().auth_failures == 0);
+  CHECK(fixture.audit().Lines().empty());
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
 
