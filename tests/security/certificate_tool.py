@@ -144,10 +144,33 @@ def test_wrong_names_are_wrong_usage():
     with directory() as path:
         for arguments in (("create", path, "zk1:2181"), ("create", path, "a b"), ("create", path, "zk1,"),
                           ("create", path), ("create", path, "zk1", "--days", "0"), ("client", path, "../x"),
-                          ("client", path, "CN=x")):
+                          ("client", path, "CN=x"), ("create", path, "ca")):
             certs(*arguments, status=2)
         assert not os.path.exists(path)
         assert "--days" in certs("create", path, "zk1", "--days", "20", "--ca-days", "10", status=2)
+
+
+def test_a_wrong_password_leaves_no_files():
+    with directory() as path:
+        short = os.path.join(os.path.dirname(path), "short")
+        with open(short, "w", encoding="utf-8") as file:
+            file.write("12345\n")
+        os.chmod(short, 0o600)
+        assert "shorter than 6" in certs("create", path, "zk1", "--p12", "--password-file", short, status=2)
+        assert os.listdir(path) == []
+        certs("create", path, "zk1")
+        before = sorted(os.listdir(path))
+        certs("client", path, "alice", "--p12", "--password-file", short, status=2)
+        assert sorted(os.listdir(path)) == before
+
+
+def test_a_client_has_no_member_s_name_and_others_cannot_write_to_the_directory():
+    with directory() as path:
+        certs("create", path, "zk1,10.0.0.1")
+        assert "the member of" in certs("client", path, "zk1", status=1)
+        assert not os.path.exists(os.path.join(path, "client-zk1.pem"))
+        os.chmod(path, 0o770)
+        assert "chmod 700" in certs("client", path, "alice", status=1)
 
 
 def test_show_says_what_is_in_a_store():

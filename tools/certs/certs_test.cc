@@ -204,6 +204,42 @@ TEST_CASE("files are the owner's alone, and are never replaced") {
   umask(old_mask);
 }
 
+TEST_CASE("a directory that others can write to is found, and so is one that is not there") {
+  const std::string directory = TestPath("checked");
+  CHECK(CheckDirectory(directory).code() == absl::StatusCode::kNotFound);
+  CHECK(!IsThere(directory));
+  REQUIRE(MakeDirectory(directory).ok());
+  CHECK(CheckDirectory(directory).ok());
+  REQUIRE(chmod(directory.c_str(), 0720) == 0);
+  CHECK(CheckDirectory(directory).code() == absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("a client cannot have the name of a member of the same directory") {
+  const std::string directory = TestPath("members");
+  REQUIRE(MakeDirectory(directory).ok());
+  const Identity authority = Authority();
+  const auto write = [&](const std::string& name, const absl::StatusOr<Identity>& made) {
+    REQUIRE(made.ok());
+    const std::string pem = *KeyPem(made->key.get()) + *CertificatePem(made->certificate.get());
+    REQUIRE(WriteNewFile(directory + "/" + name, pem).ok());
+  };
+  const std::string long_name = "zk9." + std::string(60, 'a') + ".example.com";
+  REQUIRE(WriteNewFile(directory + "/ca.pem", *CertificatePem(authority.certificate.get())).ok());
+  write("zk1.pem", MakeMember(authority, {"zk1", "zk1.example.com", "10.0.0.1"}, 5));
+  write(long_name + ".pem", MakeMember(authority, {long_name}, 5));
+  write("client-app.pem", MakeClient(authority, "app", 5));
+  REQUIRE(WriteNewFile(directory + "/other.pem", "no certificate").ok());
+  for (const char* name : {"zk1", "zk1.example.com", "10.0.0.1", "zk9"}) {
+    CAPTURE(name);
+    const absl::Status status = CheckNoMember(directory, name);
+    CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+  }
+  for (const char* name : {"app", "ca", "zk2", "client-app", "other"}) {
+    CAPTURE(name);
+    CHECK(CheckNoMember(directory, name).ok());
+  }
+}
+
 TEST_CASE("the CA of a directory is read again, and half of one is not replaced") {
   const std::string directory = TestPath("authority");
   REQUIRE(MakeDirectory(directory).ok());

@@ -3,6 +3,7 @@
 #include "tools/certs/command.h"
 
 #include <openssl/rand.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -66,6 +67,7 @@ struct Result {
   std::vector<Made> certificates;
   std::vector<std::string> stores;  // PKCS12
   std::string password_file;        // of these; empty: there are none
+  std::string password;
 };
 
 // Returns the name of the files for a host, without characters that mean something to a shell or
@@ -113,15 +115,19 @@ absl::Status MakeAuthority(const Options& options, Identity* authority, Result* 
   auto certificate = certs::CertificatePem(authority->certificate.get());
   if (!certificate.ok()) return certificate.status();
   const std::string path = PathOf(options, "ca.pem");
-  if (absl::Status s = certs::WriteNewFile(PathOf(options, "ca.key"), *key); !s.ok()) return s;
-  if (absl::Status s = certs::WriteNewFile(path, *certificate); !s.ok()) return s;
+  const std::string key_path = PathOf(options, "ca.key");
+  if (absl::Status s = certs::WriteNewFile(key_path, *key); !s.ok()) return s;
+  if (absl::Status s = certs::WriteNewFile(path, *certificate); !s.ok()) {
+    unlink(key_path.c_str());  // a key without its certificate would be in the way of another try
+    return s;
+  }
   result->authority = Made{path, certs::FactsOf(authority->certificate.get())};
   return absl::OkStatus();
 }
 
-// Returns the password of PKCS12 stores: of --password-file, or of the file in the directory, which
-// is made if it is missing.
-absl::StatusOr<std::string> StorePassword(const Options& options, Result* result) {
+// Sets the password of PKCS12 stores: that of --password-file, or of the file in the directory, which is
+// made if it is missing.
+absl::Status ReadStorePassword(const Options& options, Result* result) {
   std::string path = options.password_file;
   if (path.empty()) {
     path = PathOf(options, "password");
@@ -139,26 +145,27 @@ absl::StatusOr<std::string> StorePassword(const Options& options, Result* result
   store.location = path;
   store.password_file = path;
   auto password = rpc::tls::PasswordOf(store);
-  if (password.ok() && password->size() < kPasswordBytesMin) {
+  if (!password.ok()) return password.status();
+  if (password->size() < kPasswordBytesMin) {
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": the password is shorter than ", kPasswordBytesMin, " bytes, and Java refuses it"));
   }
   result->password_file = path;
-  return password;
+  result->password = *std::move(password);
+  return absl::OkStatus();
 }
 
 absl::Status MakePkcs12(const Options& options, const Wanted& wanted, const Identity& identity,
                         const Identity& authority, Result* result) {
-  auto password = StorePassword(options, result);
-  if (!password.ok()) return password.status();
+  const std::string& password = result->password;
   const std::string trust_path = PathOf(options, "ca.p12");
   if (!certs::IsThere(trust_path)) {
-    auto trust = certs::TrustStorePkcs12(authority.certificate.get(), *password);
+    auto trust = certs::TrustStorePkcs12(authority.certificate.get(), password);
     if (!trust.ok()) return trust.status();
     if (absl::Status s = certs::WriteNewFile(trust_path, *trust); !s.ok()) return s;
     result->stores.push_back(trust_path);
   }
-  auto store = certs::KeyStorePkcs12(identity, authority.certificate.get(), *password);
+  auto store = certs::KeyStorePkcs12(identity, authority.certificate.get(), password);
   if (!store.ok()) return store.status();
   const std::string path = PathOf(options, wanted.name + ".p12");
   if (absl::Status s = certs::WriteNewFile(path, *store); !s.ok()) return s;
@@ -298,14 +305,28 @@ absl::Status Run(Options options, const std::vector<Wanted>& wanted, bool makes_
   Identity authority;
   if (makes_authority) {
     if (absl::Status s = certs::MakeDirectory(options.directory); !s.ok()) return s;
+  } else if (absl::Status s = certs::CheckDirectory(options.directory);
+             !s.ok() && !absl::IsNotFound(s)) {  // ReadAuthority tells what is missing
+    return s;
   }
   if (absl::Status s = CheckNames(options, wanted); !s.ok()) return s;
   if (makes_authority) {
+    // Before any key is made, since a password that does not fit ends the command.
+    if (options.pkcs12) {
+      if (absl::Status s = ReadStorePassword(options, &result); !s.ok()) return s;
+    }
     if (absl::Status s = MakeAuthority(options, &authority, &result); !s.ok()) return s;
   } else {
     auto read = certs::ReadAuthority(options.directory);
     if (!read.ok()) return read.status();
     authority = *std::move(read);
+    for (const Wanted& each : wanted) {
+      absl::Status s = certs::CheckNoMember(options.directory, each.client);
+      if (!s.ok()) return s;
+    }
+    if (options.pkcs12) {
+      if (absl::Status s = ReadStorePassword(options, &result); !s.ok()) return s;
+    }
   }
   for (const Wanted& each : wanted) {
     if (absl::Status s = MakeOne(options, each, authority, &result); !s.ok()) return s;
@@ -325,6 +346,10 @@ absl::Status RunCreate(const Options& options, bool json) {
     Wanted each;
     each.hosts = absl::StrSplit(list, ',');
     each.name = FileNameOf(each.hosts.front());
+    if (each.name == "ca") {
+      return absl::InvalidArgumentError(
+          "ca.pem and ca.p12 are the files of the CA; name another host of the member first");
+    }
     wanted.push_back(std::move(each));
   }
   return Run(options, wanted, true, json);

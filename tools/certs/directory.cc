@@ -7,12 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rpc/tls/stores.h"
+#include "tools/certs/certificate_facts.h"
 
 namespace quorate::tools::certs {
 namespace {
@@ -34,11 +38,26 @@ absl::Status WriteAll(int file, std::string_view bytes, const std::string& path)
   return fsync(file) == 0 ? absl::OkStatus() : ErrorOf("write", path);
 }
 
+// Makes the names in the directory of `path` durable.
+absl::Status SyncDirectoryOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const std::string directory = parent.empty() ? "." : parent;
+  const int file = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return ErrorOf("open", directory);
+  const absl::Status status = fsync(file) == 0 ? absl::OkStatus() : ErrorOf("sync", directory);
+  close(file);
+  return status;
+}
+
 }  // namespace
 
 absl::Status MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), kDirectoryMode) == 0) return absl::OkStatus();
   if (errno != EEXIST) return ErrorOf("make the directory", path);
+  return CheckDirectory(path);
+}
+
+absl::Status CheckDirectory(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return ErrorOf("look at", path);
   if (!S_ISDIR(info.st_mode)) {
@@ -65,6 +84,7 @@ absl::Status WriteNewFile(const std::string& path, std::string_view bytes) {
   if (file < 0) return ErrorOf("make", path);
   absl::Status status = WriteAll(file, bytes, path);
   if (close(file) != 0 && status.ok()) status = ErrorOf("write", path);
+  if (status.ok()) status = SyncDirectoryOf(path);
   if (!status.ok()) unlink(path.c_str());
   return status;
 }
@@ -87,6 +107,31 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t bytes_max) 
   }
   bytes.resize(size);
   return bytes;
+}
+
+absl::Status CheckNoMember(const std::string& directory, const std::string& name) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(directory, error), end; !error && each != end;
+       each.increment(error)) {
+    const std::string path = each->path().string();
+    if (each->path().extension() != ".pem") continue;
+    const auto bytes = ReadFile(path, rpc::tls::kStoreBytesMax);
+    if (!bytes.ok()) continue;
+    const auto store = rpc::tls::ParseKeyStore(path, *bytes, "");
+    if (!store.ok()) continue;  // such as ca.pem, which has no key
+    const CertificateFacts facts = FactsOf(store->certificate.get());
+    const auto has = [](const std::vector<std::string>& all, const std::string& one) {
+      return std::find(all.begin(), all.end(), one) != all.end();
+    };
+    const bool has_name = facts.subject == "CN=" + name || has(facts.names, "DNS:" + name) ||
+                          has(facts.names, "IP:" + name);
+    if (!has(facts.uses, "server") || !has_name) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("a client cannot have the name ", name, ": the member of ", path,
+                     " has it, and the client would have the member's identity; choose another "
+                     "name"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Identity> ReadAuthority(const std::string& directory) {

@@ -24,15 +24,23 @@ namespace quorate::tools::certs {
 // it. Parent directories must exist.
 absl::Status MakeDirectory(const std::string& path);
 
+// Returns an error if others than the owner can write to the directory, or if it is none. NotFound if
+// nothing has this name.
+absl::Status CheckDirectory(const std::string& path);
+
 // Returns whether something has this name, even a symbolic link without a target.
 bool IsThere(const std::string& path);
 
 // Writes a new file with mode 0600, durably. AlreadyExists if something has its name: no key is
-// ever replaced. Removes the file if it cannot be written in whole.
+// ever replaced. Removes the file if it cannot be written in whole, or not durably.
 absl::Status WriteNewFile(const std::string& path, std::string_view bytes);
 
 // Returns the content of a file of at most `bytes_max`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t bytes_max);
+
+// Returns FailedPrecondition if the directory has the certificate of a member with `name` as its subject
+// or among its host names. A client with that name could be taken for the member.
+absl::Status CheckNoMember(const std::string& directory, const std::string& name);
 
 // Returns the CA of the directory. NotFound if it has neither ca.key nor ca.pem; another error if it
 // has one of them, or if they do not belong together.
