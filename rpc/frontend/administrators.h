@@ -5,7 +5,9 @@
 // (authorization.h) a caller may make. One object serves all front ends of a server.
 //
 // Wrong credentials are counted, and an address that sends many of them has to wait: its credentials
-// are refused without a look at them, so that they cannot be guessed.
+// are refused without a look at them, so that they cannot be guessed. The password of superDigest also
+// makes a ZooKeeper or gRPC client the super user; those attempts have a limit of their own, which is
+// Service::super_failures.
 //
 // Thread-safety: any thread, except where a function says otherwise.
 #pragma once

@@ -154,6 +154,7 @@ class ClientFrontend : public Frontend {
         random_(random),
         tags_(tags) {
     service->tenants().SetLimits(TenantLimits(config));
+    service->BeginSuperFailures(clock);
   }
 
   // Returns the tag of the client that has the session; nullopt if it is none of this front end.

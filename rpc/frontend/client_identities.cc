@@ -8,10 +8,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/secrets.h"
 #include "tree/acl.h"
 
 namespace quorate::rpc {
+namespace {
+
+// The user in the limit of failures; superDigest has one user.
+constexpr char kSuper[] = "super";
+
+absl::Status TooMany() {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a client may have ", ClientIdentities::kCountMax, " identities of together ",
+                   ClientIdentities::kBytesMax, " bytes, each proved by at most ",
+                   ClientIdentities::kCredentialsBytesMax, " bytes"));
+}
+
+}  // namespace
 
 Readers ReadersOf(std::span<const tree::Acl> acl) {
   if (tree::IsAllowed(acl, {}, tree::permission::kRead)) return nullptr;
@@ -28,7 +42,7 @@ std::string DigestId(std::string_view credentials) {
 }
 
 ClientIdentities::ClientIdentities(const Config& config, std::string_view address)
-    : config_(config) {
+    : config_(config), address_(address) {
   // Writes carry this identity, because whether lists are skipped must not depend on the
   // configuration of the members that apply them.
   if (config.skip_acl) Hide({"super", ""});
@@ -36,11 +50,26 @@ ClientIdentities::ClientIdentities(const Config& config, std::string_view addres
   lacks_required_ = !config.required_auth_schemes.empty() && !IsRequired("ip");
 }
 
-bool ClientIdentities::AddDigest(std::string_view credentials) {
-  if (credentials.size() > kCredentialsBytesMax) return false;
+bool ClientIdentities::NamesSuper(std::string_view credentials) const {
+  const std::string_view super = config_.super_digest;
+  return !super.empty() &&
+         credentials.substr(0, credentials.find(':')) == super.substr(0, super.find(':'));
+}
+
+absl::Status ClientIdentities::AddDigest(std::string_view credentials,
+                                         sasl::FailureLimit* super_failures) {
+  if (credentials.size() > kCredentialsBytesMax) return TooMany();
+  const bool names_super = NamesSuper(credentials);
+  if (names_super && !super_failures->Take(address_, kSuper)) {
+    return absl::UnauthenticatedError(
+        "too many wrong passwords of the super user have come from this address; passwords are "
+        "looked at again after some seconds");
+  }
   tree::Identity identity{"digest", DigestId(credentials)};
   const bool is_super = SecretsEqual(identity.id, config_.super_digest);
-  return (!is_super || Add({"super", ""})) && Add(std::move(identity));
+  if (is_super && names_super) super_failures->GiveBack(address_, kSuper);
+  if (is_super && !Add({"super", ""})) return TooMany();
+  return Add(std::move(identity)) ? absl::OkStatus() : TooMany();
 }
 
 bool ClientIdentities::AddCertificate(const std::string& subject) {

@@ -12,7 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "rpc/config/config.h"
+#include "rpc/sasl/failure_limit.h"
 #include "tree/command.h"
 #include "tree/types.h"
 
@@ -41,16 +43,19 @@ class ClientIdentities {
   ClientIdentities(const Config& config, std::string_view address);
 
   // Adds the identity that "user:password" proves, and the super user's if these are the
-  // credentials of superDigest. Returns false if there are too many identities, or the credentials
-  // are longer than kCredentialsBytesMax.
-  bool AddDigest(std::string_view credentials);
+  // credentials of superDigest. ResourceExhausted: there are too many identities, or the credentials
+  // are longer than kCredentialsBytesMax. Unauthenticated: the credentials name the user of
+  // superDigest, and too many wrong ones have come from this address; they were not looked at.
+  // `super_failures` is the server's (Service::super_failures).
+  absl::Status AddDigest(std::string_view credentials, sasl::FailureLimit* super_failures);
 
   // Adds the identity of a client whose certificate has this subject, and the super user's if the
-  // subject is that of X509AuthenticationProvider.superUser. Returns false as AddDigest does.
+  // subject is that of X509AuthenticationProvider.superUser. Returns false if there are too many
+  // identities.
   bool AddCertificate(const std::string& subject);
 
   // Adds the identity of a client that has proved to be `user` by SASL, and the super user's if
-  // superUser names it. Returns false as AddDigest does.
+  // superUser names it. Returns false if there are too many identities.
   bool AddSasl(const std::string& user);
 
   // Returns whether the client has not yet proved an identity of one of the schemes that are
@@ -74,11 +79,14 @@ class ClientIdentities {
   bool MayRead(const Readers& readers) const;
 
  private:
+  // Returns whether the credentials name the user of superDigest.
+  bool NamesSuper(std::string_view credentials) const;
   bool Add(tree::Identity identity);
   void Hide(tree::Identity identity);
   bool IsRequired(std::string_view scheme) const;
 
   const Config& config_;
+  const std::string address_;
   std::vector<tree::Identity> identities_;
   size_t hidden_ = 0;              // so many identities at the front are hidden
   bool is_any_sasl_user_ = false;  // the identity of letAnySaslUserDoX is one of them

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +19,7 @@
 #include "rpc/frontend/memory_budget.h"
 #include "rpc/frontend/tenant_limits.h"
 #include "rpc/peer/frame.h"
+#include "rpc/sasl/failure_limit.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc {
@@ -200,9 +203,28 @@ class Service {
   // Returns the tenants of the server, for which front ends count their clients.
   TenantTable& tenants() { return tenants_; }
 
+  // Makes super_failures(), unless an earlier front end did. `clock` must outlive the clients of all
+  // front ends. REQUIRES: called by each front end before its first client connects.
+  void BeginSuperFailures(const Clock* clock) {
+    if (!super_failures_.has_value()) super_failures_.emplace(clock);
+  }
+  // Returns the limit of wrong passwords of superDigest, which clients of all front ends share. The
+  // passwords that administrators send as metadata have a limit of their own (Administrators).
+  sasl::FailureLimit* super_failures() { return &*super_failures_; }
+
+  // Counts a failed authentication of a client that is not counted by a front end's statistics.
+  void CountFailedAuthentication() {
+    failed_authentications_.fetch_add(1, std::memory_order_relaxed);
+  }
+  int64_t failed_authentications() const {
+    return failed_authentications_.load(std::memory_order_relaxed);
+  }
+
  private:
   MemoryBudget memory_;
   TenantTable tenants_;
+  std::optional<sasl::FailureLimit> super_failures_;
+  std::atomic<int64_t> failed_authentications_{0};
 };
 
 }  // namespace quorate::rpc

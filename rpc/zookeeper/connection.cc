@@ -778,26 +778,28 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
       std::ranges::any_of(identities_.all(),
                           [](const tree::Identity& one) { return one.scheme == "x509"; });
   if (request.scheme == "digest" && request.has_credentials) {
-    if (!identities_.AddDigest(request.credentials)) {
-      status = absl::ResourceExhaustedError(
-          absl::StrCat("a connection may have ", ClientIdentities::kCountMax,
-                       " identities of together ", ClientIdentities::kBytesMax, " bytes"));
-    } else if (absl::Status s = JoinIdentity(); !s.ok()) {
-      return s;
+    status =
+        identities_.AddDigest(request.credentials, loop_->frontend().service().super_failures());
+    if (status.ok()) {
+      if (absl::Status s = JoinIdentity(); !s.ok()) return s;
     }
   } else if (request.scheme != "ip" && !is_of_certificate) {
-    loop_->statistics().auth_failures.Add(1);
-    if (RequestAudit* audit = loop_->frontend().request_audit()) {
-      audit->OnFailedAuthentication(session_, identities_.shown(), request.scheme);
-    }
     status = absl::UnauthenticatedError(
         absl::StrCat("authentication failed; scheme \"",
                      absl::CHexEscape(ToAbsl(request.scheme.substr(0, kSchemeBytesShown))), "\""));
   }
+  if (absl::IsUnauthenticated(status)) RecordFailedAuthentication(request.scheme);
   ReplyWriter reply(&out_, xid, tree::Zxid(0),
                     status.ok() ? ErrorCode::kOk : ErrorCode::kAuthFailed);
   ++packets_sent_;
   return status;
+}
+
+void Connection::RecordFailedAuthentication(std::string_view reason) {
+  loop_->statistics().auth_failures.Add(1);
+  if (RequestAudit* audit = loop_->frontend().request_audit()) {
+    audit->OnFailedAuthentication(session_, identities_.shown(), reason);
+  }
 }
 
 void Connection::ReplyError(int32_t xid, ErrorCode error) {

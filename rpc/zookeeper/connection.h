@@ -254,6 +254,8 @@ class Connection {
   absl::Status OnRequest(std::string_view packet);
   absl::Status OnRequest(Pending pending, std::string_view body);
   absl::Status OnAuth(int32_t xid, std::string_view body);
+  // Counts a failed authentication, and writes it to the audit log. `reason` holds no secret.
+  void RecordFailedAuthentication(std::string_view reason);
   // Takes a token of SASL (sasl_exchange.cc).
   absl::Status OnSasl(int32_t xid, std::string_view body);
   absl::Status OnSaslFailure(int32_t xid, const absl::Status& why);

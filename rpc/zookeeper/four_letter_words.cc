@@ -268,6 +268,7 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
                           .statistics = frontend_.statistics(),
                           .totals = totals,
                           .tree = tree,
+                          .failed_authentications = frontend_.service().failed_authentications(),
                           .version = kVersion,
                           .mode = ModeName(status),
                           .read_only_sessions = frontend_.read_only_sessions(),

@@ -117,7 +117,7 @@ constexpr Metric kMetrics[] = {
      "connections without a request closed to make room for newer ones",
      QUORATE_VALUE(s.tenants.reached(Limit::kFirstRequest))},
     {"auth_failed_count", MetricType::kCounter, "failed authentications",
-     QUORATE_VALUE(s.totals.auth_failures)},
+     QUORATE_VALUE(s.totals.auth_failures + s.failed_authentications)},
     {"bytes_received_count", MetricType::kCounter, "bytes received from ZooKeeper clients",
      QUORATE_VALUE(s.totals.bytes_received)},
     {"response_bytes", MetricType::kCounter, "bytes sent to ZooKeeper clients",

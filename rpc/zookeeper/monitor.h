@@ -29,6 +29,7 @@ struct MetricSources {
   const Statistics& statistics;
   const Statistics::Totals& totals;  // of `statistics`
   const tree::Tree& tree;
+  int64_t failed_authentications = 0;  // Service::failed_authentications
   std::string_view version;
   std::string_view mode;  // leader, follower, ...
   size_t watches = 0;     // of ZooKeeper clients

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rpc/frontend/request_limits.h"
+#include "rpc/sasl/failure_limit.h"
 #include "rpc/zookeeper/testing/loop_fixture.h"
 
 namespace quorate::rpc::zk {
@@ -330,6 +331,30 @@ TEST_CASE("an authentication counts for what was asked behind it, and not before
                                                                {5, ErrorCode::kOk},
                                                                {6, ErrorCode::kOk}};
   CHECK(answers == expected);
+}
+
+TEST_CASE("the password of the super user cannot be guessed fast") {
+  Config config = TestConfig();
+  config.super_digest = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
+  Fixture f(config);
+  const uint32_t tag = f.ConnectSession();
+  const uint32_t other = f.ConnectSession();
+  const auto authenticate = [&f](uint32_t client, const std::string& credentials) {
+    return f.Call(client, OpCode::kAuth, Auth("digest", credentials)).error;
+  };
+  // The right password is no failure.
+  for (int i = 0; i < 2 * sasl::FailureLimit::kBurst; ++i) {
+    REQUIRE(authenticate(other, "super:secret") == ErrorCode::kOk);
+  }
+  for (int i = 0; i < sasl::FailureLimit::kBurst; ++i) {
+    REQUIRE(authenticate(tag, "super:guess" + std::to_string(i)) == ErrorCode::kOk);
+  }
+  CHECK(f.frontend.statistics().Sum().auth_failures == 0);
+  CHECK(authenticate(other, "user:guess") == ErrorCode::kOk);
+  // Another connection of the address has no more attempts.
+  CHECK(authenticate(f.ConnectSession(), "super:secret") == ErrorCode::kAuthFailed);
+  CHECK(authenticate(tag, "super:guess") == ErrorCode::kAuthFailed);
+  CHECK(f.frontend.statistics().Sum().auth_failures == 2);
 }
 
 TEST_CASE("who knows the super password passes every list; so does everybody with skipACL") {

@@ -159,16 +159,9 @@ absl::Status Call::OnMessage(std::string_view bytes) {
   ASSERT(false, "other methods are not calls");
 }
 
-absl::Status Call::AddCredentials(
+absl::Status Call::Authenticate(
     const google::protobuf::RepeatedPtrField<v1::Credential>& credentials) {
-  for (const v1::Credential& credential : credentials) {
-    if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
-      if (RequestAudit* audit = loop_->frontend().request_audit()) {
-        audit->OnFailedAuthentication(tree::kNoSession, identities_.shown(), credential.scheme());
-      }
-      return ToStatus(v1::AUTH_FAILED, {});
-    }
-  }
+  if (absl::Status s = AddCredentials(credentials, &identities_); !s.ok()) return s;
   if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
   if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
@@ -185,7 +178,7 @@ absl::Status Call::BeginRead(std::string_view bytes) {
   if (absl::Status s = CheckParts(*Request::descriptor(), bytes); !s.ok()) return s;
   Request request;
   if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
-  if (absl::Status s = AddCredentials(request.credentials()); !s.ok()) return s;
+  if (absl::Status s = Authenticate(request.credentials()); !s.ok()) return s;
   path_ = request.path();
   SetListRequest(request, &list_request_);
   options_ = request.options();
@@ -299,7 +292,7 @@ absl::Status Call::BeginWrite(std::string_view bytes) {
   if (absl::Status s = CheckParts(*Request::descriptor(), bytes); !s.ok()) return s;
   Request message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
-  if (absl::Status s = AddCredentials(message.credentials()); !s.ok()) return s;
+  if (absl::Status s = Authenticate(message.credentials()); !s.ok()) return s;
   return BeginWrite(OperationsOf(std::move(message)));
 }
 

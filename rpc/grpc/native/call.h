@@ -56,8 +56,8 @@ class Call final : public Stream {
   absl::Status TryToWrite(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
   // Returns UNAVAILABLE if this member's state may be too old for a read that is not linearizable.
   absl::Status CheckFresh();
-  absl::Status AddCredentials(
-      const google::protobuf::RepeatedPtrField<v1::Credential>& credentials);
+  // Adds what the credentials prove, and checks the limits of the client.
+  absl::Status Authenticate(const google::protobuf::RepeatedPtrField<v1::Credential>& credentials);
   template <class Response>
   absl::Status DoRead();
   // Reads the next piece of a list. Sends the list after the last piece.

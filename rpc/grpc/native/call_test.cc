@@ -7,8 +7,10 @@
 #include <string>
 
 #include "rpc/audit/testing/recorded_audit.h"
+#include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/listing.h"
 #include "rpc/grpc/native/testing/fixture.h"
+#include "rpc/sasl/failure_limit.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -361,6 +363,48 @@ TEST_CASE("calls, sessions and watches need the authentication that is required"
       if (!has_proved) CHECK(f.CodeOf(tag) == absl::StatusCode::kUnauthenticated);
     }
   }
+}
+
+TEST_CASE("calls, sessions and watches cannot guess the password of the super user fast") {
+  Config config = TestConfig();
+  config.super_digest = DigestId("super:secret");
+  Fixture f(config);
+  RecordedAudit audit;
+  f.frontend.SetRequestAudit(audit.requests());
+  f.Change(CreateOp("/a"));
+  v1::Credential credential;
+  credential.set_scheme("digest");
+  const auto get = [&](const std::string& secret) {
+    v1::GetRequest request;
+    request.set_path("/a");
+    credential.set_secret(secret);
+    *request.add_credentials() = credential;
+    v1::GetResponse response;
+    return f.Unary(Method::kGet, request, &response);
+  };
+  for (int i = 0; i < 2 * sasl::FailureLimit::kBurst; ++i) REQUIRE(get("super:secret").ok());
+  for (int i = 0; i < sasl::FailureLimit::kBurst; ++i) REQUIRE(get("super:guess").ok());
+  audit.Lines();
+  CHECK(get("user:guess").ok());
+  CHECK(get("super:secret").code() == absl::StatusCode::kUnauthenticated);
+  v1::WatchRequest watch;
+  watch.set_path("/a");
+  *watch.add_credentials() = credential;
+  v1::SessionRequest session = OpenMessage();
+  *session.mutable_open()->add_credentials() = credential;
+  for (const Method method : {Method::kWatch, Method::kSession}) {
+    const uint32_t tag = f.transport.Open(method);
+    f.transport.Write(
+        tag, method == Method::kWatch ? watch.SerializeAsString() : session.SerializeAsString());
+    f.Settle();
+    REQUIRE(f.transport.outcome(tag).has_value());
+    CHECK(f.CodeOf(tag) == absl::StatusCode::kUnauthenticated);
+  }
+  CHECK(f.service.failed_authentications() == 3);
+  CHECK(audit.Lines() ==
+        std::vector<std::string>(3,
+                                 "user=10.0.0.1 ip=10.0.0.1 operation=authenticate detail=digest "
+                                 "result=failure"));
 }
 
 TEST_CASE("a call waits until this member has applied the zxid that the client has seen") {

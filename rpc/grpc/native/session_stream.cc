@@ -135,11 +135,7 @@ absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
     return ToStatus(v1::BAD_ARGUMENTS,
                     absl::StrCat("a session's password has ", tree::kPasswordBytes, " bytes"));
   }
-  for (const v1::Credential& credential : open.credentials()) {
-    if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
-      return ToStatus(v1::AUTH_FAILED, {});
-    }
-  }
+  if (absl::Status s = AddCredentials(open.credentials(), &identities_); !s.ok()) return s;
   if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
   if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
   if (absl::Status s = CheckServing(loop_->frontend().service()); !s.ok()) return s;
@@ -303,7 +299,7 @@ void SessionStream::BeginOne(Pending* pending) {
       pending->barrier = loop_->JoinBarrier(tag());
       return;
     case Kind::kAddCredential:
-      AddCredential(pending);
+      DoAddCredential(pending);
       return;
     default:
       ++reads_begun_;
@@ -362,14 +358,10 @@ void SessionStream::BeginWrite(Pending* pending) {
   ASSERT(added, "a request with only identities is bounded");
 }
 
-void SessionStream::AddCredential(Pending* pending) {
-  const v1::Credential& credential = pending->request->add_credential();
+void SessionStream::DoAddCredential(Pending* pending) {
   v1::Response response;
-  if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
+  if (!AddCredential(pending->request->add_credential(), &identities_)) {
     response.set_error(v1::AUTH_FAILED);
-    if (RequestAudit* audit = loop_->frontend().request_audit()) {
-      audit->OnFailedAuthentication(session_, identities_.shown(), credential.scheme());
-    }
   } else if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) {
     Finish(s);
   }

@@ -143,7 +143,7 @@ class SessionStream final : public Stream {
   bool CanBegin(const Pending& pending) const;
   void BeginOne(Pending* pending);
   void BeginWrite(Pending* pending);
-  void AddCredential(Pending* pending);
+  void DoAddCredential(Pending* pending);
   // Executes the first request of the pipeline, or sends its response, as far as that is possible.
   // Returns whether a response was sent and more may follow.
   bool AnswerFirst();

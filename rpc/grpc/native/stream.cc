@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/strings.h"
+#include "rpc/audit/request_audit.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/proto/errors.h"
 
@@ -61,6 +62,33 @@ Stream::Stream(StreamLoop* loop, uint32_t tag, std::string address, bool is_call
       address_(std::move(address)),
       tenants_(&loop->frontend().service().tenants(), address_, /*is_connection=*/!is_call,
                loop->now()) {}
+
+bool Stream::AddCredential(const v1::Credential& credential, ClientIdentities* identities) {
+  if (credential.scheme() == "digest" &&
+      identities->AddDigest(credential.secret(), loop_->frontend().service().super_failures())
+          .ok()) {
+    return true;
+  }
+  RecordFailedAuthentication(*identities, credential.scheme());
+  return false;
+}
+
+absl::Status Stream::AddCredentials(
+    const google::protobuf::RepeatedPtrField<v1::Credential>& credentials,
+    ClientIdentities* identities) {
+  for (const v1::Credential& credential : credentials) {
+    if (!AddCredential(credential, identities)) return ToStatus(v1::AUTH_FAILED, {});
+  }
+  return absl::OkStatus();
+}
+
+void Stream::RecordFailedAuthentication(const ClientIdentities& identities,
+                                        std::string_view reason) {
+  loop_->frontend().service().CountFailedAuthentication();
+  if (RequestAudit* audit = loop_->frontend().request_audit()) {
+    audit->OnFailedAuthentication(session(), identities.shown(), reason);
+  }
+}
 
 absl::Status Stream::JoinIdentity(std::span<const tree::Identity> identities) {
   if (tenants_.SetIdentity(identities, loop_->now())) return absl::OkStatus();

@@ -15,9 +15,11 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/event.h"
 #include "rpc/frontend/event_history.h"
 #include "rpc/frontend/tenant_limits.h"
+#include "rpc/proto/quorate/v1/tree.pb.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc::native {
@@ -191,6 +193,15 @@ class Stream {
   StreamLoop* const loop_;
   bool wants_to_continue_ = false;
 
+  // Adds the identity that the credential proves. Returns false, and records the failed
+  // authentication, if it proves none.
+  bool AddCredential(const v1::Credential& credential, ClientIdentities* identities);
+  // As AddCredential, for the credentials with which a stream begins. AUTH_FAILED: one of them proves
+  // nothing.
+  absl::Status AddCredentials(const google::protobuf::RepeatedPtrField<v1::Credential>& credentials,
+                              ClientIdentities* identities);
+  // Counts a failed authentication, and writes it to the audit log. `reason` holds no secret.
+  void RecordFailedAuthentication(const ClientIdentities& identities, std::string_view reason);
   // Makes the stream count for the first of `identities` that was proved. Returns an error if that
   // has too many streams.
   absl::Status JoinIdentity(std::span<const tree::Identity> identities);

@@ -32,11 +32,7 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
   if (!request_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return ToStatus(v1::BAD_ARGUMENTS, "the message is not a quorate.v1.WatchRequest");
   }
-  for (const v1::Credential& credential : request_.credentials()) {
-    if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
-      return ToStatus(v1::AUTH_FAILED, {});
-    }
-  }
+  if (absl::Status s = AddCredentials(request_.credentials(), &identities_); !s.ok()) return s;
   if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
   if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
