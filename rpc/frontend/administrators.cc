@@ -23,6 +23,7 @@
 #include "base/secrets.h"
 #include "base/strings.h"
 #include "rpc/frontend/client_identities.h"
+#include "rpc/frontend/tenant_limits.h"
 
 namespace quorate::rpc {
 namespace {
@@ -119,15 +120,7 @@ absl::StatusOr<std::vector<AdministratorToken>> ParseAdministratorTokens(std::st
 
 // --- FailureLimit --------------------------------------------------------------------------------
 
-std::string FailureLimit::KeyOf(std::string_view address) {
-  if (address.find(':') == std::string_view::npos) return std::string(address);
-  // The first four groups; "::" inside them shortens the key, which then counts for more addresses.
-  size_t end = 0;
-  for (int group = 0; group < 4 && end < address.size(); ++group) {
-    end = std::min(address.find(':', end + 1), address.size());
-  }
-  return std::string(address.substr(0, end));
-}
+std::string FailureLimit::KeyOf(std::string_view address) { return TenantOfAddress(address); }
 
 bool FailureLimit::IsShared(const std::string& key) const {
   return full_again_.size() >= kAddressesMax && !full_again_.contains(key);
@@ -216,12 +209,20 @@ absl::StatusOr<std::vector<AdministratorToken>> Administrators::ReadTokens() con
 
 void Administrators::RefreshTokens() {
   const std::optional<FileStamp> stamp = Stamp();
-  if (stamp == stamp_) return;
+  const bool is_changed = stamp != stamp_;
+  // A file that could not be used is tried again even if it looks the same: its content may have
+  // changed within the resolution of its time, or reading it may have failed for a reason outside of
+  // the file.
+  if (!is_changed && !has_problem_) return;
   stamp_ = stamp;
   absl::StatusOr<std::vector<AdministratorToken>> tokens = ReadTokens();
-  if (!tokens.ok()) {
-    spdlog::error("the changed tokens of administrators cannot be used, and those before stay: {}",
-                  std::string(tokens.status().message()));
+  has_problem_ = !tokens.ok();
+  if (has_problem_) {
+    if (is_changed) {
+      spdlog::error(
+          "the changed tokens of administrators cannot be used, and those before stay: {}",
+          std::string(tokens.status().message()));
+    }
     return;
   }
   tokens_ = *std::move(tokens);

@@ -66,7 +66,8 @@ class FailureLimit {
   size_t size() const { return full_again_.size(); }
 
  private:
-  // Returns the key of an address: an IPv6 network of 64 bits counts as one.
+  // Returns the key of an address. The addresses of an IPv6 network of 64 bits have one key, also
+  // those with a scope (fe80::1%eth0).
   static std::string KeyOf(std::string_view address);
   bool IsShared(const std::string& key) const;
 
@@ -124,8 +125,8 @@ class Administrators {
   absl::Status Fail(std::string_view why, const Principal& principal);
   absl::Status CheckToken(std::string_view token, Principal* principal);
   absl::Status CheckDigest(std::string_view base64, Principal* principal);
-  // Reads the tokens again if their file has changed. A file that cannot be used is logged, and the
-  // tokens before stay.
+  // Reads the tokens again if their file has changed, or could not be used at the last try. A change
+  // that cannot be used is logged once, and the tokens before stay.
   void RefreshTokens() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::vector<AdministratorToken>> ReadTokens() const;
   std::optional<FileStamp> Stamp() const;
@@ -141,6 +142,7 @@ class Administrators {
   FailureLimit limit_ ABSL_GUARDED_BY(mutex_);
   std::vector<AdministratorToken> tokens_ ABSL_GUARDED_BY(mutex_);
   std::optional<FileStamp> stamp_ ABSL_GUARDED_BY(mutex_);  // of the file that was read last
+  bool has_problem_ ABSL_GUARDED_BY(mutex_) = false;        // that file could not be used
 };
 
 }  // namespace quorate::rpc

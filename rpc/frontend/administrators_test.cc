@@ -2,8 +2,10 @@
 
 #include "rpc/frontend/administrators.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -232,6 +234,15 @@ TEST_CASE("the limit of failures is bounded, and one network of IPv6 is one addr
   }
   CHECK_FALSE(limit.Allows("2001:db8:1:2:ffff::1", now));
   CHECK(limit.Allows("2001:db8:1:3::1", now));
+  // "::" may stand for groups on both sides of the network's end.
+  for (const auto& [one, same, other] :
+       {std::array{"2001:db8::5", "2001:db8::1:2:3:4", "2001:db8:0:1::5"},
+        std::array{"fd00::1:2:3:4", "fd00::9:2:3:4", "fd00:0:0:1::9"},
+        std::array{"fe80::1%eth0", "fe80::2%eth0", "fe81::1%eth0"}}) {
+    for (int i = 0; i < FailureLimit::kBurst; ++i) limit.AddFailure(one, now);
+    CHECK_FALSE(limit.Allows(same, now));
+    CHECK(limit.Allows(other, now));
+  }
   for (size_t i = 0; i < 2 * FailureLimit::kAddressesMax; ++i) {
     limit.AddFailure("10.1." + std::to_string(i / 256) + "." + std::to_string(i % 256), now);
   }
@@ -284,6 +295,30 @@ TEST_CASE("a changed token file is used at once; one that cannot be used changes
   CHECK(log.Lines("the changed tokens of administrators cannot be used").size() == 1);
   file.Write(kToken);
   CHECK(is_right(kToken));
+}
+
+TEST_CASE("a token file that could not be used is tried again, even if it looks the same") {
+  const TokenFile file(kToken);
+  Config config;
+  config.administrator_token_file = file.path;
+  ManualClock clock;
+  Administrators administrators(config, &clock);
+  REQUIRE(administrators.Open().ok());
+  const auto is_right = [&](const std::string& token) {
+    Principal principal = From(Origin::kRemote);
+    return administrators.Authenticate("Bearer " + token, &principal).ok();
+  };
+  const timespec times[] = {{1'700'000'000, 0}, {1'700'000'000, 0}};
+  const CapturedLog log;
+  file.Write(std::string(std::string(kOtherToken).size(), '#'));  // no token
+  REQUIRE(utimensat(AT_FDCWD, file.path.c_str(), times, 0) == 0);
+  CHECK(is_right(kToken));
+  CHECK(is_right(kToken));
+  CHECK(log.Lines("the changed tokens of administrators cannot be used").size() == 1);
+  std::ofstream(file.path, std::ios::binary) << kOtherToken;  // the same inode, size and time
+  REQUIRE(utimensat(AT_FDCWD, file.path.c_str(), times, 0) == 0);
+  CHECK(is_right(kOtherToken));
+  CHECK_FALSE(is_right(kToken));
 }
 
 TEST_CASE("the refusal names the configured ways") {

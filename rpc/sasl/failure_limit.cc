@@ -15,7 +15,7 @@ namespace quorate::rpc::sasl {
 std::string FailureLimit::KeyOf(std::string_view address, std::string_view user) {
   constexpr size_t kNetworkBytes = 8;
   in6_addr parsed{};
-  std::string key(address);
+  std::string key(address.substr(0, address.find('%')));  // without the scope of fe80::1%eth0
   if (inet_pton(AF_INET6, key.c_str(), &parsed) == 1) {
     key.assign(reinterpret_cast<const char*>(&parsed), kNetworkBytes);
   }

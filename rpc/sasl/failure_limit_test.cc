@@ -50,6 +50,8 @@ TEST_CASE("the addresses of a network of IPv6 count as one") {
   Attempts(&limit, "2001:db8::1", "bob");
   CHECK_FALSE(limit.Take("2001:db8:0:0:ffff::2", "bob"));
   CHECK(limit.Take("2001:db8:0:1::1", "bob"));
+  Attempts(&limit, "fe80::1%eth0", "bob");
+  CHECK_FALSE(limit.Take("fe80::2%eth0", "bob"));
 }
 
 TEST_CASE("attempts that do not fail are not limited") {
