@@ -23,18 +23,27 @@ std::string_view UserName(const Identity& identity) {
   return identity.scheme == "super" || identity.scheme == "world" ? std::string_view() : id;
 }
 
+// Returns whether a client cannot make up an identity of this scheme.
+bool HasProof(const Identity& identity) {
+  return identity.scheme == "sasl" || identity.scheme == "x509";
+}
+
 // The client of a request.
 class Client {
  public:
-  // The names of the identities that the client has proved come first, then its address.
+  // The names that the client has proved by SASL or a certificate come first, then those of its
+  // other identities, then its address. Only so much is shown, and a client can make up digest
+  // identities with long names, which must not push out the names that it had to prove.
   // `any_sasl_id` is RequestAudit's.
   Client(std::span<const Identity> identities, std::string_view any_sasl_id) {
-    for (const Identity& identity : identities) {
-      if (identity.scheme == "sasl" && identity.id == any_sasl_id) continue;
-      if (identity.scheme == "ip") {
-        address_ = identity.id;
-      } else {
-        Add(UserName(identity));
+    for (const bool has_proof : {true, false}) {
+      for (const Identity& identity : identities) {
+        if (identity.scheme == "sasl" && identity.id == any_sasl_id) continue;
+        if (identity.scheme == "ip") {
+          address_ = identity.id;
+        } else if (HasProof(identity) == has_proof) {
+          Add(UserName(identity));
+        }
       }
     }
     Add(address_);

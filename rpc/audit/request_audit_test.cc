@@ -180,8 +180,17 @@ TEST_CASE("users are those that the client has proved to be, without hashes, and
                   {"sasl", "carol"},
                   {"digest", "tab\there:hash"}};
   CHECK(f.Do({CreateOp("/a")}) ==
-        Lines{"session=0x100000000000abc user=bob,CN=alice,O=Example,carol,tab\\there,::1 ip=::1 "
+        Lines{"session=0x100000000000abc user=CN=alice,O=Example,carol,bob,tab\\there,::1 ip=::1 "
               "operation=create znode=/a znode_type=persistent result=success"});
+}
+
+TEST_CASE("a client cannot push out the name that it has proved by names that it makes up") {
+  Fixture f;
+  const std::string made_up(2 * kAuditTextBytesMax, 'a');
+  f.identities = {{"ip", "::1"}, {"digest", made_up + ":hash"}, {"sasl", "carol"}};
+  const Lines lines = f.Do({CreateOp("/a")});
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find("user=carol,aaa") != std::string::npos);
 }
 
 TEST_CASE("an access control list is recorded as it was sent, without hashes") {
