@@ -60,6 +60,12 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
     return absl::UnimplementedError(
         absl::StrCat("operation ", static_cast<int32_t>(op), " is not one that is served"));
   }
+  if (op == OpCode::kSasl) {
+    // A mechanism may take long, and needs no tree.
+    loop_->UnlockTree();
+    if (absl::Status problem = OnSasl(xid, body); !problem.ok()) return problem;
+    return Progress::kAnswered;
+  }
   // LockTree delivers the results and events of everything applied. It may finish this connection,
   // because the server has skipped events. An answer would then have a zxid after the skipped
   // events. The client sets its watches again with the last zxid that it has seen, and would never
@@ -101,9 +107,6 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
       ReplyError(
           xid, DecodeReconfig(body) ? ErrorCode::kReconfigDisabled : ErrorCode::kMarshallingError);
       break;
-    case OpCode::kSasl:
-      if (absl::Status problem = OnSasl(xid, body); !problem.ok()) return problem;
-      break;
     case OpCode::kSync:
       ReplyError(xid, ErrorCode::kMarshallingError);  // the request did not decode
       break;
@@ -112,6 +115,7 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
     case OpCode::kError:
     case OpCode::kPing:
     case OpCode::kAuth:
+    case OpCode::kSasl:
     case OpCode::kCloseSession:
     case OpCode::kCreate:
     case OpCode::kCreate2:

@@ -43,6 +43,9 @@ class FakeService : public Service {
     ++tree_reads;
     return tree_.Read();
   }
+  // Returns whether either side of the tree's lock is held. REQUIRES: called on a thread that does not
+  // hold it.
+  bool is_tree_locked() { return !tree_.TryWrite().has_value(); }
   tree::Proposer proposer() const override { return {3, incarnation}; }
   uint32_t cluster_version() const override { return version; }
   void Submit(CommandBatch batch) override { batches.push_back(std::move(batch)); }
