@@ -46,8 +46,8 @@ class RequestAudit {
   // As OnRefused, for a request of which only the operation is known.
   void OnRefused(tree::SessionId session, std::span<const tree::Identity> identities,
                  std::string_view operation);
-  // Records that a client could not prove an identity. `reason` begins with the scheme, and holds
-  // no secret. `identities` are those that the client has proved before.
+  // Records that a client could not prove an identity, or has not proved one that is required.
+  // `reason` begins with the scheme, or says what is required, and holds no secret. `identities` are those that the client has proved before.
   void OnFailedAuthentication(tree::SessionId session, std::span<const tree::Identity> identities,
                               std::string_view reason);
   // As OnFailedAuthentication, for a client that has no more than an address.

@@ -94,7 +94,7 @@ grpc::ServerUnaryReactor* ClusterService::Status(grpc::CallbackServerContext* co
                                                  const v1::StatusRequest* /*request*/,
                                                  v1::StatusResponse* response) {
   const auto caller = AdmitCall(Operation::kClusterStatus, *context, administrators_);
-  if (!caller.ok()) return FinishWith(context, v1::ToGrpc(caller.status()));
+  if (!caller.ok()) return Refuse(context, caller);
   const bool is_whole = administrators_->IsAdministrator(*caller);
   const ClusterView view = administration_->cluster_view();
   response->set_member(view.self.value());
@@ -132,7 +132,7 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
                                                   const v1::MembersRequest* /*request*/,
                                                   v1::MembersResponse* response) {
   const auto caller = AdmitCall(Operation::kClusterMembers, *context, administrators_);
-  if (!caller.ok()) return FinishWith(context, v1::ToGrpc(caller.status()));
+  if (!caller.ok()) return Refuse(context, caller);
   const bool is_whole = administrators_->IsAdministrator(*caller);
   response->set_reduced(!is_whole);
   const ClusterView view = administration_->cluster_view();
@@ -190,6 +190,14 @@ void ClusterService::RecordCall(const grpc::ServerContextBase& context,
   } else {
     audit_->RecordCall(/*user=*/{}, AddressOf(context.peer()), operation, detail, result);
   }
+}
+
+grpc::ServerUnaryReactor* ClusterService::Refuse(grpc::CallbackServerContext* context,
+                                                 const absl::StatusOr<Principal>& caller) {
+  if (absl::IsUnauthenticated(caller.status())) {
+    RecordCall(*context, caller, "authenticate", "authorization", AuditResult::kFailure);
+  }
+  return FinishWith(context, v1::ToGrpc(caller.status()));
 }
 
 grpc::ServerUnaryReactor* ClusterService::TransferLeadership(

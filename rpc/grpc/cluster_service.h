@@ -65,6 +65,11 @@ class ClusterService : public v1::Cluster::CallbackService {
   void RecordCall(const grpc::ServerContextBase& context, const absl::StatusOr<Principal>& caller,
                   std::string_view operation, std::string_view detail, AuditResult result);
 
+  // Ends a call that AdmitCall has refused. Credentials that were refused are recorded in the audit
+  // log.
+  grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context,
+                                   const absl::StatusOr<Principal>& caller);
+
   v1::Role OwnRole(const ClusterView& view) const;
   // Sets the addresses of a member, which is this server if `is_self`.
   void SetAddresses(uint32_t id, bool is_self, v1::Member* member) const;

@@ -18,6 +18,7 @@
 #include "absl/strings/escaping.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/frontend/administrators.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/grpc/grpc_server.h"
@@ -132,6 +133,7 @@ class Fixture {
         administrators(config, Clock::System()),
         backups_(&member, Clock::System(), options),
         service_(config, &member, &member, &administrators, &backups_, Clock::System()) {
+    service_.SetAudit(audit.log());
     REQUIRE(
         server.Start({.address = "127.0.0.1:0"}, {{v1::Cluster::service_full_name(), &service_}})
             .ok());
@@ -145,6 +147,7 @@ class Fixture {
     backups_.Stop();
   }
 
+  RecordedAudit audit;
   FakeMember member;
   Config config;
   Administrators administrators;
@@ -518,9 +521,17 @@ TEST_CASE("callers that are no administrators get no addresses, digest, or sizes
     CHECK(members.members(0).peer_address() == (is_administrator ? "10.0.0.1:1" : ""));
     CHECK(members.members(0).client_address() == (is_administrator ? "10.0.0.1:2" : ""));
   }
+  CHECK(fixture.audit.Lines().empty());
   v1::StatusResponse status;
   CHECK(fixture.stub->Status(With({"Bearer x"}).get(), {}, &status).error_code() ==
         grpc::StatusCode::UNAUTHENTICATED);
+  v1::MembersResponse members;
+  CHECK(fixture.stub->Members(With({"Bearer x"}).get(), {}, &members).error_code() ==
+        grpc::StatusCode::UNAUTHENTICATED);
+  CHECK(fixture.audit.Lines() ==
+        std::vector<std::string>(2,
+                                 "user=127.0.0.1 ip=127.0.0.1 operation=authenticate "
+                                 "detail=authorization result=failure"));
 }
 
 TEST_CASE("the health service returns whether the member serves") {

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "rpc/audit/request_audit.h"
 #include "rpc/zookeeper/connection.h"
 #include "rpc/zookeeper/connection_loop.h"
 #include "tree/acl.h"
@@ -73,12 +72,9 @@ absl::Status Connection::OnSasl(int32_t xid, std::string_view body) {
 }
 
 absl::Status Connection::OnSaslFailure(int32_t xid, const absl::Status& why) {
-  loop_->statistics().auth_failures.Add(1);
   const std::string reason = absl::CHexEscape(why.message().substr(0, kReasonBytesShown));
   loop_->LogFailedSasl(*this, reason);
-  if (RequestAudit* audit = loop_->frontend().request_audit()) {
-    audit->OnFailedAuthentication(session_, identities_.shown(), absl::StrCat("sasl: ", reason));
-  }
+  RecordFailedAuthentication(absl::StrCat("sasl: ", reason));
   const Config& config = loop_->frontend().config();
   const std::vector<std::string>& required = config.required_auth_schemes;
   const bool is_required = std::ranges::find(required, tree::kSaslScheme) != required.end();
@@ -101,6 +97,7 @@ void Connection::ReplySasl(int32_t xid, ErrorCode error, const std::optional<std
 }
 
 absl::Status Connection::RefuseUnauthenticated(int32_t xid) {
+  RecordFailedAuthentication(identities_.RequiredText());
   { ReplyWriter reply(&out_, xid, tree::Zxid(0), kRequiredAuthMissing); }
   ++packets_sent_;
   return absl::UnauthenticatedError(identities_.RequiredText());

@@ -5,11 +5,13 @@
 #include <catch2/catch.hpp>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/sasl/exchange.h"
 #include "rpc/zookeeper/testing/loop_fixture.h"
 
@@ -24,21 +26,31 @@ class Words : public sasl::Authenticator {
  public:
   class Exchange : public sasl::ServerExchange {
    public:
+    explicit Exchange(Words* words) : words_(words) {}
     absl::StatusOr<sasl::Reply> OnToken(std::string_view token) override {
+      // Only a thread that does not hold the lock may ask.
+      std::thread([this] { words_->found_locked |= words_->service->is_tree_locked(); }).join();
       if (token == "more") return sasl::Reply{"go on", false, {}};
       if (token == "limited") return absl::ResourceExhaustedError("too many failures");
       if (token.starts_with("is "))
         return sasl::Reply{"welcome", true, std::string(token.substr(3))};
       return absl::UnauthenticatedError("wrong\n password");
     }
+
+   private:
+    Words* const words_;
   };
   std::unique_ptr<sasl::ServerExchange> Begin(std::string_view) override {
-    return std::make_unique<Exchange>();
+    return std::make_unique<Exchange>(this);
   }
+
+  FakeService* service = nullptr;
+  bool found_locked = false;  // the tree was locked while a token was handled
 };
 
 struct SaslFixture : Fixture {
   explicit SaslFixture(Config c = TestConfig()) : Fixture(std::move(c)) {
+    words.service = &service;
     frontend.SetAuthenticator(&words);
   }
 
@@ -94,6 +106,24 @@ TEST_CASE("a client that has proved its name by SASL has the identity") {
   const uint32_t again = f.ConnectSession();
   CHECK(f.Call(again, OpCode::kSasl, Token("is bob")).error == ErrorCode::kOk);
   CHECK(f.Call(again, OpCode::kGetData, PathAndWatch("/n", false)).error == ErrorCode::kOk);
+}
+
+TEST_CASE("the tree is not locked while a token is handled") {
+  SaslFixture f;
+  const uint32_t tag = f.ConnectSession();
+  f.Write(tag, 1, OpCode::kExists, PathAndWatch("/", false));
+  f.Write(tag, 2, OpCode::kSasl, Token("more"));
+  f.Write(tag, 3, OpCode::kCreate, Create("/a", ""));  // the next token waits for its result
+  f.Write(tag, 4, OpCode::kExists, PathAndWatch("/a", false));
+  f.Write(tag, 5, OpCode::kSasl, Token("is bob"));
+  f.Write(tag, 6, OpCode::kExists, PathAndWatch("/a", false));
+  f.Settle();
+  for (int32_t xid = 1; xid <= 6; ++xid) {
+    const Packet reply = f.Next(tag);
+    CHECK(reply.xid == xid);
+    CHECK(reply.error == ErrorCode::kOk);
+  }
+  CHECK_FALSE(f.words.found_locked);
 }
 
 TEST_CASE("a client that fails gets AuthFailed and a null token, and is closed") {
@@ -270,6 +300,8 @@ TEST_CASE("without the required authentication every request closes the connecti
                                  {OpCode{12345}, {}}}) {
     CAPTURE(op);
     SaslFixture f(Requires({"sasl", "digest"}));
+    RecordedAudit audit;
+    f.frontend.SetRequestAudit(audit.requests());
     const uint32_t tag = f.ConnectSession();
     f.Write(tag, 9, op, body);
     f.Write(tag, 10, OpCode::kSasl, Token("is bob"));
@@ -279,6 +311,11 @@ TEST_CASE("without the required authentication every request closes the connecti
     CHECK(reply.zxid == 0);
     CHECK(static_cast<int32_t>(reply.error) == -124);
     CHECK(reply.body.empty());
+    CHECK(f.frontend.statistics().Sum().auth_failures == 1);
+    const std::vector<std::string> lines = audit.Lines();
+    REQUIRE_FALSE(lines.empty());
+    CHECK(lines[0].find("operation=authenticate") != std::string::npos);
+    CHECK(lines[0].find("required schemes: sasl, digest") != std::string::npos);
     CHECK(f.sockets.received(tag).empty());
     CHECK_FALSE(f.sockets.open(tag));
     CHECK(f.service.ReadTree()->node_count() == SaslFixture().service.ReadTree()->node_count());

@@ -162,7 +162,6 @@ absl::Status Call::OnMessage(std::string_view bytes) {
 absl::Status Call::Authenticate(
     const google::protobuf::RepeatedPtrField<v1::Credential>& credentials) {
   if (absl::Status s = AddCredentials(credentials, &identities_); !s.ok()) return s;
-  if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
   if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (tenants().IsAtBytes()) return OnLimit(Limit::kOutstandingBytes);

@@ -327,6 +327,8 @@ TEST_CASE("calls, sessions and watches need the authentication that is required"
   Config config = TestConfig();
   config.required_auth_schemes = {"sasl", "digest"};
   Fixture f(config);
+  RecordedAudit audit;
+  f.frontend.SetRequestAudit(audit.requests());
   v1::Credential credential;
   credential.set_scheme("digest");
   credential.set_secret("alice:wonder");
@@ -363,6 +365,12 @@ TEST_CASE("calls, sessions and watches need the authentication that is required"
       if (!has_proved) CHECK(f.CodeOf(tag) == absl::StatusCode::kUnauthenticated);
     }
   }
+  CHECK(f.service.failed_authentications() == 4);
+  const std::vector<std::string> lines = audit.Lines();
+  CHECK(std::ranges::count_if(lines, [](const std::string& line) {
+          return line.find("operation=authenticate") != std::string::npos &&
+                 line.find("required schemes: sasl, digest") != std::string::npos;
+        }) == 4);
 }
 
 TEST_CASE("calls, sessions and watches cannot guess the password of the super user fast") {

@@ -136,7 +136,6 @@ absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
                     absl::StrCat("a session's password has ", tree::kPasswordBytes, " bytes"));
   }
   if (absl::Status s = AddCredentials(open.credentials(), &identities_); !s.ok()) return s;
-  if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
   if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
   if (absl::Status s = CheckServing(loop_->frontend().service()); !s.ok()) return s;
   state_ = State::kCatchingUp;  // Continue proceeds, while the tree is locked

@@ -79,7 +79,9 @@ absl::Status Stream::AddCredentials(
   for (const v1::Credential& credential : credentials) {
     if (!AddCredential(credential, identities)) return ToStatus(v1::AUTH_FAILED, {});
   }
-  return absl::OkStatus();
+  if (!identities->lacks_required()) return absl::OkStatus();
+  RecordFailedAuthentication(*identities, identities->RequiredText());
+  return ToStatus(v1::AUTH_FAILED, identities->RequiredText());
 }
 
 void Stream::RecordFailedAuthentication(const ClientIdentities& identities,

@@ -197,7 +197,7 @@ class Stream {
   // authentication, if it proves none.
   bool AddCredential(const v1::Credential& credential, ClientIdentities* identities);
   // As AddCredential, for the credentials with which a stream begins. AUTH_FAILED: one of them proves
-  // nothing.
+  // nothing, or the client has not authenticated as it has to; that is recorded too.
   absl::Status AddCredentials(const google::protobuf::RepeatedPtrField<v1::Credential>& credentials,
                               ClientIdentities* identities);
   // Counts a failed authentication, and writes it to the audit log. `reason` holds no secret.

@@ -33,7 +33,6 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
     return ToStatus(v1::BAD_ARGUMENTS, "the message is not a quorate.v1.WatchRequest");
   }
   if (absl::Status s = AddCredentials(request_.credentials(), &identities_); !s.ok()) return s;
-  if (identities_.lacks_required()) return ToStatus(v1::AUTH_FAILED, identities_.RequiredText());
   if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (!tree::IsValidPath(request_.path(), /*sequential=*/false) || request_.after_zxid() < 0 ||
