@@ -37,6 +37,10 @@ std::string Md5(std::string_view text) {
   return {reinterpret_cast<const char*>(hash.data()), hash.size()};
 }
 
+// Returns the name under which attempts for `user` are limited: one of 256, by the hash of the name.
+// Users that exist and others are limited alike, so that the limit does not tell which exist.
+std::string LimitedName(std::string_view user) { return Md5(user).substr(0, 1); }
+
 std::string Hex(const std::string& bytes) { return std::string(absl::BytesToHexString(bytes)); }
 
 // Returns UTF-8 text in ISO 8859-1 if it has no other characters, else as it is.
@@ -217,8 +221,7 @@ class DigestMd5::Exchange : public ServerExchange {
     const std::string user = directives.contains("charset") ? sent_user : Utf8OfLatin1(sent_user);
     const auto known = owner_.users_.find(user);
     const bool is_known = known != owner_.users_.end();
-    // Attempts for unknown users have one limit together, so that they do not push others out.
-    const std::string_view limited = is_known ? std::string_view(user) : std::string_view();
+    const std::string limited = LimitedName(user);
     if (!owner_.limit_.Take(address_, limited)) {
       return absl::ResourceExhaustedError(
           absl::StrCat("too many failures for user \"", user, "\" from this address; at most ",

@@ -2,6 +2,10 @@
 
 // Limits how fast clients of one address may try passwords of one user.
 //
+// If a caller has names of users that may not exist, and hides which do, it limits both alike. It
+// passes a hash of few values in the place of the name (as DigestMd5 does), so that made-up names
+// cannot fill the table. Users with the same hash then share their attempts.
+//
 // Each pair of address and user has kBurst attempts; failed ones come back at one in kPeriod. Other
 // addresses and other users are not delayed. The addresses of an IPv6 network of 64 bits count as
 // one, because one host may have them all.
