@@ -67,11 +67,13 @@ class Parser {
     return absl::InvalidArgumentError(absl::StrCat(ToAbsl(file_), ":", line, ": ", problem));
   }
 
-  // Text between quotes may be a password, and is not shown.
+  // Text between quotes may be a password, and a word may be part of one whose quotes are wrong or
+  // missing. Neither is shown.
   absl::Status Unexpected(absl::string_view wanted) const {
     std::string found = "the end of the file";
     if (token_.kind == Kind::kQuoted) found = "a text in quotes";
-    if (token_.kind == Kind::kWord || token_.kind == Kind::kSign) {
+    if (token_.kind == Kind::kWord) found = "a word";
+    if (token_.kind == Kind::kSign) {
       found = absl::StrCat("\"", absl::CHexEscape(token_.text.substr(0, kShownBytes)), "\"");
     }
     return Error(absl::StrCat("here is ", found, ", where ", wanted,

@@ -73,6 +73,10 @@ TEST_CASE("a JAAS file that is not valid is refused with its line, and without w
   CHECK(Problem("S { m always; };").find("required, requisite, sufficient or optional") !=
         std::string::npos);
   CHECK(Problem("S { m required k=\"secret\" \"secret\"; };").find("secret") == std::string::npos);
+  CHECK(Problem("S { m required k=\"one\"secret\"; };").find("secret") == std::string::npos);
+  CHECK(Problem("S { m required k=\"one\" two secret; };").find("secret") == std::string::npos);
+  CHECK(Problem("S { m required k=\"one\" = secret; };").find("secret") == std::string::npos);
+  CHECK(Problem("S { m secret; };").find("secret") == std::string::npos);
   CHECK(Problem("S { m required k=/etc/keytab; };").find("write values in quotes") !=
         std::string::npos);
   CHECK(Problem("S { m required k=\"no end;\n };").find("jaas.conf:1: a text in quotes") == 0);
