@@ -25,6 +25,7 @@
 #include "rpc/config/config_keys.h"
 #include "rpc/config/config_value.h"
 #include "rpc/config/java_options.h"
+#include "rpc/config/property_lines.h"
 
 namespace quorate::rpc {
 namespace {
@@ -48,67 +49,6 @@ constexpr char kJavaJaasKey[] = "java.security.auth.login.config";
 constexpr size_t kFileBytesMax = 4 << 20;
 // The bytes of a reply in addition to the data of a znode.
 constexpr int kReplyOverheadBytes = 1024;
-
-// Removes the next line, as Java's Properties define it, from `*text`, together with its
-// continuation lines. Returns it without surrounding space, and adds the number of removed lines to
-// `*count`.
-std::string NextLine(absl::string_view* text, int* count) {
-  std::string whole;
-  for (bool goes_on = true; goes_on && !text->empty(); ++*count) {
-    const size_t end = std::min(text->find('\n'), text->size());
-    absl::string_view line = text->substr(0, end);
-    text->remove_prefix(std::min(end + 1, text->size()));
-    line = absl::StripLeadingAsciiWhitespace(line);
-    absl::ConsumeSuffix(&line, "\r");
-    const bool is_comment = whole.empty() && !line.empty() && (line[0] == '#' || line[0] == '!');
-    const size_t backslashes = line.size() - (line.find_last_not_of('\\') + 1);
-    goes_on = !is_comment && backslashes % 2 == 1;
-    if (goes_on) line.remove_suffix(1);
-    if (!is_comment) absl::StrAppend(&whole, line);
-  }
-  return whole;
-}
-
-// Returns the character for which a backslash followed by `c` stands.
-char Unescaped(char c) {
-  switch (c) {
-    case 't':
-      return '\t';
-    case 'n':
-      return '\n';
-    case 'r':
-      return '\r';
-    case 'f':
-      return '\f';
-    default:
-      return c;
-  }
-}
-
-// Appends `text` to `*to` with its backslash escapes resolved: except for a few letters, a
-// character after a backslash stands for itself. Returns false if there is an escape that is not
-// supported.
-bool Unescape(absl::string_view text, std::string* to) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool is_escaped = text[i] == '\\' && i + 1 < text.size();
-    if (is_escaped) ++i;
-    if (is_escaped && text[i] == 'u') return false;
-    *to += is_escaped ? Unescaped(text[i]) : text[i];
-  }
-  return true;
-}
-
-// Returns the offset of the end of the key in `line`.
-size_t KeyEnd(absl::string_view line) {
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '\\') {
-      ++i;
-    } else if (absl::StrContains("=: \t\f", line[i])) {
-      return i;
-    }
-  }
-  return absl::string_view::npos;
-}
 
 // Returns whether the file is in the directory or below it, by their names.
 bool IsInside(const std::string& file, const std::string& directory) {
@@ -222,7 +162,7 @@ class Parser {
   absl::Status ParseText(absl::string_view text) {
     for (int count = 0; !text.empty();) {
       line_ = count + 1;
-      const std::string line = NextLine(&text, &count);
+      const std::string line = NextPropertyLine(&text, &count);
       if (line.empty()) continue;
       if (absl::Status s = ParseLine(line); !s.ok()) return s;
     }
@@ -263,7 +203,7 @@ class Parser {
   }
 
   absl::Status ParseLine(absl::string_view line) {
-    const size_t end = KeyEnd(line);
+    const size_t end = PropertyKeyEnd(line);
     if (end == absl::string_view::npos) {
       // The line is not shown: it may be a part of a password.
       return Error("", "not a setting; a line is key=value, or a comment that starts with #");
@@ -271,8 +211,8 @@ class Parser {
     absl::string_view rest = absl::StripLeadingAsciiWhitespace(line.substr(end));
     if (absl::StartsWith(rest, "=") || absl::StartsWith(rest, ":")) rest.remove_prefix(1);
     std::string key, value;
-    if (!Unescape(line.substr(0, end), &key) ||
-        !Unescape(absl::StripAsciiWhitespace(rest), &value)) {
+    if (!UnescapeProperty(line.substr(0, end), &key) ||
+        !UnescapeProperty(absl::StripAsciiWhitespace(rest), &value)) {
       return Error(line.substr(0, end),
                    "\\u is not read here; write the character itself, in UTF-8");
     }

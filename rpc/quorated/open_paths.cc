@@ -8,13 +8,15 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "rpc/config/config_keys.h"
+#include "rpc/config/property_lines.h"
 
 namespace quorate::rpc {
 namespace {
@@ -27,11 +29,17 @@ constexpr char kData[] = "the data of all znodes and the passwords of sessions";
 // Returns whether a configuration file has the value of a key that is a secret.
 bool HasSecrets(const std::string& file) {
   std::ifstream from(file);
-  for (std::string line; std::getline(from, line);) {
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits('=', 1));
-    const absl::string_view key = absl::StripAsciiWhitespace(parts[0]);
-    if (parts.size() < 2 || key.empty() || key[0] == '#' || key[0] == '!') continue;
-    if (IsSecretKey({key.data(), key.size()})) return true;
+  const std::string text{std::istreambuf_iterator<char>(from), {}};
+  absl::string_view rest = text;
+  for (int lines = 0; !rest.empty();) {
+    const std::string line = NextPropertyLine(&rest, &lines);
+    const size_t end = PropertyKeyEnd(line);
+    std::string key;
+    // A line without a separator is no setting; the parser refuses it.
+    if (end == absl::string_view::npos) continue;
+    if (UnescapeProperty(absl::string_view(line).substr(0, end), &key) && IsSecretKey(key)) {
+      return true;
+    }
   }
   return false;
 }

@@ -74,6 +74,14 @@ TEST_CASE("a configuration file that others can read is found if it has a passwo
   CHECK(Repairs(config).empty());
   config.file = MakeFile("zoo.cfg", 0644, "dataDir=/x\n ssl.keyStore.password = z\n");
   CHECK(Repairs(config) == Texts{"chmod o-rwx " + config.file});
+  for (const char* text : {"ssl.keyStore.password: z\n", "ssl.keyStore.password z\n",
+                           "ssl.keyStore.pass\\\n  word=z\n", "ssl.keyStore\\.password=z"}) {
+    CAPTURE(text);
+    config.file = MakeFile("zoo.cfg", 0644, text);
+    CHECK(Repairs(config) == Texts{"chmod o-rwx " + config.file});
+  }
+  config.file = MakeFile("zoo.cfg", 0644, "dataDir=/password\n! password: z\n");
+  CHECK(Repairs(config).empty());
   config.file = MakeFile("zoo.cfg", 0640, "ssl.keyStore.password=z\n");
   CHECK(Repairs(config).empty());
 }
