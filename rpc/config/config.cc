@@ -626,6 +626,12 @@ class Parser {
   // with.
   absl::Status FinishAuth() {
     for (const auto& [key, user] : super_users_) config_.sasl_super_users.push_back(user);
+    // The tree lets the id super pass every entry of the scheme sasl.
+    if (config_.sasl_any_user_id == "super") {
+      return Error("letAnySaslUserDoX",
+                   "every SASL user would pass every list with an entry of the scheme sasl; name "
+                   "another id than super");
+    }
     std::vector<std::string>& required = config_.required_auth_schemes;
     const char* key = requires_sasl_ ? "sessionRequireClientSASLAuth" : "enforce.auth.schemes";
     if (requires_sasl_) {

@@ -184,6 +184,14 @@ TEST_CASE("a key that requests a protection or a quorum that is not implemented 
   }
 }
 
+TEST_CASE("not every SASL user can be made super") {
+  const auto config =
+      ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\nletAnySaslUserDoX=super\n", NoFile);
+  REQUIRE_FALSE(config.ok());
+  CHECK(std::string(config.status().message()).find("name another id than super") !=
+        std::string::npos);
+}
+
 TEST_CASE("the keys of SASL are read") {
   const auto config =
       ParseConfig("zoo.cfg",
