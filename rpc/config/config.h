@@ -130,8 +130,8 @@ struct Config {
   std::vector<std::string> administrator_subjects;  // of certificates
 
   uint16_t grpc_port = 0;  // 0: there is no gRPC front end
-  // The address of the gRPC front end. By default only this machine can connect, because the port
-  // serves administrators' calls and does not authenticate callers.
+  // The address of the gRPC front end. By default only this machine can connect, because callers are
+  // authenticated only as far as TLS and administrators are configured.
   std::string grpc_address = "127.0.0.1";
 
   int tick_time_ms = 3000;
