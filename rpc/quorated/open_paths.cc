@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,8 +28,12 @@ constexpr char kData[] = "the data of all znodes and the passwords of sessions";
 
 // Returns whether a configuration file has the value of a key that is a secret.
 bool HasSecrets(const std::string& file) {
+  // If the file cannot be read now, although the parser could, nothing is said of it. The iterators
+  // of a stream would throw.
   std::ifstream from(file);
-  const std::string text{std::istreambuf_iterator<char>(from), {}};
+  std::ostringstream bytes;
+  bytes << from.rdbuf();
+  const std::string text = bytes.str();
   absl::string_view rest = text;
   for (int lines = 0; !rest.empty();) {
     const std::string line = NextPropertyLine(&rest, &lines);

@@ -57,9 +57,9 @@ class Members(harness.Cluster):
 
     def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None, links=None, tls=False):
         self.exits = os.path.join(directory, "exits")
-        self.tls = os.path.join(directory, "tls") if tls else ""
+        self.tls_directory = os.path.join(directory, "tls") if tls else ""
         if tls:
-            settings = [*settings, *(f"{key}={value if value == 'true' else os.path.join(self.tls, value)}"
+            settings = [*settings, *(f"{key}={value if value == 'true' else os.path.join(self.tls_directory, value)}"
                                      for key, value in TLS_SETTINGS.items())]
         super().__init__(server, size=size, start=False, directory=directory, settings=[
             *SETTINGS, *(QUORATE_SETTINGS if server == "quorate" else ()),
@@ -89,15 +89,15 @@ class Members(harness.Cluster):
         self.ended_early = set()  # pids of processes that received SIGTERM before they could listen
 
     def _make_certificates(self):
-        os.makedirs(self.tls)
+        os.makedirs(self.tls_directory)
         past = dict(os.environ, LD_PRELOAD=CLOCK_LIBRARY, FAKETIME=f"-{CERTIFICATE_AGE_DAYS}d")
-        authority = certificates.Authority(self.tls, days=CERTIFICATE_DAYS, environment=past)
+        authority = certificates.Authority(self.tls_directory, days=CERTIFICATE_DAYS, environment=past)
         for member in self.numbers():
             address = self.network.addresses[self.nodes[member - 1]] if self.network else harness.HOST
             store = authority.issue(f"member{member}", "member", f"/CN=member{member}", days=CERTIFICATE_DAYS,
                                     names=f"IP:{address}")[2]
-            os.rename(store, os.path.join(self.tls, f"member{member}.pem"))
-        secret = os.path.join(self.tls, "secret")
+            os.rename(store, os.path.join(self.tls_directory, f"member{member}.pem"))
+        secret = os.path.join(self.tls_directory, "secret")
         with open(secret, "w", encoding="ascii") as file:
             file.write("the secret of the members\n")
         os.chmod(secret, 0o600)
@@ -145,7 +145,7 @@ class Members(harness.Cluster):
                 f"{self.links.port(f'member{member}', f'member{other}')}:/" for other in others]
 
     def _own_store(self, member):
-        return [f"s,/member[.]pem$,/member{member}.pem,"] if self.tls else []
+        return [f"s,/member[.]pem$,/member{member}.pem,"] if self.tls_directory else []
 
     def start(self):
         settings = [word for line in self.settings for word in ("--set", line)]
