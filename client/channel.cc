@@ -6,11 +6,11 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -40,8 +40,13 @@ absl::Status Wrong(absl::string_view what, const std::string& path, absl::string
 absl::StatusOr<std::string> ReadFile(absl::string_view what, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return Wrong(what, path, absl::StrCat("cannot be read: ", strerror(errno)));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) return Wrong(what, path, "cannot be read");
+  std::string text;
+  std::array<char, 4096> part{};
+  // The iterators of a stream would throw, for example if the path is that of a directory.
+  while (file.read(part.data(), part.size()) || file.gcount() > 0) {
+    text.append(part.data(), static_cast<size_t>(file.gcount()));
+  }
+  if (file.bad()) return Wrong(what, path, absl::StrCat("cannot be read: ", strerror(errno)));
   return text;
 }
 

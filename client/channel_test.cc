@@ -105,6 +105,8 @@ TEST_CASE("files of TLS that cannot be used are errors that name them") {
   CHECK(Has(ProblemOf(options), "has no certificate in PEM"));
   options.ca_file = TestPath("none");
   CHECK(Has(ProblemOf(options), "none: cannot be read"));
+  options.ca_file = "/";
+  CHECK(Has(ProblemOf(options), "/: cannot be read: Is a directory"));
   options.enabled = false;
   CHECK(ChannelFactory::Create(options).ok());
 }
