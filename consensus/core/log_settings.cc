@@ -9,10 +9,10 @@
 
 namespace quorate::consensus {
 
-LogSettings::LogSettings(const std::optional<SnapshotMeta>& checkpoint, Membership configured,
-                         const std::vector<Entry>& control_entries)
+LogSettings::LogSettings(const std::optional<SnapshotMeta>& checkpoint,
+                         const Membership& configured, const std::vector<Entry>& control_entries)
     : memberships_(checkpoint ? checkpoint->index : Index{0},
-                   checkpoint ? checkpoint->membership : std::move(configured)),
+                   checkpoint ? checkpoint->membership : configured),
       versions_(checkpoint ? checkpoint->index : Index{0},
                 checkpoint ? checkpoint->version : kVersionBase) {
   if (checkpoint) configured_until_ = ConfiguredUntil(*checkpoint);

@@ -25,7 +25,7 @@ class LogSettings {
   // which is in effect if there is no checkpoint. `control_entries` are those of the log, ascending;
   // the checkpoint includes what the ones up to its index have set. REQUIRES: the payloads of the
   // entries are valid.
-  LogSettings(const std::optional<SnapshotMeta>& checkpoint, Membership configured,
+  LogSettings(const std::optional<SnapshotMeta>& checkpoint, const Membership& configured,
               const std::vector<Entry>& control_entries);
 
   // Returns the newest membership. It is in effect whether it is committed or not (thesis 4.1).
