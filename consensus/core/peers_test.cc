@@ -82,7 +82,7 @@ TEST_CASE("a directory without an epoch may ask and vote, and replaces none") {
   CHECK_FALSE(received.answer);
 }
 
-TEST_CASE("a member that chooses an epoch after messages without one begins anew") {
+TEST_CASE("an epoch chosen during recovery does not make a known directory a new one") {
   Peers peers(kAliveTicks);
   peers.Receive(From(kNoDirectoryEpoch, VoteResponse{true, true}, false), kTerm, 1);
   // While it recovers it has only sent messages that do not count.

@@ -86,7 +86,7 @@ TEST_CASE("the page agrees with the table") {
   CHECK(is_current);
 }
 
-TEST_CASE("addresses of this machine are told from others") {
+TEST_CASE("loopback addresses are distinguished from those of other machines") {
   using Origin = Principal::Origin;
   for (const char* address : {"127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1"}) {
     INFO(address);

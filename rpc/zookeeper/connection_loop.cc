@@ -35,8 +35,9 @@ constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
 // How long a client may take to receive the last bytes of a connection that is to be closed.
 constexpr auto kTimeToSendTheRest = std::chrono::seconds(2);
-// By how many of its connections OnTimer begins later each time. A prime number: unless their number
-// is a multiple of it, each of them is the first one some time.
+// OnTimer serves the waiting connections in turn, and begins this many connections further on each
+// time. It is a prime number, so that every connection comes first at some time, unless the number of
+// connections is a multiple of it.
 constexpr size_t kAttendedStep = 61;
 // The time between corrections of the counts of watches and ephemerals.
 constexpr auto kCorrectPeriod = std::chrono::seconds(2);
