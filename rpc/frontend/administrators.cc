@@ -24,6 +24,7 @@
 #include "base/strings.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/tenant_limits.h"
+#include "rpc/poller/descriptor.h"
 
 namespace quorate::rpc {
 namespace {
@@ -60,20 +61,6 @@ bool IsName(absl::string_view name) {
 absl::Status FileError(const std::string& path, absl::string_view why) {
   return absl::FailedPreconditionError(absl::StrCat(kTokenFileKey, ": ", path, ": ", why));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-  ~Descriptor() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  const int descriptor_;
-};
 
 }  // namespace
 
@@ -176,12 +163,12 @@ absl::StatusOr<std::vector<AdministratorToken>> Administrators::ReadTokens() con
   const std::string& path = config_.administrator_token_file;
   // O_NONBLOCK, because the path may be that of a pipe.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) {
+  if (file.number() < 0) {
     return FileError(path, absl::StrCat("cannot be read: ", strerror(errno),
                                         "; the server's user must be able to read it"));
   }
   struct stat facts {};
-  if (fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
+  if (fstat(file.number(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
     return FileError(path, "is not a regular file; name the file with the tokens");
   }
   if ((facts.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
@@ -194,7 +181,7 @@ absl::StatusOr<std::vector<AdministratorToken>> Administrators::ReadTokens() con
   std::string text(kFileBytesMax + 1, '\0');
   size_t size = 0;
   while (size < text.size()) {
-    const ssize_t count = read(file.get(), text.data() + size, text.size() - size);
+    const ssize_t count = read(file.number(), text.data() + size, text.size() - size);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return FileError(path, absl::StrCat("cannot be read: ", strerror(errno)));
     if (count == 0) break;
