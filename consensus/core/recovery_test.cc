@@ -62,8 +62,8 @@ TEST_CASE("the read index counts if the leader that was asked answers in the sam
 }
 
 TEST_CASE("the read index is forgotten with its leader, its term or who had acknowledged") {
-  const auto leader = GENERATE(kA, kB);
-  const auto term = GENERATE(kTerm, kTerm + 1);
+  const auto leader = GENERATE(as<MemberId>{}, kA, kB);
+  const auto term = GENERATE(as<Term>{}, kTerm, kTerm + 1);
   const auto needed = GENERATE(Members{kA}, Members{kA, kB});
   Recovery recovery;
   recovery.RecordAcknowledged(kA);

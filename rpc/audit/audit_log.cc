@@ -209,7 +209,6 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(Options options, const 
 
 AuditLog::AuditLog(Options options, AuditFile file, const Clock* clock)
     : options_(std::move(options)),
-      clock_(clock),
       queue_(std::make_shared<Queue>(options_, clock)),
       writer_(StartThread("audit-log", [queue = queue_, opened = std::move(file)]() mutable {
         Writer(queue, std::move(opened)).Run();

@@ -81,7 +81,6 @@ class AuditLog {
   AuditLog(Options options, AuditFile file, const Clock* clock);
 
   const Options options_;
-  const Clock* const clock_;
   const std::shared_ptr<Queue> queue_;  // shared with the thread, which may outlive the object
   std::thread writer_;
 };

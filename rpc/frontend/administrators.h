@@ -123,7 +123,8 @@ class Administrators {
   };
 
   absl::Status Fail(std::string_view why, const Principal& principal);
-  absl::Status CheckToken(std::string_view token, Principal* principal);
+  absl::Status CheckToken(std::string_view token, Principal* principal)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckDigest(std::string_view base64, Principal* principal);
   // Reads the tokens again if their file has changed, or could not be used at the last try. A change
   // that cannot be used is logged once, and the tokens before stay.
