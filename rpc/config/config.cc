@@ -523,7 +523,9 @@ class Parser {
     absl::Status status = FinishTlsSettings(
         "ssl.", &config_.ssl_client_auth, config_.ssl_protocol, &config_.ssl_enabled_protocols,
         &config_.ssl_handshake_detection_timeout_ms, Config().ssl_handshake_detection_timeout_ms);
-    if (!status.ok() || !config_.has_client_tls()) return status;
+    if (!status.ok()) return status;
+    WarnOfTlsWithoutEffect();
+    if (!config_.has_client_tls()) return absl::OkStatus();
     if (config_.client_port_unification && config_.client_port == 0) {
       return Error("client.portUnification", "there is no clientPort; take it out");
     }
@@ -537,6 +539,29 @@ class Parser {
                    "for none (ssl.clientAuth=none)");
     }
     return absl::OkStatus();
+  }
+
+  // Warns of settings of TLS for clients that another setting makes ineffective.
+  void WarnOfTlsWithoutEffect() {
+    if (!config_.secure_client_address.empty() && config_.secure_client_port == 0) {
+      config_.warnings.push_back(
+          absl::StrCat(config_.file,
+                       ": secureClientPortAddress: it has no effect without secureClientPort, as "
+                       "in ZooKeeper; set secureClientPort, or take this key out"));
+    }
+    if (!config_.ssl_client_hostname_verification || !config_.has_client_tls()) return;
+    if (!config_.ssl_hostname_verification) {
+      config_.warnings.push_back(
+          absl::StrCat(config_.file,
+                       ": ssl.clientHostnameVerification: it has no effect, as in ZooKeeper, "
+                       "because ssl.hostnameVerification=false; take that key out"));
+    } else if (config_.ssl_client_auth != "need") {
+      config_.warnings.push_back(
+          absl::StrCat(config_.file,
+                       ": ssl.clientHostnameVerification: clients without a certificate are not "
+                       "checked (ssl.clientAuth=",
+                       config_.ssl_client_auth, "); set need"));
+    }
   }
 
   // Checks and completes the settings of TLS and of the secret between servers.
@@ -602,6 +627,12 @@ class Parser {
                    "gRPC does not check revocation lists, so that grpcPort would take certificates "
                    "that are revoked; take grpcTls or ssl.crl out, or ask gRPC clients for no "
                    "certificate (grpcTlsClientAuth=none)");
+    }
+    if (config_.checks_client_addresses() && config_.grpc_tls_client_auth != "none") {
+      return Error("ssl.clientHostnameVerification",
+                   "gRPC does not compare a client's address with its certificate; take grpcTls or "
+                   "ssl.clientHostnameVerification out, or ask gRPC clients for no certificate "
+                   "(grpcTlsClientAuth=none)");
     }
     if (!config_.ssl_cipher_suites.empty()) {
       return Error("ssl.ciphersuites",

@@ -54,6 +54,9 @@ struct Config {
   std::vector<std::string> ssl_enabled_protocols;
   std::vector<std::string> ssl_cipher_suites;
   bool ssl_crl = false;
+  // The certificate of a client has to be for its address, if both are set.
+  bool ssl_hostname_verification = true;
+  bool ssl_client_hostname_verification = false;
   int ssl_handshake_detection_timeout_ms = 5000;
   int ssl_handshakes_max = -1;  // under way at a time; -1 and 0: no limit
   // The subject of the certificate whose client passes every access control list; empty: none.
@@ -186,6 +189,10 @@ struct Config {
   bool standalone() const { return servers.empty(); }
   // Returns whether clients may use TLS, so that the stores are needed.
   bool has_client_tls() const { return secure_client_port != 0 || client_port_unification; }
+  // Returns whether the certificate of a client has to be for the address of the client.
+  bool checks_client_addresses() const {
+    return ssl_hostname_verification && ssl_client_hostname_verification;
+  }
   bool ListensForClientsEverywhere() const;
   // Returns the address at which the server listens for clients, as host:port; that with TLS if
   // there is no other. The host is * if its address is empty.

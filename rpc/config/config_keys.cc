@@ -496,6 +496,18 @@ constexpr ConfigKey kConfigKeys[] = {
      .meaning =
          "clients' certificates have to be on no revocation list; the lists are in the trust "
          "store"},
+    {.name = "ssl.hostnameVerification",
+     .value = Boolean{&Config::ssl_hostname_verification},
+     .section = Section::kTls,
+     .is_property = true,
+     .example = "false",
+     .meaning = "`false` switches `ssl.clientHostnameVerification` off"},
+    {.name = "ssl.clientHostnameVerification",
+     .value = Boolean{&Config::ssl_client_hostname_verification},
+     .section = Section::kTls,
+     .is_property = true,
+     .meaning = "the certificate of a client has to name the IP address that the client connects "
+                "from, if `ssl.hostnameVerification` is set; names of addresses are not looked up"},
     {.name = "ssl.handshakeDetectionTimeoutMillis",
      .value =
          Integer{&Config::ssl_handshake_detection_timeout_ms, -1, kHourMs, Unit::kMilliseconds},
@@ -836,7 +848,6 @@ constexpr IgnoredKey kIgnoredKeys[] = {
     {"snapSizeLimitInKb", "a checkpoint follows a fixed number of bytes, or snapCount entries"},
     {"snapshot.compression.method", "checkpoints are compressed by RocksDB"},
     {"snapshot.trust.empty", "a member without data never counts as one that has it"},
-    {"ssl.hostnameVerification", "it counts for servers that connect to servers"},
     {"ssl.quorum.allowReverseDnsLookup", "names of addresses are never looked up"},
     {"ssl.quorum.sslProvider", "TLS is that of OpenSSL"},
     {"ssl.sslProvider", "TLS is that of OpenSSL"},
@@ -864,7 +875,6 @@ constexpr ProtectionKey kProtectionKeys[] = {
     {"requireClientAuthScheme", "sasl", "the only scheme that it can require is sasl"},
     {"ssl.allowReverseDnsLookup", "false", "names of clients are not looked up"},
     {"ssl.authProvider", "x509", "there is one way from certificates to identities, x509"},
-    {"ssl.clientHostnameVerification", "false", "names of clients are not checked"},
     {"ssl.context.supplier.class", "", "there are no Java classes"},
     {"ssl.ocsp", "false", "there is no OCSP; ssl.crl checks revocation lists"},
     {"ssl.quorum.context.supplier.class", "", "there are no Java classes"},

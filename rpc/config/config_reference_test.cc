@@ -64,11 +64,13 @@ TEST_CASE("each commented-out key of the sample is valid") {
     // A port with TLS needs stores.
     const std::string stores =
         name.starts_with("ssl.") ? "" : "ssl.keyStore.location=/k\nssl.trustStore.location=/t\n";
+    const std::string port =
+        name == "secureClientPortAddress" ? "secureClientPort=2\n" : "";  // no effect without
     const auto members = [](const std::string&) -> absl::StatusOr<std::string> {
       return std::string("server.1=a:1:2\n");
     };
     const absl::StatusOr<Config> config =
-        ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n" + stores + line, members);
+        ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n" + stores + port + line, members);
     INFO(config.status().message());
     REQUIRE(config.ok());
     CHECK(config->warnings.empty());

@@ -157,8 +157,7 @@ TEST_CASE("a key that requests a protection or a quorum that is not implemented 
         "quorum.auth.learnerRequireSasl=true", "quorum.auth.serverRequireSasl=true",
         "audit.impl.class=com.example.Audit",
         "authProvider.1=org.apache.zookeeper.server.auth.KerberosProvider", "ssl.ocsp=true",
-        "ssl.authProvider=own", "ssl.clientHostnameVerification=true",
-        "zookeeper.ssl.context.supplier.class=com.example.Supplier",
+        "ssl.authProvider=own", "zookeeper.ssl.context.supplier.class=com.example.Supplier",
         "authProvider.own=com.example.Provider", "zookeeper.authProvider.1=x",
         "zookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"}) {
     INFO(line);
@@ -397,12 +396,46 @@ TEST_CASE("TLS of gRPC has the stores of clients, and refuses what gRPC cannot k
   CHECK(problem("grpcTlsClientAuth=maybe\n").find("grpcTlsClientAuth: \"maybe\"") !=
         std::string::npos);
   CHECK(problem("ssl.crl=true\n").find("zoo.cfg: ssl.crl: gRPC") == 0);
+  CHECK(problem("ssl.clientHostnameVerification=true\n")
+            .find("zoo.cfg: ssl.clientHostnameVerification: gRPC") == 0);
+  CHECK(config("ssl.clientHostnameVerification=true\nssl.hostnameVerification=false\n").ok());
   CHECK(problem("ssl.ciphersuites=A\n").find("zoo.cfg: ssl.ciphersuites: gRPC") == 0);
   CHECK(problem("ssl.enabledProtocols=TLSv1.3\n").find("zoo.cfg: ssl.enabledProtocols: gRPC") == 0);
   CHECK(problem("ssl.protocol=TLSv1.2\n").find("zoo.cfg: ssl.enabledProtocols: gRPC") == 0);
   CHECK(problem("grpcPort=0\n").find("zoo.cfg: grpcTls: there is no grpcPort") == 0);
   CHECK(Problem(rest).find("zoo.cfg: ssl.keyStore.location: it is missing; grpcTls") == 0);
   CHECK(Problem(rest + "ssl.keyStore.location=/k\n").find("zoo.cfg: ssl.trustStore.location") == 0);
+}
+
+TEST_CASE("addresses in clients' certificates are checked as ZooKeeper's two keys say") {
+  const std::string rest =
+      "dataDir=/d\nsecureClientPort=2\nssl.keyStore.location=/k\nssl.trustStore.location=/t\n";
+  const std::string checked = rest + "ssl.clientHostnameVerification=true\n";
+  const auto parse = [](const std::string& text) { return ParseConfig("zoo.cfg", text, NoFile); };
+  CHECK_FALSE(parse(rest)->checks_client_addresses());
+  CHECK(parse(rest)->warnings.empty());
+  CHECK(parse(checked)->checks_client_addresses());
+  CHECK(parse(checked)->warnings.empty());
+  const auto off = parse(checked + "ssl.hostnameVerification=false\n");
+  CHECK_FALSE(off->checks_client_addresses());
+  REQUIRE(off->warnings.size() == 1);
+  CHECK(off->warnings[0].find("zoo.cfg: ssl.clientHostnameVerification: it has no effect") == 0);
+  const auto some = parse(checked + "ssl.clientAuth=want\n");
+  REQUIRE(some->warnings.size() == 1);
+  CHECK(some->warnings[0].find("clients without a certificate are not checked") !=
+        std::string::npos);
+}
+
+TEST_CASE("an address for TLS without a port has no effect, with a warning") {
+  const std::string rest = "dataDir=/d\nclientPort=1\nsecureClientPortAddress=127.0.0.1\n";
+  const auto config = ParseConfig("zoo.cfg", rest, NoFile);
+  REQUIRE(config->warnings.size() == 1);
+  CHECK(config->warnings[0].find("zoo.cfg: secureClientPortAddress: it has no effect") == 0);
+  CHECK(ParseConfig("zoo.cfg",
+                    rest + "secureClientPort=2\nssl.keyStore.location=/k\n"
+                           "ssl.trustStore.location=/t\n",
+                    NoFile)
+            ->warnings.empty());
 }
 
 TEST_CASE("administrators are subjects, which hold commas, and tokens in a file") {

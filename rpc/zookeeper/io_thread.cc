@@ -21,6 +21,7 @@
 #include "base/thread.h"
 #include "rpc/audit/request_audit.h"
 #include "rpc/frontend/client_identities.h"
+#include "rpc/tls/names.h"
 #include "rpc/tls/openssl.h"
 #include "rpc/tls/subject.h"
 
@@ -358,6 +359,14 @@ void IoThread::OpenConnection(Socket& socket) {
     const tls::CertificatePtr certificate(SSL_get1_peer_certificate(socket.ssl.get()));
     if (certificate != nullptr) subject = tls::SubjectOf(certificate.get());
     if (subject.size() > kSubjectBytesMax) return Drop(socket, "its certificate's subject is long");
+    if (certificate != nullptr && frontend_->config().checks_client_addresses()) {
+      // Without the scope of a link-local address, which no certificate can have.
+      const std::string host = socket.address.substr(0, socket.address.find('%'));
+      const std::string problem = tls::NameProblem(certificate.get(), host);
+      if (!problem.empty()) {
+        return Drop(socket, problem + " (ssl.clientHostnameVerification)");
+      }
+    }
   }
   const std::shared_ptr<Socket> kept = socket.shared_from_this();
   handshakes_.erase(kept);

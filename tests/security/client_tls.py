@@ -146,6 +146,25 @@ def test_certificates_are_needed_or_not_as_the_configuration_says():
                 cluster.check_alive()
 
 
+def test_the_address_of_a_client_is_compared_with_its_certificate():
+    with place() as made:
+        here = made.authority.issue("here", "client", "/CN=here", names="IP:127.0.0.1")
+        elsewhere = made.authority.issue("elsewhere", "client", "/CN=elsewhere", names="IP:192.0.2.1,DNS:localhost")
+        for verified, expected in ((None, (True, True, True)), ("true", (True, False, True)), ("false", (True, True, True))):
+            lines = made.settings(ssl__clientHostnameVerification="true" if verified else None,
+                                  ssl__hostnameVerification=verified, ssl__clientAuth="want")
+            with harness.Cluster("quorate", 1, lines) as cluster:
+                got = tuple(not refused(cluster.hosts(), certificate, made.authority)
+                            for certificate in (here, elsewhere, None))
+                assert got == expected, f"{verified}: {got}\n{cluster.log(1)}"
+                if not all(expected):
+                    cluster_log_has(cluster, "the certificate CN=elsewhere is not for the host 127.0.0.1, but for "
+                                    "192.0.2.1, localhost (ssl.clientHostnameVerification)")
+                    values = cluster.monitor(1)
+                    assert int(values["unsuccessful_handshake"]) == int(values["auth_failed_count"]) == 1, values
+                cluster.check_alive()
+
+
 def test_stores_of_every_kind_serve():
     if shutil.which("keytool") is None:
         raise harness.Skipped("there is no keytool")

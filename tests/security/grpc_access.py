@@ -348,6 +348,7 @@ def test_what_cannot_be_kept_is_refused_at_the_start():
                 (("administratorTokenFile=/nonexistent",), ("administratorTokenFile", "cannot be read")),
                 ((f"grpcUnixSocket={public}",), ("grpcUnixSocket", "no socket")),
                 (settings(made, ssl__crl="true"), ("ssl.crl", "gRPC")),
+                (settings(made, ssl__clientHostnameVerification="true"), ("ssl.clientHostnameVerification", "gRPC")),
                 (settings(made, ssl__ciphersuites="TLS_AES_256_GCM_SHA384"), ("ssl.ciphersuites", "gRPC")),
                 (settings(made, ssl__enabledProtocols="TLSv1.3"), ("ssl.enabledProtocols", "gRPC"))):
             cluster = harness.Cluster("quorate", 1, lines, start=False)
