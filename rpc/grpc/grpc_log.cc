@@ -16,6 +16,8 @@ namespace {
 // The least time between two lines about failed handshakes of TLS, whose rate clients control.
 constexpr auto kHandshakeInterval = std::chrono::seconds(5);
 
+std::atomic<int64_t> failed_handshakes{0};
+
 // Logs that a client's handshake of TLS has failed, which gRPC takes for an error of this program.
 void LogHandshake(std::string_view message) {
   static std::atomic<std::chrono::steady_clock::rep> next{0};
@@ -31,6 +33,7 @@ void LogHandshake(std::string_view message) {
 
 void LogLine(gpr_log_func_args* line) {
   if (std::string_view(line->message).starts_with("Handshake failed")) {
+    failed_handshakes.fetch_add(1);
     return LogHandshake(line->message);
   }
   spdlog::level::level_enum level = spdlog::level::err;
@@ -48,5 +51,7 @@ void LogLine(gpr_log_func_args* line) {
 }  // namespace
 
 void TakeGrpcLog() { gpr_set_log_function(LogLine); }
+
+int64_t FailedGrpcHandshakes() { return failed_handshakes; }
 
 }  // namespace quorate::rpc

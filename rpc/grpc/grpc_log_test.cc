@@ -5,6 +5,7 @@
 #include <grpc/support/log.h>
 
 #include <catch2/catch.hpp>
+#include <cstdint>
 
 #include "rpc/member/testing/captured_log.h"
 
@@ -27,6 +28,17 @@ TEST_CASE("failed handshakes of TLS do not flood the log") {
   }
   CHECK(log.Lines("") ==
         std::vector<std::string>{"gRPC: Handshake failed with fatal error X not_logged=0"});
+}
+
+TEST_CASE("each failed handshake of TLS is counted, whether it is logged or not") {
+  TakeGrpcLog();
+  const int64_t before = FailedGrpcHandshakes();
+  const CapturedLog log;
+  for (int i = 0; i < 3; ++i) {
+    gpr_log("x/ssl.cc", 1, GPR_LOG_SEVERITY_ERROR, "Handshake failed with fatal error X");
+  }
+  gpr_log("x/ssl.cc", 1, GPR_LOG_SEVERITY_ERROR, "No match found for server name");
+  CHECK(FailedGrpcHandshakes() == before + 3);
 }
 
 }  // namespace

@@ -91,6 +91,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
       administrators_.emplace(config, clock, &frontend_->statistics().administrators_refused);
       grpc_.emplace(config, service, administration, &*administrators_, clock);
       grpc_->SetAudit(audit_);
+      frontend_->statistics().handshakes_failed_elsewhere = quorate::rpc::FailedGrpcHandshakes;
       native_.emplace(config, service, clock, random, &*history_);
       native_->SetRequestAudit(audit);
       entries.push_back({native_->frontend(), quorate::rpc::kNativeTags});

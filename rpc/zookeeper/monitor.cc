@@ -21,6 +21,11 @@ std::string PeerState(const MetricSources& s) {
   return s.mode == "observer" ? "observing - broadcast" : "following - broadcast";
 }
 
+int64_t FailedHandshakes(const Statistics& statistics) {
+  const auto elsewhere = statistics.handshakes_failed_elsewhere;
+  return statistics.tls_handshakes_failed.load() + (elsewhere == nullptr ? 0 : elsewhere());
+}
+
 template <class T>
 MetricValue ToValue(T value) {
   if constexpr (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) {
@@ -69,7 +74,7 @@ constexpr Metric kMetrics[] = {
     {"outstanding_tls_handshake", MetricType::kGauge, "handshakes of TLS under way",
      QUORATE_VALUE(s.statistics.tls_handshakes.load())},
     {"unsuccessful_handshake", MetricType::kCounter, "handshakes of TLS that failed",
-     QUORATE_VALUE(s.statistics.tls_handshakes_failed.load())},
+     QUORATE_VALUE(FailedHandshakes(s.statistics))},
     {"tls_handshake_exceeded", MetricType::kCounter,
      "connections closed because too many handshakes of TLS were under way",
      QUORATE_VALUE(s.statistics.tls_handshakes_refused.load())},

@@ -201,6 +201,9 @@ class Statistics {
   std::atomic<int64_t> tls_handshakes{0};
   std::atomic<int64_t> tls_handshakes_failed{0};
   std::atomic<int64_t> tls_handshakes_refused{0};
+  // Returns how many handshakes have failed in other front ends; nullptr: there are none. Set before
+  // there is a client.
+  int64_t (*handshakes_failed_elsewhere)() = nullptr;
   // Wrong credentials of administrators, of all front ends.
   std::atomic<int64_t> administrators_refused{0};
 

@@ -122,6 +122,19 @@ def test_certificates_are_needed_or_not_as_the_configuration_says():
                 cluster.check_alive()
 
 
+def test_failed_handshakes_are_counted():
+    with place() as made, harness.Cluster("quorate", 1, settings(made)) as cluster:
+        def failed():
+            return int(cluster.monitor(1)["unsuccessful_handshake"])
+
+        before = failed()
+        assert serves(grpc_address(cluster), credentials(made.authority, made.alice))
+        assert failed() == before
+        assert not serves(grpc_address(cluster), credentials(made.authority)), "a client without a certificate is served"
+        cluster.wait_until("the handshake is counted", lambda: failed() > before)
+        cluster_log_has(cluster, "gRPC: Handshake failed")
+
+
 def test_administrators_prove_themselves_in_each_way():
     with place() as made:
         tokens = write(made.path("tokens"), f"ops:{TOKEN}\n")
