@@ -20,6 +20,7 @@
 #include "base/strings.h"
 #include "base/thread.h"
 #include "rpc/audit/request_audit.h"
+#include "rpc/frontend/authorization.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/tls/names.h"
 #include "rpc/tls/openssl.h"
@@ -135,6 +136,13 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote, Encrypti
   const int one = 1;
   if (::setsockopt(descriptor.number(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) return;
   const std::string address = AddressOf(remote);
+  if (encryption != Encryption::kTls) {
+    Statistics& statistics = frontend_->statistics();
+    const bool is_local = OriginOfAddress(address) == Principal::Origin::kLoopback;
+    (is_local ? statistics.local_connections_without_tls
+              : statistics.remote_connections_without_tls)
+        .fetch_add(1, std::memory_order_relaxed);
+  }
   if (!MakeRoomFor(address)) return;
   auto opened = std::make_shared<Socket>(this, std::move(descriptor));
   const auto id = poller_.Add(opened->descriptor.number(), opened->interest, opened.get());

@@ -81,6 +81,8 @@ TEST_CASE("a metric that ZooKeeper does not have is named quorate_...") {
                                                    "outstanding_tls_handshake",
                                                    "tls_handshake_exceeded",
                                                    "unsuccessful_handshake",
+                                                   "non_mtls_local_conn_count",
+                                                   "non_mtls_remote_conn_count",
                                                    "last_client_response_size",
                                                    "last_proposal_size",
                                                    "leader_uptime",

@@ -204,6 +204,10 @@ class Statistics {
   // Returns how many handshakes have failed in other front ends; nullptr: there are none. Set before
   // there is a client.
   int64_t (*handshakes_failed_elsewhere)() = nullptr;
+  // Connections that a port which takes clients without TLS has accepted, from this machine and from
+  // others.
+  std::atomic<int64_t> local_connections_without_tls{0};
+  std::atomic<int64_t> remote_connections_without_tls{0};
   // Wrong credentials of administrators, of all front ends.
   std::atomic<int64_t> administrators_refused{0};
 

@@ -165,6 +165,18 @@ def test_the_address_of_a_client_is_compared_with_its_certificate():
                 cluster.check_alive()
 
 
+def test_connections_to_ports_without_tls_are_counted():
+    with place() as made:
+        with harness.Cluster("quorate", 1, made.settings(client__portUnification=None)) as cluster:
+            before = int(cluster.monitor(1)["non_mtls_local_conn_count"])
+            with kazoo(cluster.hosts()) as client:
+                client.exists("/")
+            values = cluster.monitor(1)
+            # Those of the client, and the one of this request.
+            assert int(values["non_mtls_local_conn_count"]) >= before + 2, values
+            assert int(values["non_mtls_remote_conn_count"]) == 0, values
+
+
 def test_stores_of_every_kind_serve():
     if shutil.which("keytool") is None:
         raise harness.Skipped("there is no keytool")
