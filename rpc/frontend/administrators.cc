@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -23,7 +24,6 @@
 #include "base/secrets.h"
 #include "base/strings.h"
 #include "rpc/frontend/client_identities.h"
-#include "rpc/frontend/tenant_limits.h"
 #include "rpc/poller/descriptor.h"
 
 namespace quorate::rpc {
@@ -32,6 +32,8 @@ namespace {
 constexpr char kTokenFileKey[] = "administratorTokenFile";
 constexpr size_t kFileBytesMax = 2u << 20;
 constexpr size_t kNameBytesMax = 64;
+// The time after which an address may send wrong credentials once more.
+constexpr auto kFailurePeriod = std::chrono::seconds(2);
 // The longest value of `authorization` that is looked at.
 constexpr size_t kAuthorizationBytesMax = 8u << 10;
 
@@ -105,41 +107,14 @@ absl::StatusOr<std::vector<AdministratorToken>> ParseAdministratorTokens(std::st
   return tokens;
 }
 
-// --- FailureLimit --------------------------------------------------------------------------------
-
-std::string FailureLimit::KeyOf(std::string_view address) { return TenantOfAddress(address); }
-
-bool FailureLimit::IsShared(const std::string& key) const {
-  return full_again_.size() >= kAddressesMax && !full_again_.contains(key);
-}
-
-bool FailureLimit::Allows(std::string_view address, Time now) const {
-  std::string key = KeyOf(address);
-  if (IsShared(key)) key.clear();
-  const auto found = full_again_.find(key);
-  return found == full_again_.end() || found->second - now < kBurst * kInterval;
-}
-
-void FailureLimit::AddFailure(std::string_view address, Time now) {
-  std::string key = KeyOf(address);
-  if (IsShared(key)) {
-    absl::erase_if(full_again_, [now](const auto& entry) { return entry.second <= now; });
-    if (IsShared(key)) key.clear();
-  }
-  Time& full_again = full_again_[key];
-  full_again = std::max(full_again, now) + kInterval;
-}
-
-// --- Administrators ------------------------------------------------------------------------------
-
 Administrators::Administrators(const Config& config, const Clock* clock,
                                std::atomic<int64_t>* failure_counter)
     : config_(config),
-      clock_(clock),
       failure_counter_(failure_counter),
       is_configured_(!config.administrator_token_file.empty() ||
                      !config.administrator_subjects.empty() || !config.x509_super_user.empty() ||
-                     !config.super_digest.empty()) {}
+                     !config.super_digest.empty()),
+      limit_(clock, kFailurePeriod) {}
 
 absl::Status Administrators::Open() {
   if (config_.administrator_token_file.empty()) return absl::OkStatus();
@@ -224,8 +199,8 @@ absl::Status Administrators::Fail(std::string_view why, const Principal& princip
 }
 
 absl::Status Administrators::RefuseCredentials(std::string_view why, const Principal& principal) {
-  MutexLock lock(&mutex_);
-  limit_.AddFailure(principal.address, clock_->Now());
+  // Counts as a failed attempt, also if the address has none left.
+  limit_.Take(principal.address, /*user=*/"");
   return Fail(why, principal);
 }
 
@@ -270,8 +245,7 @@ absl::Status Administrators::CheckDigest(std::string_view base64, Principal* pri
 absl::Status Administrators::Authenticate(std::string_view authorization, Principal* principal) {
   if (authorization.empty()) return absl::OkStatus();
   MutexLock lock(&mutex_);
-  const auto now = clock_->Now();
-  if (!limit_.Allows(principal->address, now)) {
+  if (!limit_.Take(principal->address, /*user=*/"")) {
     return Fail(
         "too many wrong credentials have come from this address; they are looked at again "
         "after some seconds",
@@ -292,8 +266,10 @@ absl::Status Administrators::Authenticate(std::string_view authorization, Princi
     checked = absl::UnauthenticatedError(
         "`authorization` has to be Bearer TOKEN, or Basic and the base64 of user:password");
   }
-  if (checked.ok()) return checked;
-  limit_.AddFailure(principal->address, now);
+  if (checked.ok()) {
+    limit_.GiveBack(principal->address, /*user=*/"");
+    return checked;
+  }
   return Fail(ToStd(checked.message()), *principal);
 }
 

@@ -14,7 +14,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,10 +21,10 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/failure_limit.h"
 #include "base/mutex.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/authorization.h"
@@ -48,32 +47,6 @@ inline constexpr size_t kAdministratorTokensMax = 1000;
 inline constexpr size_t kAdministratorTokenBytesMin = 16;
 inline constexpr size_t kAdministratorTokenBytesMax = 1024;
 absl::StatusOr<std::vector<AdministratorToken>> ParseAdministratorTokens(std::string_view text);
-
-// Limits how often each address may send wrong credentials: kBurst at once, then one each
-// kInterval. Thread-safety: none.
-class FailureLimit {
- public:
-  static constexpr int kBurst = 10;
-  static constexpr auto kInterval = std::chrono::seconds(2);
-  // The most addresses that are remembered. Beyond it, further ones share one allowance.
-  static constexpr size_t kAddressesMax = 4096;
-  using Time = std::chrono::steady_clock::time_point;
-
-  // Returns whether credentials from the address may be looked at now.
-  bool Allows(std::string_view address, Time now) const;
-  // Counts wrong credentials.
-  void AddFailure(std::string_view address, Time now);
-  size_t size() const { return full_again_.size(); }
-
- private:
-  // Returns the key of an address. The addresses of an IPv6 network of 64 bits have one key, also
-  // those with a scope (fe80::1%eth0).
-  static std::string KeyOf(std::string_view address);
-  bool IsShared(const std::string& key) const;
-
-  // When the allowance of an address is full again.
-  absl::flat_hash_map<std::string, Time> full_again_;
-};
 
 class Administrators {
  public:
@@ -134,13 +107,12 @@ class Administrators {
   std::string HowToAuthenticate() const;
 
   const Config& config_;
-  const Clock* const clock_;
   std::atomic<int64_t>* const failure_counter_;
   const bool is_configured_;
   std::atomic<int64_t> failures_{0};
 
+  FailureLimit limit_;  // of wrong credentials; without users
   Mutex mutex_;
-  FailureLimit limit_ ABSL_GUARDED_BY(mutex_);
   std::vector<AdministratorToken> tokens_ ABSL_GUARDED_BY(mutex_);
   std::optional<FileStamp> stamp_ ABSL_GUARDED_BY(mutex_);  // of the file that was read last
   bool has_problem_ ABSL_GUARDED_BY(mutex_) = false;        // that file could not be used

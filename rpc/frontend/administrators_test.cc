@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
+#include "base/failure_limit.h"
 #include "base/testing/manual_clock.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/member/testing/captured_log.h"
@@ -224,34 +225,6 @@ TEST_CASE("an address with many wrong credentials has to wait, and others do not
   CHECK(try_from("10.0.0.1", kToken).ok());
   CHECK(Has(try_from("10.0.0.1", kOtherToken), "none of those"));
   CHECK(Has(try_from("10.0.0.1", kToken), "too many wrong credentials"));
-}
-
-TEST_CASE("the limit of failures is bounded, and one network of IPv6 is one address") {
-  FailureLimit limit;
-  FailureLimit::Time now{std::chrono::hours(1)};
-  for (int i = 0; i < FailureLimit::kBurst; ++i) {
-    limit.AddFailure("2001:db8:1:2::" + std::to_string(i), now);
-  }
-  CHECK_FALSE(limit.Allows("2001:db8:1:2:ffff::1", now));
-  CHECK(limit.Allows("2001:db8:1:3::1", now));
-  // "::" may stand for groups on both sides of the network's end.
-  for (const auto& [one, same, other] :
-       {std::array{"2001:db8::5", "2001:db8::1:2:3:4", "2001:db8:0:1::5"},
-        std::array{"fd00::1:2:3:4", "fd00::9:2:3:4", "fd00:0:0:1::9"},
-        std::array{"fe80::1%eth0", "fe80::2%eth0", "fe81::1%eth0"}}) {
-    for (int i = 0; i < FailureLimit::kBurst; ++i) limit.AddFailure(one, now);
-    CHECK_FALSE(limit.Allows(same, now));
-    CHECK(limit.Allows(other, now));
-  }
-  for (size_t i = 0; i < 2 * FailureLimit::kAddressesMax; ++i) {
-    limit.AddFailure("10.1." + std::to_string(i / 256) + "." + std::to_string(i % 256), now);
-  }
-  CHECK(limit.size() <= FailureLimit::kAddressesMax + 1);
-  CHECK_FALSE(limit.Allows("192.0.2.1", now));  // shares the allowance of all further addresses
-  now += std::chrono::hours(5);
-  CHECK(limit.Allows("192.0.2.1", now));
-  limit.AddFailure("192.0.2.1", now);
-  CHECK(limit.size() == 1);
 }
 
 TEST_CASE("a token file that others can use, or that is none, stops the start") {

@@ -57,7 +57,7 @@ bool ClientIdentities::NamesSuper(std::string_view credentials) const {
 }
 
 absl::Status ClientIdentities::AddDigest(std::string_view credentials,
-                                         sasl::FailureLimit* super_failures) {
+                                         FailureLimit* super_failures) {
   if (credentials.size() > kCredentialsBytesMax) return TooMany();
   const bool names_super = NamesSuper(credentials);
   if (names_super && !super_failures->Take(address_, kSuper)) {

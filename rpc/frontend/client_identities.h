@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/failure_limit.h"
 #include "rpc/config/config.h"
-#include "rpc/sasl/failure_limit.h"
 #include "tree/command.h"
 #include "tree/types.h"
 
@@ -47,7 +47,7 @@ class ClientIdentities {
   // are longer than kCredentialsBytesMax. Unauthenticated: the credentials name the user of
   // superDigest, and too many wrong ones have come from this address; they were not looked at.
   // `super_failures` is the server's (Service::super_failures).
-  absl::Status AddDigest(std::string_view credentials, sasl::FailureLimit* super_failures);
+  absl::Status AddDigest(std::string_view credentials, FailureLimit* super_failures);
 
   // Adds the identity of a client whose certificate has this subject, and the super user's if the
   // subject is that of X509AuthenticationProvider.superUser. Returns false if there are too many

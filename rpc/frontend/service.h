@@ -14,12 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/failure_limit.h"
 #include "consensus/core/limits.h"
 #include "rpc/frontend/guarded_tree.h"
 #include "rpc/frontend/memory_budget.h"
 #include "rpc/frontend/tenant_limits.h"
 #include "rpc/peer/frame.h"
-#include "rpc/sasl/failure_limit.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc {
@@ -210,7 +210,7 @@ class Service {
   }
   // Returns the limit of wrong passwords of superDigest, which clients of all front ends share. The
   // passwords that administrators send as metadata have a limit of their own (Administrators).
-  sasl::FailureLimit* super_failures() { return &*super_failures_; }
+  FailureLimit* super_failures() { return &*super_failures_; }
 
   // Counts a failed authentication of a client that is not counted by a front end's statistics.
   void CountFailedAuthentication() {
@@ -223,7 +223,7 @@ class Service {
  private:
   MemoryBudget memory_;
   TenantTable tenants_;
-  std::optional<sasl::FailureLimit> super_failures_;
+  std::optional<FailureLimit> super_failures_;
   std::atomic<int64_t> failed_authentications_{0};
 };
 

@@ -13,9 +13,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/failure_limit.h"
 #include "base/random.h"
 #include "rpc/sasl/exchange.h"
-#include "rpc/sasl/failure_limit.h"
 #include "rpc/sasl/names.h"
 
 namespace quorate::rpc::sasl {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/failure_limit.h"
 #include "rpc/frontend/request_limits.h"
-#include "rpc/sasl/failure_limit.h"
 #include "rpc/zookeeper/testing/loop_fixture.h"
 
 namespace quorate::rpc::zk {
@@ -343,10 +343,10 @@ TEST_CASE("the password of the super user cannot be guessed fast") {
     return f.Call(client, OpCode::kAuth, Auth("digest", credentials)).error;
   };
   // The right password is no failure.
-  for (int i = 0; i < 2 * sasl::FailureLimit::kBurst; ++i) {
+  for (int i = 0; i < 2 * FailureLimit::kBurst; ++i) {
     REQUIRE(authenticate(other, "super:secret") == ErrorCode::kOk);
   }
-  for (int i = 0; i < sasl::FailureLimit::kBurst; ++i) {
+  for (int i = 0; i < FailureLimit::kBurst; ++i) {
     REQUIRE(authenticate(tag, "super:guess" + std::to_string(i)) == ErrorCode::kOk);
   }
   CHECK(f.frontend.statistics().Sum().auth_failures == 0);

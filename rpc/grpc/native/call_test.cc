@@ -6,11 +6,11 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "base/failure_limit.h"
 #include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/listing.h"
 #include "rpc/grpc/native/testing/fixture.h"
-#include "rpc/sasl/failure_limit.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -390,8 +390,8 @@ TEST_CASE("calls, sessions and watches cannot guess the password of the super us
     v1::GetResponse response;
     return f.Unary(Method::kGet, request, &response);
   };
-  for (int i = 0; i < 2 * sasl::FailureLimit::kBurst; ++i) REQUIRE(get("super:secret").ok());
-  for (int i = 0; i < sasl::FailureLimit::kBurst; ++i) REQUIRE(get("super:guess").ok());
+  for (int i = 0; i < 2 * FailureLimit::kBurst; ++i) REQUIRE(get("super:secret").ok());
+  for (int i = 0; i < FailureLimit::kBurst; ++i) REQUIRE(get("super:guess").ok());
   audit.Lines();
   CHECK(get("user:guess").ok());
   CHECK(get("super:secret").code() == absl::StatusCode::kUnauthenticated);

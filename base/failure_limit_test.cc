@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "rpc/sasl/failure_limit.h"
+#include "base/failure_limit.h"
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <string>
 
 #include "base/testing/manual_clock.h"
 
-namespace quorate::rpc::sasl {
+namespace quorate {
 namespace {
 
 // Returns how many attempts are allowed at once, at most `max`.
@@ -50,8 +52,16 @@ TEST_CASE("the addresses of a network of IPv6 count as one") {
   Attempts(&limit, "2001:db8::1", "bob");
   CHECK_FALSE(limit.Take("2001:db8:0:0:ffff::2", "bob"));
   CHECK(limit.Take("2001:db8:0:1::1", "bob"));
-  Attempts(&limit, "fe80::1%eth0", "bob");
-  CHECK_FALSE(limit.Take("fe80::2%eth0", "bob"));
+  // "::" may stand for groups on both sides of the network's end.
+  for (const auto& [one, same, other] :
+       {std::array{"2001:db8:1::5", "2001:db8:1::1:2:3:4", "2001:db8:1:1::5"},
+        std::array{"fd00::1:2:3:4", "fd00::9:2:3:4", "fd00:0:0:1::9"},
+        std::array{"fe80::1%eth0", "fe80::2%eth0", "fe81::1%eth0"}}) {
+    INFO(one);
+    Attempts(&limit, one, "bob");
+    CHECK_FALSE(limit.Take(same, "bob"));
+    CHECK(limit.Take(other, "bob"));
+  }
 }
 
 TEST_CASE("attempts that do not fail are not limited") {
@@ -80,5 +90,16 @@ TEST_CASE("with very many addresses the oldest failures are forgotten, not the n
   CHECK(limit.Take("first", "bob"));
 }
 
+TEST_CASE("failed attempts come back at the rate of the limit") {
+  ManualClock clock(1000);
+  FailureLimit limit(&clock, std::chrono::seconds(2));
+  CHECK(Attempts(&limit, "10.0.0.1", "") == FailureLimit::kBurst);
+  clock.Advance(1999);
+  CHECK(Attempts(&limit, "10.0.0.1", "") == 0);
+  clock.Advance(1);
+  CHECK(Attempts(&limit, "10.0.0.1", "") == 1);
+  CHECK(limit.Take("10.0.0.2", ""));
+}
+
 }  // namespace
-}  // namespace quorate::rpc::sasl
+}  // namespace quorate

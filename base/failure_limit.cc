@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "rpc/sasl/failure_limit.h"
+#include "base/failure_limit.h"
 
 #include <arpa/inet.h>
 
@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
 
-namespace quorate::rpc::sasl {
+namespace quorate {
 
 std::string FailureLimit::KeyOf(std::string_view address, std::string_view user) {
   constexpr size_t kNetworkBytes = 8;
@@ -25,9 +25,9 @@ std::string FailureLimit::KeyOf(std::string_view address, std::string_view user)
 
 void FailureLimit::Refill(Attempts* attempts) const {
   const auto now = clock_->Now();
-  const auto back = std::min<int64_t>((now - attempts->since) / kPeriod, attempts->used);
+  const auto back = std::min<int64_t>((now - attempts->since) / period_, attempts->used);
   attempts->used -= static_cast<int>(back);
-  attempts->since = attempts->used == 0 ? now : attempts->since + back * kPeriod;
+  attempts->since = attempts->used == 0 ? now : attempts->since + back * period_;
 }
 
 void FailureLimit::MakeSpace() {
@@ -59,4 +59,4 @@ void FailureLimit::GiveBack(std::string_view address, std::string_view user) {
   if (found != pairs_.end() && --found->second.used <= 0) pairs_.erase(found);
 }
 
-}  // namespace quorate::rpc::sasl
+}  // namespace quorate
