@@ -119,19 +119,11 @@ Administrators::Administrators(const Config& config, const Clock* clock,
 absl::Status Administrators::Open() {
   if (config_.administrator_token_file.empty()) return absl::OkStatus();
   MutexLock lock(&mutex_);
-  stamp_ = Stamp();
+  stamp_ = StampOf(config_.administrator_token_file);
   absl::StatusOr<std::vector<AdministratorToken>> tokens = ReadTokens();
   if (!tokens.ok()) return tokens.status();
   tokens_ = *std::move(tokens);
   return absl::OkStatus();
-}
-
-std::optional<Administrators::FileStamp> Administrators::Stamp() const {
-  struct stat facts {};
-  if (stat(config_.administrator_token_file.c_str(), &facts) != 0) return std::nullopt;
-  return FileStamp{facts.st_dev, facts.st_ino, facts.st_size,
-                   int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec,
-                   facts.st_mode};
 }
 
 absl::StatusOr<std::vector<AdministratorToken>> Administrators::ReadTokens() const {
@@ -170,7 +162,7 @@ absl::StatusOr<std::vector<AdministratorToken>> Administrators::ReadTokens() con
 }
 
 void Administrators::RefreshTokens() {
-  const std::optional<FileStamp> stamp = Stamp();
+  const FileStamp stamp = StampOf(config_.administrator_token_file);
   const bool is_changed = stamp != stamp_;
   // A file that could not be used is tried again even if it looks the same: its content may have
   // changed within the resolution of its time, or reading it may have failed for a reason outside of

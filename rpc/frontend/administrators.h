@@ -16,7 +16,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/failure_limit.h"
+#include "base/file_stamp.h"
 #include "base/mutex.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/authorization.h"
@@ -86,15 +86,6 @@ class Administrators {
   int64_t failures() const { return failures_.load(std::memory_order_relaxed); }
 
  private:
-  struct FileStamp {
-    uint64_t device = 0;
-    uint64_t inode = 0;
-    int64_t size = 0;
-    int64_t modified_ns = 0;
-    uint32_t mode = 0;
-    friend bool operator==(const FileStamp&, const FileStamp&) = default;
-  };
-
   absl::Status Fail(std::string_view why, const Principal& principal);
   absl::Status CheckToken(std::string_view token, Principal* principal)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -103,7 +94,6 @@ class Administrators {
   // that cannot be used is logged once, and the tokens before stay.
   void RefreshTokens() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::vector<AdministratorToken>> ReadTokens() const;
-  std::optional<FileStamp> Stamp() const;
   std::string HowToAuthenticate() const;
 
   const Config& config_;
@@ -114,8 +104,8 @@ class Administrators {
   FailureLimit limit_;  // of wrong credentials; without users
   Mutex mutex_;
   std::vector<AdministratorToken> tokens_ ABSL_GUARDED_BY(mutex_);
-  std::optional<FileStamp> stamp_ ABSL_GUARDED_BY(mutex_);  // of the file that was read last
-  bool has_problem_ ABSL_GUARDED_BY(mutex_) = false;        // that file could not be used
+  FileStamp stamp_ ABSL_GUARDED_BY(mutex_);           // of the file that was read last
+  bool has_problem_ ABSL_GUARDED_BY(mutex_) = false;  // that file could not be used
 };
 
 }  // namespace quorate::rpc

@@ -155,7 +155,7 @@ absl::StatusOr<std::shared_ptr<const ServerCertificates::Pems>> ServerCertificat
 absl::StatusOr<std::unique_ptr<ServerCertificates>> ServerCertificates::Create(
     const tls::Options& options, bool reloads) {
   // Taken before the files are read, so that a change meanwhile is found later.
-  std::vector<tls::FileStamp> stamps = tls::Stamps(options);
+  std::vector<FileStamp> stamps = tls::Stamps(options);
   auto pems = Read(options, 1);
   if (!pems.ok()) return pems.status();
   std::unique_ptr<ServerCertificates> certificates(
@@ -167,8 +167,7 @@ absl::StatusOr<std::unique_ptr<ServerCertificates>> ServerCertificates::Create(
   return certificates;
 }
 
-ServerCertificates::ServerCertificates(const tls::Options& options,
-                                       std::vector<tls::FileStamp> stamps,
+ServerCertificates::ServerCertificates(const tls::Options& options, std::vector<FileStamp> stamps,
                                        std::shared_ptr<const Pems> pems)
     : options_(options), stamps_(std::move(stamps)), pems_(std::move(pems)) {}
 
@@ -191,7 +190,7 @@ std::shared_ptr<const ServerCertificates::Pems> ServerCertificates::pems() const
 }
 
 bool ServerCertificates::Refresh() {
-  std::vector<tls::FileStamp> stamps = tls::Stamps(options_);
+  std::vector<FileStamp> stamps = tls::Stamps(options_);
   // The reason why files could not be used may end without a change of theirs, for example if this
   // process was not yet allowed to read them.
   const bool has_changed = stamps != stamps_;

@@ -58,7 +58,7 @@ class ServerCertificates {
     uint64_t version = 0;
   };
 
-  ServerCertificates(const tls::Options& options, std::vector<tls::FileStamp> stamps,
+  ServerCertificates(const tls::Options& options, std::vector<FileStamp> stamps,
                      std::shared_ptr<const Pems> pems);
   static absl::StatusOr<std::shared_ptr<const Pems>> Read(const tls::Options& options,
                                                           uint64_t version);
@@ -67,8 +67,8 @@ class ServerCertificates {
 
   const tls::Options options_;
   // These are used by Refresh alone.
-  std::vector<tls::FileStamp> stamps_;  // of the files that were read last
-  absl::Status problem_;                // why they could not be used; OK if they could
+  std::vector<FileStamp> stamps_;  // of the files that were read last
+  absl::Status problem_;           // why they could not be used; OK if they could
   mutable Mutex mutex_;
   std::shared_ptr<const Pems> pems_ ABSL_GUARDED_BY(mutex_);
   bool stops_ ABSL_GUARDED_BY(mutex_) = false;

@@ -3,7 +3,6 @@
 #include "rpc/tls/context.h"
 
 #include <openssl/err.h>
-#include <sys/stat.h>
 
 #include <utility>
 
@@ -157,17 +156,6 @@ absl::Status UseTrustStore(const Options& options, SSL_CTX* context,
   SetCaNames(store->certificates, context);
   if (!options.check_revocation) return absl::OkStatus();
   return AddRevocationLists(options.trust_store, std::move(store->revocation_lists), trusted);
-}
-
-FileStamp StampOf(const std::string& path) {
-  FileStamp stamp{.path = path};
-  struct stat facts {};
-  if (stat(path.c_str(), &facts) != 0) return stamp;
-  stamp.device = facts.st_dev;
-  stamp.inode = facts.st_ino;
-  stamp.size = facts.st_size;
-  stamp.modified_ns = int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec;
-  return stamp;
 }
 
 }  // namespace

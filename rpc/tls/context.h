@@ -8,12 +8,12 @@
 
 #include <openssl/ssl.h>
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/file_stamp.h"
 #include "rpc/tls/options.h"
 
 namespace quorate::rpc::tls {
@@ -69,18 +69,6 @@ class Context {
 // queue; for a certificate of the other end that was refused, the reason; if the other end refused
 // the connection, the reason that it sent.
 std::string FailureOf(const SSL* ssl);
-
-// What identifies the content of a file.
-struct FileStamp {
-  std::string path;
-  // Of the file that symbolic links lead to; all 0 if there is none.
-  uint64_t device = 0;
-  uint64_t inode = 0;
-  int64_t size = 0;
-  int64_t modified_ns = 0;
-
-  friend bool operator==(const FileStamp&, const FileStamp&) = default;
-};
 
 // Returns the stamps of all files that a Context with these options is made from. A caller that
 // finds them changed makes a new Context; it takes the stamps before it calls Create, so that no

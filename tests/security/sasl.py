@@ -371,6 +371,36 @@ def test_passwords_cannot_be_guessed_fast():
         cluster.wait_until("bob has an attempt again", bob_gets_in)
 
 
+def test_a_changed_jaas_file_is_used_without_a_restart():
+    def replace(made, text):
+        made.write("new.jaas", text)
+        os.replace(os.path.join(made.directory, "new.jaas"), made.server)
+
+    with served() as (made, cluster), kazoo(cluster.hosts(), "bob") as bob:
+        with open(made.server, encoding="utf-8") as file:
+            before = file.read()
+        assert is_refused(cluster.hosts(), "carol", "carol's")
+        replace(made, before.replace(quoted(USERS["bob"]), quoted("another")).replace(
+            "user_bob=", 'user_carol="carol\'s" user_bob='))
+        assert is_refused(cluster.hosts(), "bob", USERS["bob"]), cluster.log(1)
+        for user, password in (("bob", "another"), ("carol", "carol's")):
+            with kazoo(cluster.hosts(), user, password) as client:
+                client.create(f"/of-{user}", b"", acl=[make_acl("sasl", user, all=True)])
+                assert client.get(f"/of-{user}")[0] == b""
+        assert bob.exists("/of-bob")  # its connection stays
+        # A file that cannot be used changes nothing, until it can be used.
+        for text in ("Server {", "Other { x.Y required; };"):
+            replace(made, text)
+            with kazoo(cluster.hosts(), "bob", "another") as client:
+                client.get("/of-bob")
+        cluster.wait_until("both are logged",
+                           lambda: cluster.log(1).count("the changed JAAS file cannot be used") == 2)
+        assert "another" not in cluster.log(1)
+        replace(made, before)
+        with kazoo(cluster.hosts(), "bob") as client:
+            client.get("/of-bob")
+
+
 def test_hostile_tokens_harm_nobody():
     with served() as (_, cluster):
         for token in (b"", b"=", b'"' * 4000, b"a=b," * 1000, b"username=" + b"x" * 60_000, os.urandom(65_536),
