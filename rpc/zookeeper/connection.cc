@@ -619,7 +619,11 @@ bool Connection::SubmitUnanswered(Pending* pending, std::string_view body) {
   if (IsRefused(pending->op)) return false;
   paths_.Observe(pending->op, body);
   if (pending->op == OpCode::kAuth) return OnAuth(pending->xid, body).ok();
-  if (pending->op == OpCode::kSasl) return OnSasl(pending->xid, body).ok();
+  if (pending->op == OpCode::kSasl) {
+    // As in AnswerNow, because the caller may hold the tree's lock for another client.
+    loop_->UnlockTree();
+    return OnSasl(pending->xid, body).ok();
+  }
   const bool is_end = pending->op == OpCode::kCloseSession;
   if (!is_end && !IsWrite(pending->op)) return IsServed(pending->op);
   if (IsOfKeeper(pending->op) && !ServesKeeper()) return false;

@@ -126,6 +126,23 @@ TEST_CASE("the tree is not locked while a token is handled") {
   CHECK_FALSE(f.words.found_locked);
 }
 
+TEST_CASE("the tree is not locked while a token of a client that has disconnected is handled") {
+  SaslFixture f;
+  const uint32_t tag = f.ConnectSession();
+  f.Write(tag, 1, OpCode::kCreate, Create("/a", ""));  // the token waits for its result
+  f.Write(tag, 2, OpCode::kSasl, Token("is bob"));
+  f.Write(tag, 3, OpCode::kCreate, CreateWithAcl("/bob", {{"sasl", "bob"}}));
+  REQUIRE(f.sockets.HandIn(tag));
+  f.loop.LockTree();  // as when another client was just served
+  f.sockets.HangUp(tag);
+  CHECK_FALSE(f.words.found_locked);
+  f.Settle();
+  const uint32_t bob = f.ConnectSession();
+  CHECK(f.Call(bob, OpCode::kGetData, PathAndWatch("/bob", false)).error == ErrorCode::kNoAuth);
+  REQUIRE(f.Call(bob, OpCode::kSasl, Token("is bob")).error == ErrorCode::kOk);
+  CHECK(f.Call(bob, OpCode::kGetData, PathAndWatch("/bob", false)).error == ErrorCode::kOk);
+}
+
 TEST_CASE("a client that fails gets AuthFailed and a null token, and is closed") {
   for (const std::string& token :
        {std::string("wrong"), std::string(), std::string(sasl::kTokenBytesMax + 1, 'x')}) {
