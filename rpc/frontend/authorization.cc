@@ -35,7 +35,6 @@ constexpr absl::string_view kTitles[] = {"gRPC", "ZooKeeper's opcodes", "Four-le
 std::string Principal::Name() const {
   if (!token.empty()) return "token:" + token;
   if (!subject.empty()) return "x509:" + subject;
-  if (!sasl_name.empty()) return "sasl:" + sasl_name;
   if (!digest_user.empty()) return "digest:" + digest_user;
   return origin == Origin::kUnixSocket ? "unix" : "ip:" + address;
 }

@@ -172,18 +172,17 @@ struct Principal {
   };
 
   // Returns the name to record for what the principal does, such as "token:ops",
-  // "x509:CN=admin,O=Example", "sasl:alice", "digest:super", "unix" or "ip:10.0.0.1". Has no secret.
+  // "x509:CN=admin,O=Example", "digest:super", "unix" or "ip:10.0.0.1". Has no secret.
   std::string Name() const;
   // Returns whether the principal has proved any identity but its address.
   bool has_proof() const {
-    return !token.empty() || !subject.empty() || !sasl_name.empty() || !digest_user.empty();
+    return !token.empty() || !subject.empty() || !digest_user.empty();
   }
 
   Origin origin = Origin::kRemote;
   std::string address{};      // without the port; that of the loopback for a Unix socket
   std::string token{};        // the name of the administrator's token that it has shown
   std::string subject{};      // of its valid TLS certificate (rpc/tls/subject.h)
-  std::string sasl_name{};    // for which SASL has authenticated it
   std::string digest_user{};  // the user of digest credentials that it has shown
   bool is_super = false;      // it passes every access control list
 };

@@ -105,8 +105,6 @@ TEST_CASE("a principal is recorded by the strongest thing that it has proved") {
   CHECK_FALSE(principal.has_proof());
   principal.digest_user = "super";
   CHECK(principal.Name() == "digest:super");
-  principal.sasl_name = "alice";
-  CHECK(principal.Name() == "sasl:alice");
   principal.subject = "CN=admin";
   CHECK(principal.Name() == "x509:CN=admin");
   principal.token = "ops";
