@@ -634,11 +634,6 @@ class Parser {
                    "ssl.clientHostnameVerification out, or ask gRPC clients for no certificate "
                    "(grpcTlsClientAuth=none)");
     }
-    if (!config_.ssl_cipher_suites.empty()) {
-      return Error("ssl.ciphersuites",
-                   "gRPC chooses its ciphers itself (AES-GCM and ChaCha20, with forward secrecy); "
-                   "take grpcTls or ssl.ciphersuites out");
-    }
     const std::vector<std::string>& protocols = config_.ssl_enabled_protocols;
     const auto has = [&protocols](const char* protocol) {
       return std::find(protocols.begin(), protocols.end(), protocol) != protocols.end();

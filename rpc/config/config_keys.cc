@@ -82,8 +82,8 @@ constexpr ConfigKey kConfigKeys[] = {
      .value = Boolean{&Config::grpc_tls},
      .section = Section::kCluster,
      .meaning = "`grpcPort` takes TLS 1.2 and 1.3 only, with the stores of `ssl.*`; "
-                "`client.certReload` counts too. `ssl.crl`, `ssl.ciphersuites` and a part of "
-                "`ssl.enabledProtocols` are refused with it"},
+                "`client.certReload` counts too. `ssl.crl`, `ssl.clientHostnameVerification`, and "
+                "parts of `ssl.enabledProtocols` and `ssl.ciphersuites` are refused with it"},
     {.name = "grpcTlsClientAuth",
      .value = Text{&Config::grpc_tls_client_auth},
      .section = Section::kCluster,

@@ -399,7 +399,6 @@ TEST_CASE("TLS of gRPC has the stores of clients, and refuses what gRPC cannot k
   CHECK(problem("ssl.clientHostnameVerification=true\n")
             .find("zoo.cfg: ssl.clientHostnameVerification: gRPC") == 0);
   CHECK(config("ssl.clientHostnameVerification=true\nssl.hostnameVerification=false\n").ok());
-  CHECK(problem("ssl.ciphersuites=A\n").find("zoo.cfg: ssl.ciphersuites: gRPC") == 0);
   CHECK(problem("ssl.enabledProtocols=TLSv1.3\n").find("zoo.cfg: ssl.enabledProtocols: gRPC") == 0);
   CHECK(problem("ssl.protocol=TLSv1.2\n").find("zoo.cfg: ssl.enabledProtocols: gRPC") == 0);
   CHECK(problem("grpcPort=0\n").find("zoo.cfg: grpcTls: there is no grpcPort") == 0);

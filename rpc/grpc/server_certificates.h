@@ -5,7 +5,7 @@
 // them, and connections that are open stay. Files that cannot be used are logged, and those before
 // stay in use.
 //
-// gRPC takes TLS 1.2 and 1.3, with its own list of ciphers, and checks no revocation lists.
+// gRPC takes TLS 1.2 and 1.3, with the ciphers of cipher_suites.h, and checks no revocation lists.
 //
 // Thread-safety: any thread.
 #pragma once

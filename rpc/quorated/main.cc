@@ -33,6 +33,7 @@
 #include "rpc/config/java_options.h"
 #include "rpc/frontend/administrators.h"
 #include "rpc/frontend/frontends.h"
+#include "rpc/grpc/cipher_suites.h"
 #include "rpc/grpc/frontend.h"
 #include "rpc/grpc/grpc_log.h"
 #include "rpc/grpc/native/stack.h"
@@ -240,6 +241,7 @@ absl::Status Run(const std::string& config_file) {
   WarnOfDescriptorLimit();
   auto config = quorate::rpc::LoadConfig(config_file);
   if (!config.ok()) return config.status();
+  if (absl::Status s = quorate::rpc::SetGrpcCipherSuites(*config); !s.ok()) return s;
   quorate::rpc::WarnOfOpenPaths(*config);
   auto audit = quorate::rpc::OpenAuditLog(*config);
   if (!audit.ok()) return audit.status();

@@ -60,14 +60,11 @@ absl::StatusOr<Versions> ParseProtocols(const std::vector<std::string>& names,
                                                  " is supported; add TLSv1.2 or TLSv1.3"));
 }
 
-// Names of OpenSSL, for the two kinds of suites that it sets apart.
-struct Suites {
-  std::vector<std::string> tls12;
-  std::vector<std::string> tls13;
-};
+}  // namespace
 
-Suites ParseSuites(const std::vector<std::string>& names, std::vector<std::string>* warnings) {
-  Suites suites;
+CipherSuites ParseCipherSuites(const std::vector<std::string>& names,
+                               std::vector<std::string>* warnings) {
+  CipherSuites suites;
   for (const std::string& name : names) {
     const std::string_view known = OPENSSL_cipher_name(name.c_str());
     if (known == "(NONE)") {
@@ -83,8 +80,6 @@ Suites ParseSuites(const std::vector<std::string>& names, std::vector<std::strin
   return suites;
 }
 
-}  // namespace
-
 absl::Status SetProtocolsAndCiphers(const Options& options, SSL_CTX* context,
                                     std::vector<std::string>* warnings) {
   auto versions = ParseProtocols(options.protocols, warnings);
@@ -93,7 +88,7 @@ absl::Status SetProtocolsAndCiphers(const Options& options, SSL_CTX* context,
       options.cipher_suites.empty()
           ? std::vector<std::string>(std::begin(kDefaultSuites), std::end(kDefaultSuites))
           : options.cipher_suites;
-  const Suites suites = ParseSuites(names, warnings);
+  const CipherSuites suites = ParseCipherSuites(names, warnings);
   // A version without suites is not offered, as its handshakes could only fail.
   versions->tls12 &= !suites.tls12.empty();
   versions->tls13 &= !suites.tls13.empty();

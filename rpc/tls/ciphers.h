@@ -16,6 +16,17 @@
 
 namespace quorate::rpc::tls {
 
+// Names of OpenSSL, for the two kinds of suites that it sets apart.
+struct CipherSuites {
+  std::vector<std::string> tls12;
+  std::vector<std::string> tls13;
+};
+
+// Returns the suites with these names of IANA, in the same order, and appends a sentence to `warnings`
+// for each name that OpenSSL does not know.
+CipherSuites ParseCipherSuites(const std::vector<std::string>& names,
+                               std::vector<std::string>* warnings);
+
 // Sets the protocol versions and cipher suites of `context`, and appends a sentence to `warnings`
 // for each name that has no effect. Returns an error if no version or no suite is left.
 absl::Status SetProtocolsAndCiphers(const Options& options, SSL_CTX* context,

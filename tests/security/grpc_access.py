@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import stat
+import subprocess
 import time
 
 import certificates
@@ -21,6 +22,8 @@ SUPER_DIGEST = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="  # of super:secret
 TOKEN = "0123456789abcdef0123456789abcdef"
 OTHER_TOKEN = "fedcba9876543210fedcba9876543210"
 ADMIN = "CN=admin,O=Example"
+# The suites that OpenSSL has for TLS 1.3.
+TLS13 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 DENIED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 BACKUP = "/quorate.v1.Cluster/Backup"
 
@@ -133,6 +136,23 @@ def test_failed_handshakes_are_counted():
         assert not serves(grpc_address(cluster), credentials(made.authority)), "a client without a certificate is served"
         cluster.wait_until("the handshake is counted", lambda: failed() > before)
         cluster_log_has(cluster, "gRPC: Handshake failed")
+
+
+def test_the_configured_ciphers_are_those_of_grpc():
+    def connects(address, made, *arguments):
+        result = subprocess.run(["openssl", "s_client", "-connect", address, "-alpn", "h2", "-CAfile", made.authority.certificate,
+                                 "-cert", made.alice[1], "-key", made.alice[0], *arguments], stdin=subprocess.DEVNULL,
+                                capture_output=True, timeout=PATIENCE_SECONDS, check=False)
+        return result.returncode == 0
+
+    ciphers = ",".join(("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", *TLS13))
+    with place() as made, harness.Cluster("quorate", 1, settings(made, ssl__ciphersuites=ciphers)) as cluster:
+        address = grpc_address(cluster)
+        assert serves(address, credentials(made.authority, made.alice))
+        assert connects(address, made, "-tls1_3")
+        assert connects(address, made, "-tls1_2", "-cipher", "ECDHE-ECDSA-AES256-GCM-SHA384")
+        assert not connects(address, made, "-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256")
+        cluster.check_alive()
 
 
 def test_administrators_prove_themselves_in_each_way():
@@ -363,6 +383,7 @@ def test_what_cannot_be_kept_is_refused_at_the_start():
                 (settings(made, ssl__crl="true"), ("ssl.crl", "gRPC")),
                 (settings(made, ssl__clientHostnameVerification="true"), ("ssl.clientHostnameVerification", "gRPC")),
                 (settings(made, ssl__ciphersuites="TLS_AES_256_GCM_SHA384"), ("ssl.ciphersuites", "gRPC")),
+                (settings(made, ssl__ciphersuites=",".join(TLS13)), ("ssl.ciphersuites", "gRPC", "TLSv1.2")),
                 (settings(made, ssl__enabledProtocols="TLSv1.3"), ("ssl.enabledProtocols", "gRPC"))):
             cluster = harness.Cluster("quorate", 1, lines, start=False)
             try:
