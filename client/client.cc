@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/channel.h"
+#include "client/access.h"
 #include "client/connection_problem.h"
 #include "client/engine.h"
 #include "client/error.h"
@@ -250,11 +250,11 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   const int timeout_ms =
       options.connect_timeout_ms > 0 ? options.connect_timeout_ms : options.session_timeout_ms;
   const int default_deadline_ms = options.default_deadline_ms;
-  absl::StatusOr<internal::ChannelFactory> channels = internal::ChannelFactory::Create(options.tls);
-  if (!channels.ok()) return channels.status();
+  absl::StatusOr<internal::Access> access = internal::Access::Load(
+      options.tls, {.token = options.token, .file = options.token_file}, servers->members);
+  if (!access.ok()) return access.status();
   const TlsOptions tls = options.tls;
-  auto engine =
-      std::make_shared<Engine>(servers->members, std::move(options), *std::move(channels));
+  auto engine = std::make_shared<Engine>(servers->members, std::move(options), *std::move(access));
   engine->Start();
   if (absl::Status s = engine->WaitUntilConnected(timeout_ms); !s.ok()) {
     engine->Stop();

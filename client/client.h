@@ -93,6 +93,13 @@ struct ClientOptions {
   // Without TLS, everything is sent unencrypted, credentials included. Connect fails with
   // INVALID_ARGUMENT if a file of TLS cannot be used.
   TlsOptions tls{};
+  // An administrator's token, or a file with one as `quorate --token-file` takes it. Each stream of
+  // the session sends it as the metadata `authorization: Bearer TOKEN`. Sessions need no
+  // administrator, so servers grant nothing for it; a proxy before them may ask for it. Connect fails
+  // with INVALID_ARGUMENT if both are set, the file cannot be used or others can read it, or the token
+  // would be sent unencrypted to another machine.
+  std::string token{};
+  std::string token_file{};
   // Called on the callback thread.
   std::function<void(const SessionEvent&)> on_session_event{};
   // Runs the callbacks, instead of a thread of the client's own. The executor must run each task

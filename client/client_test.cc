@@ -925,6 +925,29 @@ OwnedTask WaitForExists(Client* client, std::atomic<bool>* was_resumed) {
   *was_resumed = true;
 }
 
+TEST_CASE("each stream of a client with a token sends it") {
+  ScriptedServer server(ScriptedServer::Script{});
+  const std::vector<std::string> expected = {"Bearer 0123456789abcdef"};
+  const auto client = Connect(server.address(), {.token = "0123456789abcdef"});
+  CHECK(server.shown_authorizations() == expected);
+  const int before = server.streams();
+  client->ChangeMember();
+  while (server.streams() == before) REQUIRE(client->Sync().ok());
+  CHECK(server.shown_authorizations() == expected);
+  Connect(server.address());
+  CHECK(server.shown_authorizations().empty());
+}
+
+TEST_CASE("a token that cannot be used makes Connect fail before it is sent") {
+  const auto problem = [](ClientOptions options) {
+    return std::string(Client::Connect(std::move(options)).status().message());
+  };
+  CHECK(problem({.servers = "192.0.2.1:1", .token = "0123456789abcdef"})
+            .find("unencrypted to 192.0.2.1:1") != std::string::npos);
+  CHECK(problem({.servers = "127.0.0.1:1", .token_file = "/missing"}).find("/missing") !=
+        std::string::npos);
+}
+
 }  // namespace
 
 TEST_CASE("a coroutine that was destroyed while it waited is not resumed") {

@@ -98,9 +98,9 @@ BootClock::time_point BootClock::now() noexcept {
   return time_point(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
 }
 
-Engine::Engine(std::vector<std::string> members, ClientOptions options, ChannelFactory channels)
+Engine::Engine(std::vector<std::string> members, ClientOptions options, Access access)
     : options_(std::move(options)),
-      channels_(std::move(channels)),
+      access_(std::move(access)),
       members_(std::move(members)),
       random_(std::random_device{}()),
       password_(NewPassword()),
@@ -533,7 +533,7 @@ void Engine::ShuffleMembers() { std::shuffle(members_.begin(), members_.end(), r
 void Engine::Attempt() {
   next_attempt_ = Clock::time_point::max();
   const std::string& member = members_[attempts_++];
-  auto stream = std::make_unique<Stream>(channels_, member, &queue_, this);
+  auto stream = std::make_unique<Stream>(access_, member, &queue_, this);
   stream_ = stream.get();
   streams_[stream_] = std::move(stream);
   is_open_sent_ = false;

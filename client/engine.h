@@ -63,7 +63,7 @@ class Engine final : public CallbackThread,
   using Clock = BootClock;
 
   // `members` are addresses, at least one; the rest is as in ClientOptions, without its servers.
-  Engine(std::vector<std::string> members, ClientOptions options, ChannelFactory channels = {});
+  Engine(std::vector<std::string> members, ClientOptions options, Access access = {});
   // REQUIRES: Stop was called.
   ~Engine() override;
 
@@ -244,7 +244,7 @@ class Engine final : public CallbackThread,
   void Unwatch(uint64_t watch_id);
 
   ClientOptions options_;
-  const ChannelFactory channels_;
+  const Access access_;
   std::vector<std::string> members_;
   std::mt19937_64 random_;
   std::string password_;

@@ -51,6 +51,11 @@ std::vector<v1::Credential> ScriptedServer::shown_credentials() {
   return credentials_;
 }
 
+std::vector<std::string> ScriptedServer::shown_authorizations() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return authorizations_;
+}
+
 uint64_t ScriptedServer::acknowledged() {
   std::lock_guard<std::mutex> lock(mutex_);
   return acknowledged_;
@@ -80,7 +85,15 @@ grpc::Status ScriptedServer::At(Moment moment) {
   return script_.at_moment == nullptr ? grpc::Status::OK : script_.at_moment(number, moment);
 }
 
-grpc::Status ScriptedServer::Session(grpc::ServerContext* /*context*/, ServerStream* stream) {
+grpc::Status ScriptedServer::Session(grpc::ServerContext* context, ServerStream* stream) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    authorizations_.clear();
+    const auto [begin, end] = context->client_metadata().equal_range("authorization");
+    for (auto it = begin; it != end; ++it) {
+      authorizations_.emplace_back(it->second.data(), it->second.size());
+    }
+  }
   Attached attached;
   v1::SessionRequest message;
   while (stream->Read(&message)) {

@@ -49,6 +49,8 @@ class ScriptedServer final : public v1::Sessions::Service {
   // Returns the changes made to the znodes, in order: "create /a", "set /a=x", "delete /a".
   std::vector<std::string> changes();
   std::vector<v1::Credential> shown_credentials();
+  // Returns the values of the metadata `authorization` of the last stream.
+  std::vector<std::string> shown_authorizations();
   uint64_t acknowledged();
   int streams();
   // Ends all sessions; their streams report it at the next message.
@@ -111,6 +113,7 @@ class ScriptedServer final : public v1::Sessions::Service {
   std::vector<v1::Event> events_;
   std::vector<std::string> changes_;
   std::vector<v1::Credential> credentials_;
+  std::vector<std::string> authorizations_;
 };
 
 }  // namespace quorate

@@ -22,11 +22,12 @@ std::shared_ptr<grpc::Channel> NewChannel(const ChannelFactory& channels,
 
 }  // namespace
 
-Stream::Stream(const ChannelFactory& channels, const std::string& address,
-               grpc::CompletionQueue* queue, Owner* owner)
+Stream::Stream(const Access& access, const std::string& address, grpc::CompletionQueue* queue,
+               Owner* owner)
     : address_(address),
       owner_(owner),
-      stub_(v1::Sessions::NewStub(NewChannel(channels, address))) {
+      stub_(v1::Sessions::NewStub(NewChannel(access.channels(), address))) {
+  access.Authorize(&context_);
   call_ = stub_->PrepareAsyncSession(&context_, queue);
   call_->StartCall(&started_);
 }

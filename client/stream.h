@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "client/channel.h"
+#include "client/access.h"
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
 
 namespace quorate::internal {
@@ -35,7 +35,7 @@ class Stream {
   };
 
   // Begins the call over a new connection. `queue` and `owner` must outlive the stream.
-  Stream(const ChannelFactory& channels, const std::string& address, grpc::CompletionQueue* queue,
+  Stream(const Access& access, const std::string& address, grpc::CompletionQueue* queue,
          Owner* owner);
   // REQUIRES: the stream has ended.
   ~Stream() = default;

@@ -52,7 +52,7 @@ class RollingRestart {
           "--command 'ssh $(echo $QUORATE_SERVER | cut -d: -f1) systemctl restart quorate'; "
           "--dry-run shows the steps, to restart the servers in another way");
     }
-    auto access = Access::Load(global_.tls, global_.token_file, *servers);
+    auto access = Access::Load(global_.tls, {.file = global_.token_file}, *servers);
     if (!access.ok()) return access.status();
     access_ = *std::move(access);
     if (absl::Status s = FindMembers(*servers); !s.ok()) return s;

@@ -125,7 +125,7 @@ absl::Status RunStatus(CommandLine* command_line) {
   const GlobalOptions& options = command_line->global();
   auto servers = ParseServers(options.servers);
   if (!servers.ok()) return servers.status();
-  auto access = Access::Load(options.tls, options.token_file, *servers);
+  auto access = Access::Load(options.tls, {.file = options.token_file}, *servers);
   if (!access.ok()) return access.status();
   const std::vector<StatusAnswer> answers = AskAll(*servers, *access);
   const Health health = HealthOf(answers);
@@ -224,7 +224,7 @@ std::string ToTable(const v1::MembersResponse& response) {
 absl::Status RunMembers(const GlobalOptions& options) {
   auto servers = ParseServers(options.servers);
   if (!servers.ok()) return servers.status();
-  auto access = Access::Load(options.tls, options.token_file, *servers);
+  auto access = Access::Load(options.tls, {.file = options.token_file}, *servers);
   if (!access.ok()) return access.status();
   auto response = AskForMembers(*servers, *access);
   if (!response.ok()) return response.status();

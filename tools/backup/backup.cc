@@ -313,7 +313,7 @@ absl::Status RunBackup(const GlobalOptions& global, const Options& options) {
         absl::StrCat(options.file, ": it is there already; choose another name, or use --force"));
   }
   const std::string partial = options.file + ".partial";
-  auto access = Access::Load(global.tls, global.token_file, *servers);
+  auto access = Access::Load(global.tls, {.file = global.token_file}, *servers);
   if (!access.ok()) return access.status();
   Download download(*servers, *access, partial, options.mebibytes_per_second << 20);
   if (absl::Status s = download.Run(); !s.ok()) return s;

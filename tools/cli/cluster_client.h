@@ -14,10 +14,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/access.h"
 #include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
-#include "tools/cli/access.h"
 
 namespace quorate::tools {
+
+using internal::Access;
 
 // Parses "host:port,host:port"; a server may also be unix:/PATH. InvalidArgument if there is no
 // server, or one has no port.

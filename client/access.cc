@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tools/cli/access.h"
+#include "client/access.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,13 +16,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace quorate::tools {
+namespace quorate::internal {
 namespace {
 
 constexpr size_t kTokenFileBytesMax = 2u << 20;
 
 absl::Status Wrong(const std::string& path, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("--token-file: ", path, ": ", why));
+  return absl::InvalidArgumentError(absl::StrCat("the token file ", path, ": ", why));
 }
 
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
@@ -47,6 +47,25 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   return text;
 }
 
+bool IsPrintable(absl::string_view token) {
+  return !token.empty() && std::all_of(token.begin(), token.end(), [](char c) {
+    return absl::ascii_isgraph(static_cast<unsigned char>(c));
+  });
+}
+
+absl::StatusOr<std::string> TokenOf(const TokenSource& source) {
+  if (source.file.empty()) {
+    if (IsPrintable(source.token)) return source.token;
+    return absl::InvalidArgumentError(
+        "the token may have only printable characters of ASCII, no spaces");
+  }
+  auto text = ReadTokenFile(source.file);
+  if (!text.ok()) return text.status();
+  auto token = ParseToken(*text);
+  if (!token.ok()) return Wrong(source.file, token.status().message());
+  return token;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ParseToken(std::string_view text) {
@@ -55,10 +74,7 @@ absl::StatusOr<std::string> ParseToken(std::string_view text) {
     if (line.empty() || line[0] == '#') continue;
     const size_t colon = line.find(':');
     if (colon != absl::string_view::npos) line.remove_prefix(colon + 1);
-    const bool is_printable = std::all_of(line.begin(), line.end(), [](char c) {
-      return absl::ascii_isgraph(static_cast<unsigned char>(c));
-    });
-    if (line.empty() || !is_printable) {
+    if (!IsPrintable(line)) {
       return absl::InvalidArgumentError(
           "its first line has to be TOKEN or NAME:TOKEN, in printable characters of ASCII");
     }
@@ -75,23 +91,23 @@ bool IsOnThisMachine(std::string_view address) {
           host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
-absl::StatusOr<Access> Access::Load(const TlsOptions& tls, const std::string& token_file,
+absl::StatusOr<Access> Access::Load(const TlsOptions& tls, const TokenSource& source,
                                     const std::vector<std::string>& servers) {
   Access access;
-  auto channels = internal::ChannelFactory::Create(tls);
+  auto channels = ChannelFactory::Create(tls);
   if (!channels.ok()) return channels.status();
   access.channels_ = *std::move(channels);
-  if (token_file.empty()) return access;
+  if (source.token.empty() && source.file.empty()) return access;
+  if (!source.token.empty() && !source.file.empty()) {
+    return absl::InvalidArgumentError("give a token or the file with a token, not both");
+  }
   for (const std::string& server : servers) {
     if (tls.enabled || IsOnThisMachine(server)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("--token-file: the token would be sent unencrypted to ", server,
-                     "; use TLS (--tls, --ca)"));
+        absl::StrCat("the token would be sent unencrypted to ", server, "; use TLS"));
   }
-  auto text = ReadTokenFile(token_file);
-  if (!text.ok()) return text.status();
-  auto token = ParseToken(*text);
-  if (!token.ok()) return Wrong(token_file, token.status().message());
+  auto token = TokenOf(source);
+  if (!token.ok()) return token.status();
   access.authorization_ = "Bearer " + *token;
   return access;
 }
@@ -100,4 +116,4 @@ void Access::Authorize(grpc::ClientContext* context) const {
   if (!authorization_.empty()) context->AddMetadata("authorization", authorization_);
 }
 
-}  // namespace quorate::tools
+}  // namespace quorate::internal

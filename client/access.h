@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How the commands reach the gRPC ports of servers: TLS, and an administrator's token.
+// How clients and tools reach the gRPC ports of servers: TLS, and an administrator's token.
 //
 // Thread-safety: an object does not change, and may be used by all threads.
 #pragma once
@@ -15,24 +15,32 @@
 #include "client/channel.h"
 #include "client/tls.h"
 
-namespace quorate::tools {
+namespace quorate::internal {
+
+// Where the token is; at most one of the two is set.
+struct TokenSource {
+  std::string token{};
+  // A file with a token on its first line that is not empty and does not begin with #, as TOKEN or
+  // NAME:TOKEN.
+  std::string file{};
+};
 
 class Access {
  public:
   // Without TLS and token.
   Access() = default;
-  // Reads the files. `token_file` has a token on its first line that is not empty and does not begin
-  // with #, as TOKEN or NAME:TOKEN; empty: none. InvalidArgument: a file cannot be used, others can
-  // read the token, or it would be sent unencrypted to one of `servers` on another machine.
-  static absl::StatusOr<Access> Load(const TlsOptions& tls, const std::string& token_file,
+  // Reads the files. InvalidArgument, without the token: a file cannot be used, others can read the
+  // token, both sources are set, the token has other characters than printable ones of ASCII, or it
+  // would be sent unencrypted to one of `servers` on another machine.
+  static absl::StatusOr<Access> Load(const TlsOptions& tls, const TokenSource& source,
                                      const std::vector<std::string>& servers);
 
-  const internal::ChannelFactory& channels() const { return channels_; }
-  // Adds the token to the metadata of a call of the service Cluster.
+  const ChannelFactory& channels() const { return channels_; }
+  // Adds the token to the metadata of a call, as servers expect it of administrators.
   void Authorize(grpc::ClientContext* context) const;
 
  private:
-  internal::ChannelFactory channels_;
+  ChannelFactory channels_;
   std::string authorization_;  // empty: none
 };
 
@@ -43,4 +51,4 @@ absl::StatusOr<std::string> ParseToken(std::string_view text);
 // Returns whether a server at `address`, host:port or unix:PATH, is on this machine.
 bool IsOnThisMachine(std::string_view address);
 
-}  // namespace quorate::tools
+}  // namespace quorate::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tools/cli/access.h"
+#include "client/access.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,8 +10,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
 
-namespace quorate::tools {
+namespace quorate::internal {
 namespace {
 
 std::string ProblemOf(const absl::StatusOr<Access>& access) {
@@ -43,16 +44,29 @@ TEST_CASE("a token is not sent unencrypted to another machine, nor taken from a 
   REQUIRE(descriptor >= 0);
   close(descriptor);
   std::ofstream(path) << "0123456789abcdef\n";
-  CHECK(Access::Load({}, path, {"127.0.0.1:1", "unix:/s"}).ok());
-  CHECK(ProblemOf(Access::Load({}, path, {"127.0.0.1:1", "10.0.0.1:1"}))
+  CHECK(Access::Load({}, {.file = path}, {"127.0.0.1:1", "unix:/s"}).ok());
+  CHECK(ProblemOf(Access::Load({}, {.file = path}, {"127.0.0.1:1", "10.0.0.1:1"}))
             .find("unencrypted to 10.0.0.1:1") != std::string::npos);
   REQUIRE(chmod(path.c_str(), 0644) == 0);
-  CHECK(ProblemOf(Access::Load({}, path, {"127.0.0.1:1"})).find("chmod 600") != std::string::npos);
-  std::remove(path.c_str());
-  CHECK(ProblemOf(Access::Load({}, path, {"127.0.0.1:1"})).find("cannot be read") !=
+  CHECK(ProblemOf(Access::Load({}, {.file = path}, {"127.0.0.1:1"})).find("chmod 600") !=
         std::string::npos);
-  CHECK(Access::Load({}, "", {"10.0.0.1:1"}).ok());
+  std::remove(path.c_str());
+  CHECK(ProblemOf(Access::Load({}, {.file = path}, {"127.0.0.1:1"})).find("cannot be read") !=
+        std::string::npos);
+  CHECK(Access::Load({}, {}, {"10.0.0.1:1"}).ok());
+}
+
+TEST_CASE("a token that is given itself is checked as one of a file is") {
+  const std::vector<std::string> here = {"127.0.0.1:1"};
+  CHECK(Access::Load({}, {.token = "0123456789abcdef"}, here).ok());
+  CHECK(ProblemOf(Access::Load({}, {.token = "0123456789abcdef"}, {"10.0.0.1:1"}))
+            .find("unencrypted to 10.0.0.1:1") != std::string::npos);
+  const std::string bad = ProblemOf(Access::Load({}, {.token = "secret\ntoken"}, here));
+  CHECK(bad.find("printable") != std::string::npos);
+  CHECK(bad.find("secret") == std::string::npos);
+  CHECK(ProblemOf(Access::Load({}, {.token = "secret", .file = "/f"}, here)).find("not both") !=
+        std::string::npos);
 }
 
 }  // namespace
-}  // namespace quorate::tools
+}  // namespace quorate::internal
