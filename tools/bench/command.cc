@@ -151,10 +151,6 @@ absl::Status Complete(Arguments* arguments) {
           cluster.label +
           ": idle sessions are not available over gRPC; leave out their option or --native");
     }
-    if (cluster.tls && cluster.native) {
-      return absl::InvalidArgumentError(
-          cluster.label + ": TLS is measured over the ZooKeeper protocol; leave out --native");
-    }
     if (cluster.idle_watches > 0 && cluster.idle_sessions == 0) {
       return absl::InvalidArgumentError(
           cluster.label + ": idle sessions have the idle watches: say how many (--idle-sessions; " +
@@ -227,7 +223,7 @@ absl::Status RunCommand(Arguments* arguments, bool json) {
 
 void AddTlsOptions(CLI::App* command, Arguments* arguments) {
   const std::string group = "TLS";
-  TlsFiles& files = arguments->options.tls_files;
+  wire::TlsFiles& files = arguments->options.tls_files;
   command->add_flag("--tls", arguments->servers.tls, "Connect to --servers with TLS")->group(group);
   command->add_flag("--compare-tls", arguments->compared.tls, "Connect to --compare with TLS")
       ->group(group);

@@ -197,7 +197,7 @@ std::string ValueOf(const std::string& text, const std::string& name) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-ssize_t Write(int fd, TlsStream* tls, const std::string& text) {
+ssize_t Write(int fd, wire::TlsStream* tls, const std::string& text) {
   if (tls != nullptr) return tls->Send(text.data(), text.size());
   return send(fd, text.data(), text.size(), MSG_NOSIGNAL);
 }
@@ -219,7 +219,7 @@ std::string AskFourLetterWord(const Endpoint& server, const std::string& word) {
   if (fd < 0) return "";
   std::string answer;
   bool is_asked = false;
-  std::unique_ptr<TlsStream> tls;
+  std::unique_ptr<wire::TlsStream> tls;
   const int connected =
       connect(fd, reinterpret_cast<const sockaddr*>(&server.address), server.address_size);
   const int64_t deadline_ns = NowNs() + kWordTimeoutMs * kNsInMs;

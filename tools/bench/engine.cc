@@ -55,7 +55,7 @@ int64_t NowNs() {
 }
 
 absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& servers,
-                                              std::shared_ptr<const TlsClient> tls) {
+                                              std::shared_ptr<const wire::TlsClient> tls) {
   std::vector<Endpoint> endpoints;
   const std::vector<std::string> items = absl::StrSplit(servers, ',', absl::SkipEmpty());
   for (const std::string& item : items) {

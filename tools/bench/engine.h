@@ -24,8 +24,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "rpc/zookeeper/wire/tls.h"
 #include "rpc/zookeeper/wire/wire.h"
-#include "tools/bench/tls.h"
 #include "tree/types.h"
 
 namespace quorate::tools::bench {
@@ -41,12 +41,12 @@ struct Endpoint {
   std::string host;  // without brackets
   sockaddr_storage address{};
   socklen_t address_size = 0;
-  std::shared_ptr<const TlsClient> tls;  // nullptr: connections have no TLS
+  std::shared_ptr<const wire::TlsClient> tls;  // nullptr: connections have no TLS
 };
 // Resolves "host:port,host:port"; connections have TLS if `tls` is not nullptr. InvalidArgument for any other form, Unavailable if a name has no
 // address.
 absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& servers,
-                                              std::shared_ptr<const TlsClient> tls);
+                                              std::shared_ptr<const wire::TlsClient> tls);
 
 // An outstanding request. The sender chooses the meaning of `kind` and `key`.
 struct Request {
@@ -99,7 +99,7 @@ class Connection {
   size_t server_ = 0;  // the index in servers_
   State state_ = State::kParked;
   int socket_ = -1;
-  std::unique_ptr<TlsStream> tls_;  // nullptr without TLS, and before the socket is connected
+  std::unique_ptr<wire::TlsStream> tls_;  // nullptr without TLS, and before the socket is connected
   int64_t session_ = 0;
   std::string password_;
   int32_t timeout_ms_ = 0;

@@ -28,15 +28,25 @@ struct Shared {
   std::atomic<bool> is_running{false};
 };
 
+TlsOptions TlsOf(const wire::TlsFiles& files) {
+  TlsOptions options;
+  options.enabled = true;
+  options.ca_file = files.authorities;
+  options.certificate_file = files.certificate;
+  options.key_file = files.key.empty() ? files.certificate : files.key;
+  return options;
+}
+
 // A client that keeps a number of calls outstanding.
 class Session {
  public:
   Session(Shared* shared, size_t number) : shared_(*shared), random_(number + 1) {}
 
-  absl::Status Connect(const std::string& server) {
+  absl::Status Connect(const std::string& server, bool has_tls) {
     ClientOptions options;
     options.servers = server;
     options.session_timeout_ms = shared_.options.session_timeout_ms;
+    if (has_tls) options.tls = TlsOf(shared_.options.tls_files);
     absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(std::move(options));
     if (!client.ok()) return client.status();
     client_ = std::move(*client);
@@ -142,7 +152,7 @@ class NativeLoad : public Load {
       sessions_.push_back(std::make_unique<Session>(&shared_, i));
       // Each client begins with a different server, as connections of the ZooKeeper protocol do.
       const std::string& server = servers[i % servers.size()];
-      if (absl::Status s = sessions_.back()->Connect(server); !s.ok()) return s;
+      if (absl::Status s = sessions_.back()->Connect(server, cluster_.tls); !s.ok()) return s;
       if (i > 0) continue;
       if (absl::Status s = MakeKeys(&sessions_.front()->client()); !s.ok()) return s;
     }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/bench/tls.h"
+#include "rpc/zookeeper/wire/tls.h"
 
 namespace quorate::tools::bench {
 
@@ -20,7 +20,7 @@ struct ClusterOptions {
   // "host:port,host:port": client ports, or gRPC ports if `native`.
   std::string servers;
   bool native = false;
-  bool tls = false;  // connections to the client ports have TLS, with Options::tls_files
+  bool tls = false;  // connections have TLS, with Options::tls_files
   // The servers' processes, to measure their processor time; empty: found by their listening ports.
   std::vector<int> pids{};
   // For failover: shell commands in which {member} is the leader's number among `servers`, from 1.
@@ -46,7 +46,7 @@ struct Options {
   // One cluster, or two to compare.
   std::vector<ClusterOptions> clusters;
   std::vector<std::string> workloads;
-  TlsFiles tls_files;
+  wire::TlsFiles tls_files;
 
   size_t connections = 30;
   // The number of outstanding requests on each connection.

@@ -89,9 +89,9 @@ class Runner {
   static std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
   absl::Status FindCluster(const ClusterOptions& cluster, SideState* side) {
-    std::shared_ptr<const TlsClient> tls;
+    std::shared_ptr<const wire::TlsClient> tls;
     if (cluster.tls) {
-      auto client = TlsClient::Create(options_.tls_files);
+      auto client = wire::TlsClient::Create(options_.tls_files);
       if (!client.ok()) return client.status();
       tls = *std::move(client);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tools/bench/tls.h"
+#include "rpc/zookeeper/wire/tls.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace quorate::tools::bench {
+namespace quorate::wire {
 namespace {
 
 // OpenSSL asks the kernel for so many bytes at once: several records.
@@ -141,4 +141,4 @@ ssize_t TlsStream::Fail(int result) {
   return -1;
 }
 
-}  // namespace quorate::tools::bench
+}  // namespace quorate::wire

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TLS of the connections to servers.
+// TLS of a client's connections to servers, with OpenSSL and independent of the server's TLS.
 //
 // Thread-safety: a TlsClient may be used by all threads; a TlsStream by one thread at a time.
 #pragma once
@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace quorate::tools::bench {
+namespace quorate::wire {
 
 // Files in PEM.
 struct TlsFiles {
@@ -73,4 +73,4 @@ class TlsClient {
   const std::unique_ptr<SSL_CTX, ContextDeleter> context_;
 };
 
-}  // namespace quorate::tools::bench
+}  // namespace quorate::wire
