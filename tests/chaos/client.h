@@ -52,6 +52,9 @@ class Recorder {
 struct ClientSettings {
   int32_t number = 0;                // unique in all processes
   std::vector<std::string> servers;  // host:port
+  // The directory with ca.pem, and client.pem with the certificate and the key of the clients; empty:
+  // without TLS.
+  std::string tls_directory{};
   int32_t session_timeout_ms = 4000;
   uint64_t seed = 0;
   // A linearizable read on the ZooKeeper front end is sent behind a sync; the history records it as

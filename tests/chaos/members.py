@@ -18,12 +18,17 @@ import zkwire as zk
 from full_disk import MIB, RESERVE_MIB, Disk
 
 HERE = os.path.dirname(os.path.realpath(__file__))
+# Where each member's own port is put into its configuration.
+SECURE_PORT = "SECURE_PORT"
 TLS_SETTINGS = {"sslQuorum": "true", "ssl.quorum.keyStore.location": "member.pem", "ssl.quorum.trustStore.location": "ca.pem",
-                "memberSecretFile": "secret"}
+                "memberSecretFile": "secret", "ssl.keyStore.location": "member.pem", "ssl.trustStore.location": "ca.pem",
+                "grpcTls": "true", "grpcTlsClientAuth": "want", "secureClientPort": SECURE_PORT}
+TLS_FILES = [key for key in TLS_SETTINGS if key.endswith((".location", "File"))]
 # Certificates are valid for long before and after the present, because faults change clocks.
 CERTIFICATE_AGE_DAYS, CERTIFICATE_DAYS = 400, 1000
 CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 PEER_OFFSET = 200  # the offset of peer ports in tools/cluster
+SECURE_OFFSET = 400  # that of election ports, at which Quorate does not listen: for TLS of clients
 ANSWER_SECONDS = 0.7
 LEADING = ("leader", "standalone")
 SERVING = (*LEADING, "follower")
@@ -53,13 +58,14 @@ class Members(harness.Cluster):
     """A cluster. `network`: None for the loopback device. `links`: the proxies between members on the loopback
     device, if any. `faults`: which of "disk" (slow and stalled), "full-disk" and "clock" will be used; only for
     these the servers get preloaded libraries and small disks. `environment`: the environment of the servers. `tls`: the
-    members use TLS and a secret."""
+    members use TLS and a secret, gRPC takes only TLS, and there are ports with TLS for ZooKeeper clients beside those
+    without it."""
 
     def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None, links=None, tls=False):
         self.exits = os.path.join(directory, "exits")
         self.tls_directory = os.path.join(directory, "tls") if tls else ""
         if tls:
-            settings = [*settings, *(f"{key}={value if value == 'true' else os.path.join(self.tls_directory, value)}"
+            settings = [*settings, *(f"{key}={os.path.join(self.tls_directory, value) if key in TLS_FILES else value}"
                                      for key, value in TLS_SETTINGS.items())]
         super().__init__(server, size=size, start=False, directory=directory, settings=[
             *SETTINGS, *(QUORATE_SETTINGS if server == "quorate" else ()),
@@ -97,6 +103,8 @@ class Members(harness.Cluster):
             store = authority.issue(f"member{member}", "member", f"/CN=member{member}", days=CERTIFICATE_DAYS,
                                     names=f"IP:{address}")[2]
             os.rename(store, os.path.join(self.tls_directory, f"member{member}.pem"))
+        os.rename(authority.issue("client", "client", "/CN=client", days=CERTIFICATE_DAYS)[2],
+                  os.path.join(self.tls_directory, "client.pem"))
         secret = os.path.join(self.tls_directory, "secret")
         with open(secret, "w", encoding="ascii") as file:
             file.write("the secret of the members\n")
@@ -145,7 +153,8 @@ class Members(harness.Cluster):
                 f"{self.links.port(f'member{member}', f'member{other}')}:/" for other in others]
 
     def _own_store(self, member):
-        return [f"s,/member[.]pem$,/member{member}.pem,"] if self.tls_directory else []
+        return [f"s,/member[.]pem$,/member{member}.pem,",
+                f"s/={SECURE_PORT}$/={self.ports.base + SECURE_OFFSET + member}/"] if self.tls_directory else []
 
     def start(self):
         settings = [word for line in self.settings for word in ("--set", line)]
@@ -158,6 +167,15 @@ class Members(harness.Cluster):
     def address(self, member):
         host = self.network.addresses[self.nodes[member - 1]] if self.network else harness.HOST
         return f"{host}:{self.ports.base + member}"
+
+    def secure_hosts(self):
+        """Returns the ports with TLS for ZooKeeper clients, as host:port,..."""
+        addresses = [self.address(member).rpartition(":") for member in self.numbers()]
+        return ",".join(f"{host}:{int(port) + SECURE_OFFSET}" for host, _, port in addresses)
+
+    def ca_file(self):
+        """Returns the certificates of the members' authorities; "" without TLS."""
+        return os.path.join(self.tls_directory, "ca.pem") if self.tls_directory else ""
 
     # Processes
 

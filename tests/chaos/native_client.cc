@@ -87,6 +87,14 @@ const char* NameOf(EventType type) {
   return "";
 }
 
+TlsOptions TlsOf(const std::string& directory) {
+  if (directory.empty()) return {};
+  return {.enabled = true,
+          .ca_file = directory + "/ca.pem",
+          .certificate_file = directory + "/client.pem",
+          .key_file = directory + "/client.pem"};
+}
+
 Line OutcomeOf(const absl::Status& status) {
   Line outcome;
   outcome.what = What::kUnknown;
@@ -119,6 +127,7 @@ bool NativeClient::Connect() {
          .session_timeout_ms = settings_.session_timeout_ms,
          .connect_timeout_ms = kConnectMs,
          .default_deadline_ms = kDeadlineMs,
+         .tls = TlsOf(settings_.tls_directory),
          .on_session_event = [this](const SessionEvent& event) { OnSessionEvent(event); }});
     if (!client.ok()) continue;
     client_ = *std::move(client);

@@ -78,7 +78,7 @@ class Recipes:
 
     def start(self):
         if "lock" in self.names:
-            with native.Tree(self.cluster.command("grpc").split(",")[0]) as tree:
+            with native.Tree(self.cluster.command("grpc").split(",")[0], self.cluster.ca_file()) as tree:
                 tree.create("/resource")
                 tree.create("/recipe")
             self.lockers = [self._locker() for _ in range(LOCKERS)]
@@ -89,16 +89,19 @@ class Recipes:
             self._add("coordinate", 1, "--members", MEMBERS)
             self._add("participate", MEMBERS, "--members", MEMBERS)
 
+    def _tls(self):
+        return ["--ca", self.cluster.ca_file()] if self.cluster.ca_file() else []
+
     def _locker(self):
         arguments = ["mutex", "--servers", self.cluster.command("grpc"), "--path", "/recipe/shared", "--seed",
                      self.chance.randrange(1 << 30), "--session-timeout-ms", self.options.session_timeout_ms,
-                     "--resource", "/resource"]
+                     "--resource", "/resource", *self._tls()]
         return _Locker(arguments, self.cluster.parent, self._prefix())
 
     def _add(self, recipe, count, *more):
         # The names must be those that a transaction expects of its participants.
         self.data[recipe] = [
-            _Data(self.cluster, recipe, f"{recipe[0]}{i}", *more, prefix=self._prefix(),
+            _Data(self.cluster, recipe, f"{recipe[0]}{i}", *more, *self._tls(), prefix=self._prefix(),
                   session_timeout_ms=self.options.session_timeout_ms) for i in range(count)]
 
     def running(self):

@@ -97,11 +97,11 @@ class Scene:
                                    environment=options.environment, links=links, tls=options.tls)
             stack.callback(self.cluster.remove)
             self.cluster.start()
-            servers = {"zookeeper": self.cluster.hosts()}
+            servers = {"zookeeper": self.cluster.secure_hosts() if options.tls else self.cluster.hosts()}
             if options.server == "quorate":
                 servers["native"] = self.cluster.command("grpc")
             frontends = options.frontends if options.workloads else []
-            self.workers = Workers(frontends, servers, options, options.output, network)
+            self.workers = Workers(frontends, servers, options, options.output, network, self.cluster.tls_directory)
             self.recipes = Recipes(options.recipes, self.cluster, options, network)
             self.ending = stack.pop_all()
         self.to_launch = set()
@@ -163,7 +163,8 @@ class Scene:
         # Imported here, so that gRPC is loaded only if it is needed.
         import administration  # pylint: disable=import-outside-toplevel
         host, _, port = self.cluster.address(leader).rpartition(":")
-        error = administration.transfer_leadership(f"{host}:{int(port) + 100}", target, self.cluster.token)
+        error = administration.transfer_leadership(f"{host}:{int(port) + 100}", target, self.cluster.token,
+                                                   self.cluster.ca_file())
         self.log.write("note", text=f"result of the transfer: {error or 'done'}")
 
 

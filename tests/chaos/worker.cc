@@ -55,6 +55,7 @@ struct Options {
   int32_t session_timeout_ms = 4000;
   std::string history;
   double rate = 50;
+  std::string tls_directory;
   bool has_weak_sync = false;
 };
 
@@ -70,6 +71,7 @@ class Runner {
     const ClientSettings settings = {
         .number = Number(options, place),
         .servers = absl::StrSplit(options.servers, ','),
+        .tls_directory = options.tls_directory,
         .session_timeout_ms = options.session_timeout_ms,
         .seed = random_.Next(),
         .is_sync_linearizable = !options.has_weak_sync,
@@ -228,6 +230,8 @@ int main(int argc, char** argv) {
   app.add_option("--history", options.history, "the file")->required();
   app.add_option("--rate", options.rate, "the most operations of a client in a second")
       ->check(CLI::PositiveNumber);
+  app.add_option("--tls-directory", options.tls_directory,
+                 "use TLS, with ca.pem and client.pem of this directory");
   app.add_flag("--weak-sync", options.has_weak_sync,
                "reads after a sync are not linearizable (as with ZooKeeper)");
   CLI11_PARSE(app, argc, argv);

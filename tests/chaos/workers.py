@@ -93,10 +93,11 @@ class Worker:
 
 
 class Workers:
-    """All workers. `frontends`: the front end of each place. `servers`: {front end: host:port,...}."""
+    """All workers. `frontends`: the front end of each place. `servers`: {front end: host:port,...}. `tls_directory`: the
+    certificates with which the clients use TLS (Members); "" without TLS."""
 
-    def __init__(self, frontends, servers, options, directory, network=None):
-        self.frontends, self.servers, self.options = frontends, servers, options
+    def __init__(self, frontends, servers, options, directory, network=None, tls_directory=""):
+        self.frontends, self.servers, self.options, self.tls_directory = frontends, servers, options, tls_directory
         self.directory, self.network = directory, network
         self.all = []
         self.places = range(len(frontends))
@@ -117,7 +118,8 @@ class Workers:
                    "--clients", self.options.clients, "--first-client", number * CLIENTS_EACH,
                    "--workloads", ",".join(self.options.workloads), "--seed", self.options.seed + number,
                    "--session-timeout-ms", self.options.session_timeout_ms, "--rate", self.options.rate,
-                   "--history", history, *(["--weak-sync"] if self.options.server == "zookeeper" else [])]
+                   "--history", history, *(["--weak-sync"] if self.options.server == "zookeeper" else []),
+                   *(["--tls-directory", self.tls_directory] if self.tls_directory else [])]
         prefix = self.network.prefix(self.network.workers[place]) if self.network else []
         worker = Worker(number, place, list(map(str, command)), history, prefix)
         self.all.append(worker)

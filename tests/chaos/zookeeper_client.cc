@@ -51,6 +51,14 @@ simulation::Request WithChroot(simulation::Request request) {
   return request;
 }
 
+std::shared_ptr<const wire::TlsClient> MakeTls(const std::string& directory) {
+  if (directory.empty()) return nullptr;
+  auto made = wire::TlsClient::Create(
+      {.authorities = directory + "/ca.pem", .certificate = directory + "/client.pem", .key = ""});
+  ASSERT(made.ok(), "the run has made the files");
+  return *std::move(made);
+}
+
 void SleepUntil(int64_t until_ns) {
   const int64_t left_ns = until_ns - NowNs();
   if (left_ns > 0) poll(nullptr, 0, static_cast<int>(left_ns / kNsInMs) + 1);
@@ -62,6 +70,7 @@ ZookeeperClient::ZookeeperClient(ClientSettings settings, Recorder* recorder)
     : settings_(std::move(settings)),
       recorder_(recorder),
       random_(settings_.seed, "servers"),
+      tls_(MakeTls(settings_.tls_directory)),
       password_(tree::kPasswordBytes, '\0'),
       timeout_ms_(settings_.session_timeout_ms) {
   ASSERT(!settings_.servers.empty());
@@ -87,7 +96,7 @@ void ZookeeperClient::ConnectOnce() {
   server_ = others[random_.Below(others.size())];
   not_before_ns_ = NowNs() + random_.Between(1, kRetryMsMax) * kNsInMs;
   const int patience_ms = std::max(timeout_ms_ / 3, kAttemptMsMin);
-  connection_ = wire::Connection::To(server_, patience_ms);
+  connection_ = wire::Connection::To(server_, patience_ms, tls_.get());
   if (!connection_.open()) return;
   const int64_t sent_ns = NowNs();
   connection_.Send(wire::EncodeHandshake({.last_zxid_seen = last_zxid_,

@@ -85,6 +85,7 @@ class ZookeeperClient : public Client {
   Recorder* const recorder_;
   simulation::Random random_;
 
+  const std::shared_ptr<const wire::TlsClient> tls_;  // nullptr: without
   wire::Connection connection_;
   wire::Connection silent_;  // the connection of an abandoned session
   bool is_up_ = false;       // whether the history's last line about the connection is kConnected

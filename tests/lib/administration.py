@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 import grpc
+import grpc_channel
 import harness
 
 SECONDS = 5
@@ -24,11 +25,12 @@ def _load():
 _messages = _load()
 
 
-def transfer_leadership(address, member, token=None):
-    """Asks the leader, at `address`, to transfer leadership to `member`; with an administrator's token, if it is given.
-    Returns the reason of a refusal; "" if the transfer has begun."""
+def transfer_leadership(address, member, token=None, ca_file=""):
+    """Asks the leader, at `address`, to transfer leadership to `member`; with an administrator's token, if it is given, and
+    with TLS, if the file with the authorities of the servers' certificates is given. Returns the reason of a refusal; "" if
+    the transfer has begun."""
     metadata = [("authorization", f"Bearer {token}")] if token else []
-    with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+    with grpc_channel.open_channel(address, ca_file) as channel:
         stub = channel.unary_unary("/quorate.v1.Cluster/TransferLeadership",
                                    _messages.TransferLeadershipRequest.SerializeToString,
                                    _messages.TransferLeadershipResponse.FromString)

@@ -13,6 +13,7 @@ import tempfile
 import threading
 
 import grpc
+import grpc_channel
 import harness
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, json_format, message_factory
 
@@ -71,8 +72,8 @@ def _detail_of(status):
 class Tree:
     """The unary service at one member."""
 
-    def __init__(self, address):
-        self.channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+    def __init__(self, address, ca_file=""):
+        self.channel = grpc_channel.open_channel(address, ca_file)
 
     def __enter__(self):
         return self

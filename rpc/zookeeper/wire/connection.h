@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A client's TCP connection: sends bytes and receives packets, and never waits longer than the
-// given time.
+// A client's TCP connection, with or without TLS: sends bytes and receives packets, and never waits
+// longer than the given time.
 //
 // Thread-safety: belongs to one thread.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "rpc/zookeeper/wire/tls.h"
 #include "rpc/zookeeper/wire/wire.h"
 
 namespace quorate::wire {
@@ -24,8 +29,10 @@ class Connection {
   Connection& operator=(Connection&& other) noexcept;
 
   // Connects to `address`, host:port with a numeric IPv4 address. A connection that is refused or
-  // not established within the time counts as closed by the server.
-  static Connection To(const std::string& address, int timeout_ms);
+  // not established within the time counts as closed by the server. With `tls`, which may be
+  // nullptr, the first Send makes the handshake; a handshake that fails counts as closed by the
+  // server too.
+  static Connection To(const std::string& address, int timeout_ms, const TlsClient* tls = nullptr);
 
   // Closes the connection if the system does not accept the bytes within the time. Receive reports
   // other failures.
@@ -41,7 +48,12 @@ class Connection {
   void CloseAndWait(int timeout_ms);
 
  private:
+  // As send and recv.
+  ssize_t SendSome(std::string_view bytes);
+  ssize_t ReceiveSome(char* to, size_t size);
+
   int socket_ = -1;
+  std::unique_ptr<TlsStream> tls_;  // nullptr: without
   PacketReader reader_;
 };
 

@@ -57,6 +57,7 @@ constexpr int kDelayMsMax = 300;
 
 struct Settings {
   std::string servers, name;
+  std::string ca_file;  // empty: without TLS
   int session_timeout_ms = 4000;
   int members = 3;
   int jobs = 40;
@@ -634,10 +635,11 @@ using Recipe = absl::Status (*)(Client*, const Settings&);
 
 int Run(Recipe recipe, const Settings& settings) {
   while (!stops) {
-    absl::StatusOr<std::unique_ptr<Client>> client =
-        Client::Connect({.servers = settings.servers,
-                         .session_timeout_ms = settings.session_timeout_ms,
-                         .connect_timeout_ms = 15'000});
+    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(
+        {.servers = settings.servers,
+         .session_timeout_ms = settings.session_timeout_ms,
+         .connect_timeout_ms = 15'000,
+         .tls = {.enabled = !settings.ca_file.empty(), .ca_file = settings.ca_file}});
     if (!client.ok()) {
       Print("error", WordOf(client.status()));
       return 1;
@@ -663,6 +665,7 @@ int main(int argc, char** argv) {
   Settings settings;
   CLI::App app("A worker that uses one of the recipes for data.");
   app.add_option("--servers", settings.servers)->required();
+  app.add_option("--ca", settings.ca_file, "use TLS, with these authorities of servers");
   app.add_option("--name", settings.name);
   app.add_option("--session-timeout-ms", settings.session_timeout_ms);
   app.add_option("--members", settings.members);

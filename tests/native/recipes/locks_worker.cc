@@ -63,6 +63,7 @@ std::atomic<bool> stops_holding{false};
 
 struct Options {
   std::string servers;
+  std::string ca_file;  // empty: without TLS
   std::string path;
   std::string resource;  // a znode; empty: none
   int session_timeout_ms = 3000;
@@ -325,6 +326,7 @@ void RunElection(Turn* turn) {
 void RunSession(const std::string& recipe, const Options& options, uint64_t session) {
   quorate::ClientOptions client_options;
   client_options.servers = options.servers;
+  client_options.tls = {.enabled = !options.ca_file.empty(), .ca_file = options.ca_file};
   client_options.session_timeout_ms = options.session_timeout_ms;
   client_options.connect_timeout_ms = 20'000;
   auto client = Client::Connect(client_options);
@@ -370,6 +372,7 @@ int main(int argc, char** argv) {
       ->required()
       ->check(CLI::IsMember({"mutex", "multi", "read-write", "semaphore", "election"}));
   app.add_option("--servers", options.servers)->required();
+  app.add_option("--ca", options.ca_file, "use TLS, with these authorities of servers");
   app.add_option("--path", options.path)->required();
   app.add_option("--resource", options.resource,
                  "a znode that accepts writes only of the newest holder");
