@@ -69,7 +69,12 @@ SessionStream::SessionStream(StreamLoop* loop, uint32_t tag, std::string client_
       opened_(loop->now()),
       identities_(loop->frontend().config(), address()) {}
 
-SessionStream::~SessionStream() = default;
+SessionStream::~SessionStream() {
+  // Whether an earlier copy of these writes was applied is not known, and no result will tell.
+  for (const Pending& pending : pipeline_) {
+    if (pending.refused != v1::OK && pending.request != nullptr) Audit(pending);
+  }
+}
 
 bool SessionStream::HasMuchToSend() { return outbox().bytes() >= EventFeed::kUnsentBytesMax; }
 
@@ -311,11 +316,9 @@ void SessionStream::BeginOne(Pending* pending) {
 }
 
 void SessionStream::BeginWrite(Pending* pending) {
-  const std::unique_ptr<v1::Request> owner = Release(pending);
-  const v1::Request::Write& write = owner->write();
+  const v1::Request::Write& write = pending->request->write();
   if (write.sequence() == 0) {
-    RecordRefused(loop_->frontend().request_audit(), session_, identities_.shown(),
-                  write.operations());
+    Audit(*pending);
     v1::Response response;
     response.set_error(v1::BAD_ARGUMENTS);
     Answer(std::move(response), pending);
@@ -331,8 +334,6 @@ void SessionStream::BeginWrite(Pending* pending) {
   // `shown` is the error for the client, `why` the one for the tree.
   const auto refuse = [&](v1::ErrorCode shown, v1::ErrorCode why) {
     pending->refused = shown;
-    RecordRefused(loop_->frontend().request_audit(), session_, identities_.shown(),
-                  write.operations());
     MakeRefused(why, version, &request);
   };
   const size_t ephemerals = pending->refused == v1::OK ? EphemeralsIn(request) : 0;
@@ -350,11 +351,22 @@ void SessionStream::BeginWrite(Pending* pending) {
   const size_t offset = to.size();
   const tree::CommandHeader header = Header(tree::CommandKind::kSequencedRequest);
   tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
-  if (loop_->AddedCommand(offset)) return;
-  refuse(v1::TOO_LARGE, v1::TOO_LARGE);
-  tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
-  const bool added = loop_->AddedCommand(offset);
-  ASSERT(added, "a request with only identities is bounded");
+  if (!loop_->AddedCommand(offset)) {
+    refuse(v1::TOO_LARGE, v1::TOO_LARGE);
+    tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
+    const bool added = loop_->AddedCommand(offset);
+    ASSERT(added, "a request with only identities is bounded");
+  }
+  // A refused write may have been applied when it was sent before. Its result tells, and only then is
+  // it recorded, or not, in the audit log.
+  const bool is_audited =
+      pending->refused != v1::OK && loop_->frontend().request_audit() != nullptr;
+  if (!is_audited) Release(pending);
+}
+
+void SessionStream::Audit(const Pending& pending) const {
+  RecordRefused(loop_->frontend().request_audit(), session_, identities_.shown(),
+                pending.request->write().operations());
 }
 
 void SessionStream::DoAddCredential(Pending* pending) {
@@ -412,6 +424,11 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
   }
   ephemerals_in_flight_ -= std::exchange(pending->ephemerals, 0);
   tenants().SetEphemerals(result.session_ephemerals + ephemerals_in_flight_);
+  const bool was_applied_before =
+      result.repeated || result.error == tree::ErrorCode::kAlreadyAcknowledged;
+  if (pending->refused != v1::OK && pending->request != nullptr && !was_applied_before) {
+    Audit(*pending);
+  }
   v1::Response response;
   response.set_zxid(result.zxid.value());
   response.set_error(ToProto(result.error));

@@ -117,13 +117,14 @@ class SessionStream final : public Stream {
     Stage stage = Stage::kHeld;
     v1::Request::KindCase kind = v1::Request::KIND_NOT_SET;
     uint64_t id = 0;
-    uint64_t barrier = 0;                  // in flight: the number of the barrier; 0: a command
-    std::unique_ptr<v1::Request> request;  // kept until it is begun; a read until it is done
-    size_t bytes = 0;                      // size of the request
-    std::vector<tree::OpKind> asked;       // kinds of the operations of a write in flight
-    v1::ErrorCode refused = v1::OK;        // error of a write in flight that was refused
-    size_t ephemerals = 0;                 // that a write in flight may create
-    std::string answer;                    // if done: an encoded SessionResponse
+    uint64_t barrier = 0;  // in flight: the number of the barrier; 0: a command
+    // Kept until it is begun; a read, and a refused write for the audit log, until it is done.
+    std::unique_ptr<v1::Request> request;
+    size_t bytes = 0;                 // size of the request
+    std::vector<tree::OpKind> asked;  // kinds of the operations of a write in flight
+    v1::ErrorCode refused = v1::OK;   // error of a write in flight that was refused
+    size_t ephemerals = 0;            // that a write in flight may create
+    std::string answer;               // if done: an encoded SessionResponse
   };
   struct WatchPlace {
     std::string path;
@@ -143,6 +144,8 @@ class SessionStream final : public Stream {
   bool CanBegin(const Pending& pending) const;
   void BeginOne(Pending* pending);
   void BeginWrite(Pending* pending);
+  // Records a write that is refused in the audit log. REQUIRES: it has its request.
+  void Audit(const Pending& pending) const;
   void DoAddCredential(Pending* pending);
   // Executes the first request of the pipeline, or sends its response, as far as that is possible.
   // Returns whether a response was sent and more may follow.
@@ -200,7 +203,7 @@ class SessionStream final : public Stream {
   std::deque<Pending> pipeline_;
   size_t begun_ = 0;        // number of requests begun, from the front
   size_t reads_begun_ = 0;  // number of reads that are begun and not done
-  size_t held_bytes_ = 0;   // bytes of the requests that are not begun
+  size_t held_bytes_ = 0;   // bytes of the requests that are kept
   bool paused_ = false;     // too many bytes are unsent
 
   ScopedWatches watches_;  // by watch id

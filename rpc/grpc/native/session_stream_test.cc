@@ -738,5 +738,40 @@ TEST_CASE("a write of a session that is refused is recorded in the audit log") {
   CHECK(failed[0].ends_with("operation=authenticate detail=x509 result=failure"));
 }
 
+TEST_CASE("a write that is refused when it is sent again, but was applied before, is no failure") {
+  Fixture f;
+  RecordedAudit audit;
+  f.frontend.SetRequestAudit(audit.requests());
+  v1::SessionOpened opened;
+  const uint32_t first = f.OpenSession(&opened);
+  const auto write = WriteRequest(1, 1, {CreateOp("/a")});
+  REQUIRE(f.CallOne(first, write).error() == v1::OK);
+  f.transport.Cancel(first);
+  f.service.is_refusing_data = true;
+  const uint32_t second = f.OpenSession(&opened, opened.session_id());
+  CHECK(f.CallOne(second, write).error() == v1::OK);  // the response from before
+  for (const std::string& line : audit.Lines()) CHECK_FALSE(line.ends_with("result=failure"));
+  CHECK(f.CallOne(second, WriteRequest(2, 2, {CreateOp("/b")})).error() == v1::NO_SPACE);
+  const std::vector<std::string> lines = audit.Lines();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].ends_with("operation=create znode=/b znode_type=persistent result=failure"));
+}
+
+TEST_CASE("a refused write is recorded even if its stream ends before its result") {
+  Fixture f;
+  RecordedAudit audit;
+  f.frontend.SetRequestAudit(audit.requests());
+  const uint32_t tag = f.OpenSession();
+  f.service.is_refusing_data = true;
+  f.Send(tag, MessageOf({WriteRequest(1, 1, {CreateOp("/a")})}));
+  f.transport.RunIterations();
+  CHECK(audit.Lines().empty());
+  f.transport.Cancel(tag);
+  f.Settle();
+  const std::vector<std::string> lines = audit.Lines();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].ends_with("operation=create znode=/a znode_type=persistent result=failure"));
+}
+
 }  // namespace
 }  // namespace quorate::rpc::native
