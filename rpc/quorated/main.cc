@@ -43,6 +43,7 @@
 #include "rpc/quorated/log_files.h"
 #include "rpc/quorated/log_output.h"
 #include "rpc/quorated/open_paths.h"
+#include "rpc/quorated/service_manager.h"
 #include "rpc/zookeeper/frontend.h"
 #include "rpc/zookeeper/listener.h"
 #include "tree/hash.h"
@@ -70,14 +71,16 @@ constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 
 class ServerFrontends : public quorate::rpc::FrontendFactory {
  public:
-  // `audit` may be nullptr, and outlives the object.
-  ServerFrontends(const quorate::rpc::Config& config, quorate::rpc::AuditLog* audit)
-      : audit_(audit) {
+  // `audit` may be nullptr. Both pointers outlive the object.
+  ServerFrontends(const quorate::rpc::Config& config, quorate::rpc::AuditLog* audit,
+                  quorate::rpc::ServiceManager* manager)
+      : audit_(audit), manager_(manager) {
     if (audit != nullptr) request_audit_.emplace(audit, config.sasl_any_user_id);
   }
 
   quorate::rpc::Frontend* Make(const quorate::rpc::Config& config, quorate::rpc::Service* service,
                                quorate::rpc::Administration* administration) override {
+    service_ = service;
     const quorate::Clock* clock = quorate::Clock::System();
     quorate::RandomBytes* random = quorate::RandomBytes::System();
     quorate::rpc::RequestAudit* audit = request_audit_.has_value() ? &*request_audit_ : nullptr;
@@ -104,12 +107,14 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   absl::Status Open() override {
     absl::Status status = Listen();
     has_opened_ = status.ok();
+    if (status.ok()) manager_->Serve(service_);
     if (status.ok() && audit_ != nullptr) quorate::rpc::RecordServerStart(true, audit_);
     return status;
   }
   // Returns whether clients were served at some time. Any thread.
   bool has_opened() const { return has_opened_; }
   void Close() override {
+    manager_->Detach();
     if (grpc_.has_value()) {
       grpc_->Close();
       native_->Stop();
@@ -117,6 +122,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
     listener_->Stop();
   }
   void OnStatusPublished() override {
+    manager_->OnNodeThread();
     if (grpc_.has_value()) grpc_->OnStatusPublished();
     if (cluster_audit_.has_value()) cluster_audit_->OnStatusPublished();
   }
@@ -132,6 +138,8 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   }
 
   quorate::rpc::AuditLog* const audit_;
+  quorate::rpc::ServiceManager* const manager_;
+  const quorate::rpc::Service* service_ = nullptr;  // set by Make
   std::atomic<bool> has_opened_ = false;
   // Both are set only if there is an audit log.
   std::optional<quorate::rpc::RequestAudit> request_audit_;
@@ -246,7 +254,9 @@ absl::Status Run(const std::string& config_file) {
   auto audit = quorate::rpc::OpenAuditLog(*config);
   if (!audit.ok()) return audit.status();
   quorate::rpc::AuditLog* const audit_log = audit->get();
-  ServerFrontends frontends(*config, audit_log);
+  quorate::rpc::ServiceManager manager;
+  manager.Start();
+  ServerFrontends frontends(*config, audit_log, &manager);
   auto server = quorate::rpc::Server::Create(*std::move(config), &frontends);
   if (!server.ok()) {
     if (audit_log != nullptr) quorate::rpc::RecordServerStart(false, audit_log);
@@ -254,6 +264,7 @@ absl::Status Run(const std::string& config_file) {
   }
   std::thread waiter([&] {
     WaitForStopSignal(config_file, &log_files, audit_log);
+    manager.Stop();
     if (audit_log != nullptr && frontends.has_opened()) quorate::rpc::RecordServerStop(audit_log);
     (*server)->RequestStop();
   });
