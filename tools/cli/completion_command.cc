@@ -50,13 +50,33 @@ std::vector<std::string> CandidatesFor(const CLI::App& root, const std::string& 
   return candidates;
 }
 
-void PrintScript(bool json) {
+void PrintScript(const std::string& script, bool json) {
   if (json) {
-    std::cout << nlohmann::ordered_json{{"script", BashCompletionScript()}}.dump() << "\n";
+    std::cout << nlohmann::ordered_json{{"script", script}}.dump() << "\n";
   } else {
-    std::cout << BashCompletionScript();
+    std::cout << script;
   }
 }
+
+// A shell for which there is a script.
+struct ScriptedShell {
+  const char* name;
+  std::string (*script)();
+  // How to use the script in one shell, and in all shells of a machine.
+  const char* footer;
+};
+
+constexpr ScriptedShell kShells[] = {
+    {"bash", BashCompletionScript,
+     "    source <(quorate completion bash)                 in this shell\n"
+     "    quorate completion bash >/usr/share/bash-completion/completions/quorate\n\n"},
+    {"zsh", ZshCompletionScript,
+     "    source <(quorate completion zsh)                  in this shell\n"
+     "    quorate completion zsh >/usr/share/zsh/vendor-completions/_quorate\n\n"},
+    {"fish", FishCompletionScript,
+     "    quorate completion fish | source                  in this shell\n"
+     "    quorate completion fish >/usr/share/fish/vendor_completions.d/quorate.fish\n\n"},
+};
 
 void PrintCandidates(const std::vector<std::string>& candidates, bool json) {
   if (json) {
@@ -71,17 +91,17 @@ void PrintCandidates(const std::vector<std::string>& candidates, bool json) {
 void AddCompletionCommand(CommandLine* command_line, ShellCompleter complete_shell) {
   CLI::App* group = command_line->AddGroup(
       "completion", "Complete commands, options and paths of znodes in an interactive shell");
-  command_line
-      ->Add(group, "bash", "Print the script for bash",
-            [command_line] {
-              PrintScript(command_line->global().json);
-              return absl::OkStatus();
-            })
-      ->footer(
-          "    source <(quorate completion bash)                 in this shell\n"
-          "    quorate completion bash >/usr/share/bash-completion/completions/quorate\n\n"
-          "Paths of znodes are completed if --server, QUORATE_SERVER or a file of defaults names "
-          "the\nservers.");
+  for (const ScriptedShell& shell : kShells) {
+    command_line
+        ->Add(group, shell.name, std::string("Print the script for ") + shell.name,
+              [command_line, &shell] {
+                PrintScript(shell.script(), command_line->global().json);
+                return absl::OkStatus();
+              })
+        ->footer(std::string(shell.footer) +
+                 "Paths of znodes are completed if --server, QUORATE_SERVER or a file of defaults "
+                 "names the\nservers.");
+  }
   auto line = std::make_shared<std::string>();
   CLI::App* words = command_line->Add(
       group, "words", "Print the candidates for the last word of a command line",
@@ -92,7 +112,7 @@ void AddCompletionCommand(CommandLine* command_line, ShellCompleter complete_she
         return absl::OkStatus();
       });
   words->add_option("line", *line, "The command line up to the cursor")->required();
-  words->group("");  // hidden: only the script of `completion bash` runs this command
+  words->group("");  // hidden: only the scripts run this command
 }
 
 }  // namespace quorate::tools

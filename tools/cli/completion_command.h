@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// `quorate completion bash`: lets bash complete command lines of `quorate`.
+// `quorate completion bash`, `zsh` and `fish`: let these shells complete command lines of `quorate`.
 #pragma once
 
 #include <functional>

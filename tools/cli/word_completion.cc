@@ -128,4 +128,40 @@ complete -o bashdefault -o default -F _quorate quorate
 )";
 }
 
+std::string ZshCompletionScript() {
+  return R"(#compdef quorate
+# Completion of quorate in zsh. To use it in this shell:
+#   source <(quorate completion zsh)
+# and in all shells of this machine:
+#   quorate completion zsh >/usr/share/zsh/vendor-completions/_quorate
+_quorate() {
+  local -a candidates
+  candidates=("${(@f)$("${words[1]}" completion words "${(j: :)words[1,CURRENT-1]} $PREFIX" 2>/dev/null)}")
+  candidates=(${candidates:#})
+  if (( ! $#candidates )); then
+    _files
+  elif [[ $PREFIX == /* ]]; then
+    compadd -S '' -a candidates  # more of a path may follow
+  else
+    compadd -a candidates
+  fi
+}
+# The file of a completion function calls it; a script that is sourced registers it.
+if [[ $funcstack[1] == _quorate ]]; then _quorate "$@"; else compdef _quorate quorate; fi
+)";
+}
+
+std::string FishCompletionScript() {
+  return R"(# Completion of quorate in fish. To use it in this shell:
+#   quorate completion fish | source
+# and in all shells of this machine:
+#   quorate completion fish >/usr/share/fish/vendor_completions.d/quorate.fish
+function __quorate_candidates
+  set -l typed (commandline --cut-at-cursor --current-process)
+  quorate completion words "$typed" 2>/dev/null
+end
+complete --command quorate --arguments '(__quorate_candidates)'
+)";
+}
+
 }  // namespace quorate::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Finds the candidates that bash offers for the last word of a `quorate` command line.
+// Finds the candidates that a shell such as bash offers for the last word of a `quorate` command line.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -42,7 +42,9 @@ TypedPlace PlaceOf(const CLI::App& root, const std::vector<std::string>& words);
 std::vector<std::string> NamesAt(const CLI::App& root, const TypedPlace& place,
                                  const std::string& last);
 
-// Returns the script by which bash calls `quorate completion words` for each word.
+// Each returns the script by which a shell calls `quorate completion words` for each word.
 std::string BashCompletionScript();
+std::string ZshCompletionScript();
+std::string FishCompletionScript();
 
 }  // namespace quorate::tools
