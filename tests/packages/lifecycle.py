@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of the packages on one machine, from their making to their purge. The tests depend on each other, in their
+order."""
+
+import filecmp
+import glob
+import os
+import re
+import subprocess
+import threading
+
+import harness
+import root as roots
+
+PACKAGE = os.path.join(harness.ROOT, "deploy/package")
+UPGRADED = "99.0"
+GRPC = "localhost:2281"
+
+
+class Machine:
+    """The packages, and the root that they are installed in."""
+
+    def __init__(self, directory, cache):
+        self.directory = directory
+        self.root = roots.Root(directory)
+        self.cache = cache
+        self._packages = []
+        self._has_root = False
+
+    @property
+    def packages(self):
+        """The paths of the packages, which are made once."""
+        self._packages = self._packages or self.build("first")
+        return self._packages
+
+    def build(self, name, *options):
+        """Runs deploy/package. Returns the paths of the packages."""
+        output = os.path.join(self.directory, name)
+        result = subprocess.run([PACKAGE, "--no-build", "--output", output, *options], capture_output=True, text=True,
+                                check=False, env=dict(os.environ, DEB_BUILD_OPTIONS="noautodbgsym"))
+        assert result.returncode == 0, result.stdout + result.stderr
+        files = sorted(glob.glob(output + "/*"))
+        assert sorted(result.stdout.split()) == files, (result.stdout, files)
+        return files
+
+    def package(self, name, packages=None):
+        """Returns the path of a package of this name."""
+        return next(path for path in packages or self.packages if os.path.basename(path).startswith(name + "_"))
+
+    def install(self, *names, packages=None):
+        """Installs packages with what they depend on. Makes the root before, if there is none."""
+        if not self._has_root:
+            self.root.make(self.cache)
+            self.root.run("apt-get", "--quiet", "update", outside=True)
+            self._has_root = True
+        files = [self.root.add(self.package(name, packages)) for name in names]
+        return self.root.run("apt-get", "--yes", "--quiet", "--no-install-recommends", "install", *files, outside=True,
+                             seconds=300)
+
+    def shell(self, *words, **options):
+        return self.root.run("quorate", "--server", GRPC, "shell", "--", *words, **options)
+
+    def mode(self, path):
+        """Returns mode, owner and group: "700 quorate:quorate"."""
+        return self.root.output("stat", "-c", "%a %U:%G", path)
+
+    def state(self, name):
+        """Returns the state of a package, such as "ii"; "" if it is unknown."""
+        return self.root.output("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", name, check=False)
+
+
+def the_same_programs_give_the_same_packages(machine):
+    names = [os.path.basename(path) for path in machine.packages]
+    assert [re.match("[^_]*", name).group() for name in names] == [
+        "quorate-server", "quorate-tools", "quorate-zookeeper-compat"], names
+    again = machine.build("again")
+    _, differing, missing = filecmp.cmpfiles(*[os.path.join(machine.directory, name) for name in ("first", "again")],
+                                             names, shallow=False)
+    assert not differing and not missing and len(again) == len(names), (differing, missing)
+
+
+def lintian_finds_nothing_wrong(machine):
+    result = subprocess.run(["lintian", "--profile", "debian", "--allow-root", "--fail-on", "error,warning", *machine.packages],
+                            capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def the_unit_restricts_the_server(_machine):
+    unit = os.path.join(harness.ROOT, "deploy/debian/quorate-server.quorate.service")
+    result = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=30", "--no-pager", unit],
+                            capture_output=True, text=True, check=False)
+    assert result.returncode == 0, harness.end_of(result.stdout + result.stderr, 5)
+    return result.stdout.splitlines()[-1].strip("→ ").partition(" for ")[0] + result.stdout.split("service:")[-1].rstrip()
+
+
+def the_packages_install(machine):
+    root = machine.root
+    machine.install("quorate-server", "quorate-tools")
+    assert machine.state("quorate-server") == "ii" and machine.state("quorate-tools") == "ii"
+    assert root.output("dpkg", "--verify", "quorate-server", "quorate-tools") == ""
+    assert root.output("id", "-gn", "quorate") == "quorate"
+    assert "/var/lib/quorate:" in root.output("getent", "passwd", "quorate")
+    assert root.output("getent", "shadow", "quorate").split(":")[1].startswith("!"), "the user is not locked"
+    for path, mode in (("/etc/quorate", "755 root:root"), ("/etc/quorate/zoo.cfg", "640 root:quorate"),
+                       ("/var/lib/quorate", "700 quorate:quorate"), ("/var/log/quorate", "750 quorate:adm"),
+                       ("/usr/sbin/quorated", "755 root:root"), ("/usr/bin/quorate", "755 root:root")):
+        assert machine.mode(path) == mode, f"{path}: {machine.mode(path)}"
+    assert root.output("dpkg-query", "-W", "-f", "${Conffiles}", "quorate-server").split()[0] == "/etc/quorate/zoo.cfg"
+    assert root.output("quorated", "--version").startswith("quorated ")
+
+
+def maintainer_scripts_can_run_twice(machine):
+    root = machine.root
+    root.run("chmod", "0750", "/var/lib/quorate")
+    for _ in range(2):
+        root.run("/var/lib/dpkg/info/quorate-server.postinst", "configure", "0.1.0")
+    assert machine.mode("/var/lib/quorate") == "750 quorate:quorate", "the administrator's mode was changed"
+    root.run("chmod", "0700", "/var/lib/quorate")
+
+
+def the_server_serves_by_the_command_of_its_unit(machine):
+    with roots.Service(machine.root) as service:
+        service.await_report("STATUS=serving alone")
+        service.await_report("WATCHDOG=1")
+        assert machine.shell("create", "/installed", "yes").stdout == "Created /installed\n"
+        assert machine.shell("get", "/installed").stdout == "yes\n"
+        status = machine.root.output("quorate", "--server", GRPC, "status")
+        assert "standalone" in status or "leader" in status, status
+        assert machine.mode("/var/lib/quorate/checkpoints") == "700 quorate:quorate"
+        assert service.stop() == 0
+        service.await_report("STOPPING=1")
+
+
+def completions_are_installed(machine):
+    script = "source /usr/share/bash-completion/completions/quorate; COMP_LINE='quorate sta' COMP_POINT=11 " \
+             "COMP_WORDS=(quorate sta) COMP_CWORD=1; _quorate; echo ${COMPREPLY[@]}"
+    assert machine.root.output("bash", "-c", script) == "status"
+    assert "compdef" in machine.root.output("cat", "/usr/share/zsh/vendor-completions/_quorate")
+    assert "complete" in machine.root.output("cat", "/usr/share/fish/vendor_completions.d/quorate.fish")
+
+
+class Writer(threading.Thread):
+    """Creates znodes one after the other, and keeps the paths of those that were acknowledged."""
+
+    def __init__(self, machine):
+        super().__init__(daemon=True)
+        self.machine, self.paths, self.ending = machine, [], threading.Event()
+        self.first = threading.Event()
+
+    def run(self):
+        while not self.ending.is_set():
+            path = f"/load-{len(self.paths):05}"
+            result = self.machine.shell("create", path, check=False)
+            if result.returncode == 0 or "already exists" in result.stdout + result.stderr:
+                self.paths.append(path)
+                self.first.set()
+
+    def end(self):
+        self.ending.set()
+        self.join()
+        return self.paths
+
+
+def an_upgrade_under_load_keeps_the_data(machine):
+    root = machine.root
+    with open(root.file("/etc/quorate/zoo.cfg"), "a", encoding="utf-8") as file:
+        file.write("# changed by the administrator\n")
+    packages = machine.build("higher", "--version", UPGRADED)
+    with roots.Service(root) as service:
+        writer = Writer(machine)
+        writer.start()
+        assert writer.first.wait(harness.WAIT_SECONDS), "nothing was written"
+        machine.install("quorate-server", "quorate-tools", packages=packages)
+        # As the maintainer script does where systemd runs.
+        before = len(writer.paths)
+        assert service.stop() == 0
+    with roots.Service(root):
+        paths = writer.end()
+        listed = machine.shell("ls", "/").stdout
+        lost = [path for path in paths if path[1:] not in listed]
+        assert not lost and len(paths) >= before > 0, lost
+        assert machine.shell("get", "/installed").stdout == "yes\n"
+    assert root.output("dpkg-query", "-W", "-f", "${Version}", "quorate-server") == UPGRADED
+    assert "changed by the administrator" in root.output("cat", "/etc/quorate/zoo.cfg")
+    assert machine.mode("/etc/quorate/zoo.cfg") == "640 root:quorate"
+    return f"{len(paths)} writes"
+
+
+def removal_keeps_data_and_configuration_and_purge_removes_them(machine):
+    root = machine.root
+    root.run("dpkg", "--remove", "quorate-tools", "quorate-server")
+    for path in ("/var/lib/quorate/checkpoints", "/etc/quorate/zoo.cfg"):
+        assert os.path.exists(root.file(path)), f"removal took {path}"
+    assert not os.path.exists(root.file("/usr/sbin/quorated"))
+    machine.install("quorate-server", "quorate-tools")
+    with roots.Service(root):
+        assert machine.shell("get", "/installed").stdout == "yes\n"
+    root.run("dpkg", "--purge", "quorate-tools", "quorate-server")
+    for path in ("/var/lib/quorate", "/var/log/quorate", "/etc/quorate"):
+        assert not os.path.exists(root.file(path)), f"purge left {path}"
+    assert root.output("id", "-un", "quorate") == "quorate", "another user could get the number of this one"
+    assert machine.state("quorate-server") in ("", "un")
+    machine.install("quorate-server")
+    assert machine.mode("/var/lib/quorate") == "700 quorate:quorate"
+
+
+TESTS = (the_same_programs_give_the_same_packages, lintian_finds_nothing_wrong, the_unit_restricts_the_server,
+         the_packages_install, maintainer_scripts_can_run_twice, the_server_serves_by_the_command_of_its_unit,
+         completions_are_installed, an_upgrade_under_load_keeps_the_data,
+         removal_keeps_data_and_configuration_and_purge_removes_them)
