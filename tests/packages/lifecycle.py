@@ -23,7 +23,8 @@ class Machine:
     def __init__(self, directory, cache):
         self.directory = directory
         self.root = roots.Root(directory)
-        self.cache = cache
+        # The minimal Debian, as it is before packages are installed.
+        self.archive = cache or os.path.join(directory, "root.tar")
         self._packages = []
         self._has_root = False
 
@@ -47,12 +48,16 @@ class Machine:
         """Returns the path of a package of this name."""
         return next(path for path in packages or self.packages if os.path.basename(path).startswith(name + "_"))
 
-    def install(self, *names, packages=None):
-        """Installs packages with what they depend on. Makes the root before, if there is none."""
+    def require_root(self):
+        """Makes the root, if there is none yet."""
         if not self._has_root:
-            self.root.make(self.cache)
+            self.root.make(self.archive)
             self.root.run("apt-get", "--quiet", "update", outside=True)
             self._has_root = True
+
+    def install(self, *names, packages=None):
+        """Installs packages with what they depend on."""
+        self.require_root()
         files = [self.root.add(self.package(name, packages)) for name in names]
         return self.root.run("apt-get", "--yes", "--quiet", "--no-install-recommends", "install", *files, outside=True,
                              seconds=300)

@@ -61,19 +61,17 @@ class Root:
         self.path = os.path.join(directory, "root")
         self.network = None
 
-    def make(self, cache):
-        """Makes the root with debootstrap, or from the archive `cache` if that exists; otherwise writes that archive, if
-        it has a name."""
+    def make(self, archive):
+        """Makes the root from an archive of a minimal Debian, which debootstrap makes if it does not exist."""
         os.makedirs(self.path)
-        if cache and os.path.exists(cache):
-            self.check_call(["tar", "--extract", "--file", cache, "--directory", self.path])
+        if os.path.exists(archive):
+            self.check_call(["tar", "--extract", "--file", archive, "--directory", self.path])
         else:
             result = subprocess.run(["debootstrap", "--variant=minbase", SUITE, self.path, MIRROR],
                                     capture_output=True, text=True, check=False)
             if result.returncode != 0:
                 raise harness.Skipped(f"debootstrap failed: {harness.end_of(result.stdout + result.stderr, 3)}")
-            if cache:
-                self.check_call(["tar", "--create", "--file", cache, "--directory", self.path, "."])
+            self.check_call(["tar", "--create", "--file", archive, "--directory", self.path, "."])
         with open(self.file("/etc/hosts"), "w", encoding="utf-8") as file:
             file.write("127.0.0.1 localhost\n")
         shutil.copy("/etc/resolv.conf", self.path + "/etc/resolv.conf")
