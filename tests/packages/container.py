@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The container image of deploy/image, whose entry point takes the variables of ZooKeeper's official image. Its programs
+run in a chroot, with the environment that the image has."""
+
+import json
+import os
+import signal
+import subprocess
+import tarfile
+import time
+
+import harness
+import root as roots
+
+IMAGE = os.path.join(harness.ROOT, "deploy/image")
+PORT = "Client port found: 2181. Client address: localhost. Client SSL: false."
+
+
+class Container:
+    """The unpacked image."""
+
+    def __init__(self, machine):
+        self.machine = machine
+        directory = os.path.dirname(machine.packages[0])
+        result = subprocess.run([IMAGE, "--packages", directory, "--root", machine.archive], capture_output=True, text=True,
+                                check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+        self.path = os.path.join(machine.directory, "container")
+        os.mkdir(self.path)
+        with tarfile.open(result.stdout.strip()) as image:
+            manifest = json.load(image.extractfile("manifest.json"))[0]
+            self.config = json.load(image.extractfile(manifest["Config"]))["config"]
+            image.extract(manifest["Layers"][0], machine.directory)
+        machine.root.check_call(["tar", "--extract", "--directory", self.path, "--file",
+                                 os.path.join(machine.directory, manifest["Layers"][0])])
+        with open(self.path + "/etc/hosts", "w", encoding="utf-8") as file:  # as a container engine does
+            file.write("127.0.0.1 localhost\n")
+        machine.root.check_call(["mount", "-t", "proc", "proc", self.path + "/proc"])
+        machine.root.check_call(["mount", "--bind", "/dev", self.path + "/dev"])
+
+    def command(self, *words, environment=()):
+        return ["nsenter", f"--net=/proc/{self.machine.root.network.pid}/ns/net", "chroot", self.path, "env", "-i",
+                *self.config["Env"], *environment, *words]
+
+    def run(self, *words):
+        return subprocess.run(self.command(*words), capture_output=True, text=True, timeout=60, check=False)
+
+
+def the_image_runs_as_the_official_one(machine):
+    machine.require_root()
+    container = Container(machine)
+    settings = ("ZOO_TICK_TIME=1500", "ZOO_4LW_COMMANDS_WHITELIST=srvr,ruok",
+                "ZOO_CFG_EXTRA=snapCount=5000 maxSessionTimeout=30000")
+    start = [*container.config["Entrypoint"], *container.config["Cmd"]]
+    with subprocess.Popen(container.command(*start, environment=settings), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as server:
+        try:
+            deadline = time.monotonic() + harness.WAIT_SECONDS
+            while (status := container.run("zkServer.sh", "status")).returncode != 0:
+                assert time.monotonic() < deadline and server.poll() is None, status.stdout + status.stderr
+                time.sleep(0.2)
+            assert status.stdout == PORT + "\nMode: standalone\n", status.stdout
+            assert container.run("sh", "-c", "echo ruok | nc -N localhost 2181").stdout == "imok"
+            created = container.run("zkCli.sh", "-server", "localhost:2181", "create", "/contained", "x")
+            assert created.stdout.endswith("Created /contained\n"), created.stdout + created.stderr
+            owner = container.run("stat", "-c", "%u:%g", "/data/checkpoints").stdout
+            assert owner == "1000:1000\n", owner
+            server.send_signal(signal.SIGTERM)
+            output, _ = server.communicate(timeout=roots.READY_SECONDS)
+        finally:
+            server.kill()
+    assert server.returncode == 0, output
+    with open(container.path + "/conf/zoo.cfg", encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    assert lines == ["dataDir=/data", "dataLogDir=/datalog", "tickTime=1500", "initLimit=5", "syncLimit=2",
+                     "autopurge.snapRetainCount=3", "autopurge.purgeInterval=0", "maxClientCnxns=60", "standaloneEnabled=true",
+                     "admin.enableServer=true", "grpcPort=2281", "server.1=localhost:2888:3888;2181",
+                     "4lw.commands.whitelist=srvr,ruok", "snapCount=5000", "maxSessionTimeout=30000"], lines
+    with open(container.path + "/data/myid", encoding="utf-8") as file:
+        assert file.read() == "1\n"
+    # Other commands run as they are.
+    assert container.run("/docker-entrypoint.sh", "echo", "hello").stdout == "hello\n"
+
+
+TESTS = (the_image_runs_as_the_official_one,)
