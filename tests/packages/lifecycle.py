@@ -90,14 +90,6 @@ def lintian_finds_nothing_wrong(machine):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def the_unit_restricts_the_server(_machine):
-    unit = os.path.join(harness.ROOT, "deploy/debian/quorate-server.quorate.service")
-    result = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=30", "--no-pager", unit],
-                            capture_output=True, text=True, check=False)
-    assert result.returncode == 0, harness.end_of(result.stdout + result.stderr, 5)
-    return result.stdout.splitlines()[-1].strip("→ ").partition(" for ")[0] + result.stdout.split("service:")[-1].rstrip()
-
-
 def the_packages_install(machine):
     root = machine.root
     machine.install("quorate-server", "quorate-tools")
@@ -209,7 +201,7 @@ def removal_keeps_data_and_configuration_and_purge_removes_them(machine):
     assert machine.mode("/var/lib/quorate") == "700 quorate:quorate"
 
 
-TESTS = (the_same_programs_give_the_same_packages, lintian_finds_nothing_wrong, the_unit_restricts_the_server,
-         the_packages_install, maintainer_scripts_can_run_twice, the_server_serves_by_the_command_of_its_unit,
+TESTS = (the_same_programs_give_the_same_packages, lintian_finds_nothing_wrong, the_packages_install,
+         maintainer_scripts_can_run_twice, the_server_serves_by_the_command_of_its_unit,
          completions_are_installed, an_upgrade_under_load_keeps_the_data,
          removal_keeps_data_and_configuration_and_purge_removes_them)
