@@ -71,7 +71,8 @@ class Parser {
   // Takes the properties in the options for a Java machine, which are the words -Dkey=value. Those of
   // the file come later, and so take precedence.
   absl::Status TakeJavaOptions(absl::string_view options) {
-    const std::string file = std::exchange(file_, "the environment (JVMFLAGS, SERVER_JVMFLAGS)");
+    const std::string file =
+        std::exchange(file_, "the environment (JVMFLAGS, SERVER_JVMFLAGS, JAVA_OPTS)");
     for (const auto& [key, value] : JavaProperties(ToStd(options))) {
       if (absl::Status s = TakeJavaProperty(key, value); !s.ok()) return s;
     }
@@ -128,10 +129,11 @@ class Parser {
     const bool takes_all = threshold.empty() || threshold == "INFO" || threshold == "DEBUG" ||
                            threshold == "TRACE" || threshold == "ALL";
     if (!takes_all && !config_.audit_failures_only) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "zookeeper.auditlog.threshold (JVMFLAGS, SERVER_JVMFLAGS): \"", audit_threshold_,
-          "\" is not allowed; it has to be INFO (all lines) or ERROR "
-          "(failures only); without an audit log, set audit.enable=false"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("zookeeper.auditlog.threshold (JVMFLAGS, SERVER_JVMFLAGS, JAVA_OPTS): \"",
+                       audit_threshold_,
+                       "\" is not allowed; it has to be INFO (all lines) or ERROR "
+                       "(failures only); without an audit log, set audit.enable=false"));
     }
     if (config_.audit_file.empty()) {
       if (absl::Status s = NameAuditFile(); !s.ok()) return s;

@@ -224,7 +224,7 @@ struct Config {
 // values. A key that requests protection that this server does not have (OCSP, SASL between
 // servers), or another kind of quorum (weights, groups), is an error. Any other key without
 // effect is a warning. Properties are also taken from the environment, from the options for a Java
-// machine in JVMFLAGS and SERVER_JVMFLAGS.
+// machine in JVMFLAGS, SERVER_JVMFLAGS and JAVA_OPTS.
 absl::StatusOr<Config> LoadConfig(const std::string& file);
 
 // Does the same for `text`, the contents of `file`. Reads other files through `read_file`, which

@@ -693,12 +693,15 @@ TEST_CASE("of the variables with options for a Java machine, JVMFLAGS has the la
   std::ofstream(file) << "dataDir=/d\nclientPort=1\n";
   setenv("JVMFLAGS", "-Djute.maxbuffer=5000", 1);
   setenv("SERVER_JVMFLAGS", "-Djute.maxbuffer=4000 -Dzookeeper.ssl.keyStore.location=/k", 1);
+  setenv("JAVA_OPTS", "-Djute.maxbuffer=3000 -Dzookeeper.ssl.trustStore.location=/t", 1);
   const auto config = LoadConfig(file);
   unsetenv("JVMFLAGS");
   unsetenv("SERVER_JVMFLAGS");
+  unsetenv("JAVA_OPTS");
   REQUIRE(config.ok());
   CHECK(config->jute_max_buffer_bytes == 5000);
   CHECK(config->ssl_key_store == "/k");
+  CHECK(config->ssl_trust_store == "/t");
 }
 
 TEST_CASE("the audit log is off, or has a file") {

@@ -13,7 +13,7 @@ namespace quorate::rpc {
 
 std::string JavaOptionsOfEnvironment() {
   std::string options;
-  for (const char* variable : {"SERVER_JVMFLAGS", "JVMFLAGS"}) {
+  for (const char* variable : {"JAVA_OPTS", "SERVER_JVMFLAGS", "JVMFLAGS"}) {
     if (const char* text = std::getenv(variable)) absl::StrAppend(&options, " ", text);
   }
   return options;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Properties of a Java machine, in the options -Dname=value that users of ZooKeeper keep in the
-// environment variables SERVER_JVMFLAGS and JVMFLAGS.
+// environment variables SERVER_JVMFLAGS and JVMFLAGS, and in JAVA_OPTS for Debian's package.
 //
 // Thread-safety: functions without state. Those that read the environment must not run while
 // another thread changes it.
