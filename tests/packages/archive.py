@@ -19,7 +19,8 @@ def the_archive_names_its_libraries_and_its_programs_run(machine):
         assert {os.path.dirname(member.name).partition("/")[0] or member.name for member in files} == {name}
         libraries = files.extractfile(name + "/LIBRARIES").read().decode()
     packages = libraries.partition("\n\n")[2].partition("\n\n")[2].split()
-    assert "librocksdb.so.7.8" in libraries and "librocksdb7.8" in packages, libraries
+    assert "librocksdb.so.7.8" in libraries and {"librocksdb7.8", "libc6"} <= set(packages), libraries
+    assert "libc6-i386" not in packages, "this is the C library of another architecture"
     machine.require_root()
     machine.root.run("apt-get", "--yes", "--quiet", "--no-install-recommends", "install", *packages, outside=True)
     machine.root.run("tar", "--extract", "--directory", "/srv", "--file", machine.root.add(archive))
