@@ -158,6 +158,12 @@ struct ServerMetrics {
   TimeSummary unavailable;               // from having no leader to serving
   TimeSummary fsync;                     // of the log
   TimeSummary snapshot;                  // of writing checkpoints
+  int64_t checkpoint_written_ms =
+      -1;             // the wall time of the last of them; -1: none since the start
+  uint64_t term = 0;  // of Raft
+  uint64_t commit_index = 0;
+  uint64_t applied_index = 0;
+  size_t waiting_bytes = 0;  // of commands that are not applied yet
 };
 
 // Thread-safety: all functions may be called from any thread.

@@ -320,7 +320,11 @@ ServerMetrics Replica::metrics() const {
   metrics.time_leaps = replicated_.time_leaps();
   metrics.tree_lock_waits = replicated_.guarded_tree().waits();
   if (options_.sync_times != nullptr) metrics.fsync = options_.sync_times();
-  if (checkpoints_.has_value()) metrics.snapshot = checkpoints_->times();
+  if (checkpoints_.has_value()) {
+    metrics.snapshot = checkpoints_->times();
+    metrics.checkpoint_written_ms = checkpoints_->written_ms();
+  }
+  metrics.waiting_bytes = waiting_bytes_.load(std::memory_order_relaxed);
   return metrics;
 }
 
@@ -650,7 +654,8 @@ void Replica::UpdateStatus() {
   status_.followers_in_sync = 0;
   if (status_.is_leader) {
     for (MemberId voter : voters) {
-      if (voter != options_.node.raft.self && raft.match_index(voter) >= raft.commit_index()) {
+      if (voter != options_.node.raft.self && links_->DownForMs(voter) == 0 &&
+          raft.match_index(voter) >= raft.commit_index()) {
         ++status_.followers_in_sync;
       }
     }
@@ -677,8 +682,11 @@ void Replica::UpdateMetrics() {
       checkpoints_.has_value() ? checkpoints_->staged_bytes() : uint64_t{0};
   metrics_.disk_free_bytes = disk_free_bytes_.load(std::memory_order_relaxed);
   metrics_.pending_syncs = reads_.size() + refused_reads_.size() + syncs_.size();
-  if (!status_.is_leader) return;
   const consensus::Raft& raft = node_->raft();
+  metrics_.term = raft.term().value();
+  metrics_.commit_index = raft.commit_index().value();
+  metrics_.applied_index = applied_.value();
+  if (!status_.is_leader) return;
   metrics_.leader_uptime_ms = MsBetween(leader_since_, clock_->Now());
   const auto is_other_and_there = [this](MemberId member) {
     return member != options_.node.raft.self && links_->DownForMs(member) == 0;

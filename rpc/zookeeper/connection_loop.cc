@@ -118,11 +118,12 @@ std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port)
 }
 
 uint32_t ConnectionLoop::OpenAdmitted(std::string address, uint16_t port,
-                                      const std::string& subject) {
+                                      const std::string& subject, bool is_secure) {
   BeginIteration();
   const uint32_t tag = NewTag();
   const std::string host = absl::StrContains(address, ':') ? "[" + address + "]" : address;
-  auto statistics = frontend_->statistics().AddConnection(tag, absl::StrCat(host, ":", port));
+  auto statistics =
+      frontend_->statistics().AddConnection(tag, absl::StrCat(host, ":", port), is_secure);
   Client& client =
       Add(std::make_shared<Client>(this, tag, std::move(address), std::move(statistics)));
   ++newcomers_;

@@ -93,7 +93,8 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   std::optional<uint32_t> Open(std::string address, uint16_t port);
   // Opens a connection that ZkFrontend::AdmitOrRefuse has admitted already, whose client has proved
   // to have the certificate with this subject; empty: it has none. Returns its tag.
-  uint32_t OpenAdmitted(std::string address, uint16_t port, const std::string& subject);
+  uint32_t OpenAdmitted(std::string address, uint16_t port, const std::string& subject,
+                        bool is_secure = false);
   // Called with `bytes` from the client, which are not empty, once after each Receive.
   void OnBytes(uint32_t tag, std::string_view bytes);
   // Called when the client takes bytes again, after a Send that did not send everything.

@@ -2,14 +2,8 @@
 
 #include "rpc/zookeeper/four_letter_words.h"
 
-#include <pwd.h>
-#include <sys/resource.h>
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
@@ -29,19 +23,16 @@
 #include "rpc/zookeeper/frontend.h"
 #include "rpc/zookeeper/monitor.h"
 #include "rpc/zookeeper/opcodes.h"
+#include "rpc/zookeeper/server_info.h"
 
 namespace quorate::rpc::zk {
 namespace {
 
-// The reported version: clients and monitoring tools expect a ZooKeeper version.
-constexpr char kVersion[] = "3.8.0-quorate, built on 2026-11-21";
 constexpr std::string_view kWords[] = {"conf", "cons", "crst", "dirs", "dump", "envi",
                                        "gtmk", "hash", "isro", "mntr", "ruok", "srst",
                                        "srvr", "stat", "stmk", "wchc", "wchp", "wchs"};
 constexpr std::string_view kSetTraceMask = "stmk";
 constexpr size_t kTraceMaskBytes = 8;
-// ZooKeeper's initial trace mask. It has no effect here.
-constexpr int64_t kTraceMaskDefault = 306;
 // The maximum number of lines of one piece.
 constexpr size_t kPieceLines = 500;
 // Limits of the watches shown: the table changes between pieces, so only a part of a large one is
@@ -98,25 +89,9 @@ FourLetterWords::Pieces ConnectionLines(const Statistics* statistics, bool whole
   };
 }
 
-int64_t FileBytes(const std::string& directory) {
-  int64_t bytes = 0;
-  std::error_code error;
-  std::filesystem::recursive_directory_iterator files(directory, error);
-  for (; !error && files != std::filesystem::recursive_directory_iterator();
-       files.increment(error)) {
-    // A file may be removed before its size is read.
-    std::error_code ignored;
-    if (!files->is_regular_file(ignored)) continue;
-    const uintmax_t size = files->file_size(ignored);
-    if (!ignored) bytes += static_cast<int64_t>(size);
-  }
-  return bytes;
-}
-
 }  // namespace
 
-FourLetterWords::FourLetterWords(ZkFrontend* frontend)
-    : frontend_(*frontend), started_(frontend->clock().Now()), trace_mask_(kTraceMaskDefault) {}
+FourLetterWords::FourLetterWords(ZkFrontend* frontend) : frontend_(*frontend) {}
 
 std::span<const std::string_view> FourLetterWords::All() { return kWords; }
 
@@ -143,10 +118,10 @@ FourLetterWords::Pieces FourLetterWords::Answer(std::string_view bytes, std::str
   } else if (word == "envi") {
     *to += Environment();
   } else if (word == "gtmk") {
-    absl::StrAppend(to, trace_mask_.load());
+    absl::StrAppend(to, frontend_.info().trace_mask());
   } else if (word == kSetTraceMask) {
-    trace_mask_ = LoadInt<std::endian::big, int64_t>(bytes.data() + kWordBytes);
-    absl::StrAppend(to, trace_mask_.load());
+    frontend_.info().set_trace_mask(LoadInt<std::endian::big, int64_t>(bytes.data() + kWordBytes));
+    absl::StrAppend(to, frontend_.info().trace_mask());
   } else if (!serving) {
     *to += "This ZooKeeper instance is not currently serving requests\n";
   } else {
@@ -203,17 +178,8 @@ FourLetterWords::Pieces FourLetterWords::AnswerServing(std::string_view word,
 
 // --- The server ----------------------------------------------------------------------------------
 
-std::string_view FourLetterWords::ModeName(const ServerStatus& status) const {
-  if (status.read_only) return "read-only";
-  if (status.standalone) return "standalone";
-  if (status.is_leader) return "leader";
-  const Config& config = frontend_.config();
-  const auto own = config.servers.find(config.my_id);
-  return own != config.servers.end() && own->second.observer ? "observer" : "follower";
-}
-
 std::string FourLetterWords::VersionLines(const ServerStatus& status) const {
-  return absl::StrCat("Zookeeper version: ", kVersion, "\n",
+  return absl::StrCat("Zookeeper version: ", ToAbsl(kReportedVersion), "\n",
                       status.read_only ? "READ-ONLY mode; serving only read-only clients\n" : "");
 }
 
@@ -226,7 +192,8 @@ std::string FourLetterWords::ServerLines(const ServerStatus& status, const tree:
       "\nReceived: ", totals.packets_received, "\nSent: ", totals.packets_sent,
       "\nConnections: ", statistics.connections(), "\nOutstanding: ", statistics.outstanding(),
       "\nZxid: ", Hex(tree.last_zxid().value()), "\nMode: ");
-  absl::StrAppend(&text, std::string(ModeName(status)), "\nNode count: ", tree.node_count(), "\n");
+  absl::StrAppend(&text, std::string(frontend_.info().ModeName(status)),
+                  "\nNode count: ", tree.node_count(), "\n");
   if (status.is_leader && !status.standalone) {
     const ServerMetrics metrics = frontend_.service().metrics();
     absl::StrAppend(&text, "Proposal sizes last/min/max: ", metrics.proposal_bytes_last, "/",
@@ -252,36 +219,11 @@ FourLetterWords::Pieces FourLetterWords::Connections() {
 }
 
 FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  std::error_code ignored;
-  const auto open_files =
-      std::distance(std::filesystem::directory_iterator("/proc/self/fd", ignored),
-                    std::filesystem::directory_iterator{});
-  return [this, status, limit, open_files](const tree::Tree& tree, std::string* to) {
-    const ServerMetrics metrics = frontend_.service().metrics();
-    const Statistics::Totals totals = frontend_.statistics().Sum();
-    MetricSources sources{.status = status,
-                          .server = metrics,
-                          .memory = frontend_.service().memory(),
-                          .tenants = frontend_.service().tenants(),
-                          .statistics = frontend_.statistics(),
-                          .totals = totals,
-                          .tree = tree,
-                          .failed_authentications = frontend_.service().failed_authentications(),
-                          .version = kVersion,
-                          .mode = ModeName(status),
-                          .read_only_sessions = frontend_.read_only_sessions(),
-                          .open_files = open_files,
-                          .open_files_max = limit.rlim_cur};
-    {
-      MutexLock lock(&frontend_.watches().mutex);
-      sources.watches = frontend_.watches().table.watch_count();
-    }
-    sources.uptime_ms =
-        std::chrono::duration_cast<std::chrono::milliseconds>(frontend_.clock().Now() - started_)
-            .count();
-    *to += MonitorText(sources);
+  const ServerInfo::Descriptors descriptors = ServerInfo::CountDescriptors();
+  return [this, status, descriptors](const tree::Tree& tree, std::string* to) {
+    frontend_.info().ReadMetrics(status, descriptors, tree, [to](const MetricSources& sources) {
+      *to += MonitorText(sources);
+    });
     return false;
   };
 }
@@ -297,10 +239,10 @@ std::string FourLetterWords::Configuration() {
   };
   std::string text = absl::StrCat(
       port("clientPort", config.client_port), port("secureClientPort", config.secure_client_port),
-      line("dataDir"), "dataDirSize=", FileBytes(config.data_dir), "\n", line("dataLogDir"),
-      "dataLogSize=", FileBytes(config.log_dir), "\n", line("tickTime"), line("maxClientCnxns"),
-      line("minSessionTimeout"), line("maxSessionTimeout"),
-      "clientPortListenBacklog=-1\nserverId=", config.my_id, "\n");
+      line("dataDir"), "dataDirSize=", ServerInfo::FileBytes(config.data_dir), "\n",
+      line("dataLogDir"), "dataLogSize=", ServerInfo::FileBytes(config.log_dir), "\n",
+      line("tickTime"), line("maxClientCnxns"), line("minSessionTimeout"),
+      line("maxSessionTimeout"), "clientPortListenBacklog=-1\nserverId=", config.my_id, "\n");
   if (config.standalone()) return text;
   const ServerLine& own = config.servers.at(config.my_id);
   absl::StrAppend(&text, line("initLimit"), line("syncLimit"),
@@ -310,26 +252,16 @@ std::string FourLetterWords::Configuration() {
 }
 
 std::string FourLetterWords::Environment() const {
-  std::string text = absl::StrCat("Environment:\nzookeeper.version=", kVersion, "\n");
-  utsname system{};
-  if (uname(&system) == 0) {
-    absl::StrAppend(&text, "host.name=", system.nodename, "\nos.name=", system.sysname,
-                    "\nos.arch=", system.machine, "\nos.version=", system.release, "\n");
+  std::string text = "Environment:\n";
+  for (const auto& [name, value] : ServerInfo::Environment()) {
+    absl::StrAppend(&text, name, "=", value, "\n");
   }
-  passwd entry{};
-  passwd* user = nullptr;
-  char buffer[4096];
-  if (getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer), &user) == 0 && user != nullptr) {
-    absl::StrAppend(&text, "user.name=", user->pw_name, "\nuser.home=", user->pw_dir, "\n");
-  }
-  std::error_code removed;
-  absl::StrAppend(&text, "user.dir=", std::filesystem::current_path(removed).string(), "\n");
   return text;
 }
 
 std::string FourLetterWords::Directories() const {
-  return absl::StrCat("datadir_size: ", FileBytes(frontend_.config().data_dir),
-                      "\nlogdir_size: ", FileBytes(frontend_.config().log_dir), "\n");
+  return absl::StrCat("datadir_size: ", ServerInfo::FileBytes(frontend_.config().data_dir),
+                      "\nlogdir_size: ", ServerInfo::FileBytes(frontend_.config().log_dir), "\n");
 }
 
 // --- Sessions ------------------------------------------------------------------------------------

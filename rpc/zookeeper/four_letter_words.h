@@ -10,8 +10,6 @@
 // Thread-safety: an object may be used from any thread, a function returned by Answer from one.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -48,7 +46,6 @@ class FourLetterWords {
   Pieces Answer(std::string_view word, std::string* to);
 
  private:
-  std::string_view ModeName(const ServerStatus& status) const;
   Pieces AnswerServing(std::string_view word, const ServerStatus& status, std::string* to);
   std::string Configuration();
   std::string Environment() const;
@@ -63,8 +60,6 @@ class FourLetterWords {
   Pieces WatchesByConnection();
 
   ZkFrontend& frontend_;
-  const std::chrono::steady_clock::time_point started_;
-  std::atomic<int64_t> trace_mask_;
 };
 
 }  // namespace quorate::rpc::zk

@@ -25,6 +25,7 @@ ZkFrontend::ZkFrontend(const Config& config, Service* service, const Clock* cloc
                        RandomBytes* random, const EventHistory* history)
     : ClientFrontend(config, service, clock, random, kZooKeeperTags),
       history_(history),
+      info_(this),
       words_(this) {}
 
 // --- Applied entries -----------------------------------------------------------------------------

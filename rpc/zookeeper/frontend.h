@@ -26,6 +26,7 @@
 #include "rpc/sasl/exchange.h"
 #include "rpc/zookeeper/four_letter_words.h"
 #include "rpc/zookeeper/linearizable_sessions.h"
+#include "rpc/zookeeper/server_info.h"
 #include "rpc/zookeeper/statistics.h"
 #include "tree/watch_table.h"
 
@@ -74,6 +75,8 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   void Refuse(const std::string& address, const std::string& why);
   FourLetterWords& words() { return words_; }
   // Any thread.
+  ServerInfo& info() { return info_; }
+  // Any thread.
   const LinearizableSessions& linearizable_sessions() const { return linearizable_sessions_; }
   // The sessions that only this server knows, while it has no quorum (Connection::read_only).
   int64_t read_only_sessions() const { return read_only_sessions_.load(); }
@@ -99,6 +102,7 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   LinearizableSessions linearizable_sessions_;
   Statistics statistics_;
   std::atomic<int64_t> read_only_sessions_{0};
+  ServerInfo info_;
   FourLetterWords words_;
 
   Mutex refusals_mutex_;

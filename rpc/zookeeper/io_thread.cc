@@ -381,7 +381,8 @@ void IoThread::OpenConnection(Socket& socket) {
   frontend_->statistics().tls_handshakes.fetch_sub(1);
   socket.stage = Socket::Stage::kOpen;
   socket.SetInterest({true, false});
-  socket.tag = loop_.OpenAdmitted(std::move(socket.address), socket.port, subject);
+  socket.tag = loop_.OpenAdmitted(std::move(socket.address), socket.port, subject,
+                                  /*is_secure=*/socket.ssl != nullptr);
   sockets_[socket.tag] = kept;
 }
 

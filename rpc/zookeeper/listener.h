@@ -34,6 +34,11 @@ class ZkListener {
   // Returns the port on which the server listens without TLS, also if port 0 left the choice to the
   // system. REQUIRES: Start returned OK.
   uint16_t port() const { return plain_.port; }
+  // Returns what new connections with TLS use; nullptr if no client uses TLS. Any thread. REQUIRES:
+  // Start returned OK.
+  std::shared_ptr<const tls::Context> tls() const {
+    return tls_ == nullptr ? nullptr : tls_->Get();
+  }
   // Closes all connections and ends the threads. The service is not used afterwards and may be
   // destroyed.
   void Stop();

@@ -54,10 +54,10 @@ constexpr Metric kMetrics[] = {
      QUORATE_VALUE(s.totals.latency_ms.max)},
     {"min_latency", MetricType::kGauge, "shortest time from a request to its reply, in ms",
      QUORATE_VALUE(s.totals.latency_ms.shown_min())},
-    {"packets_received", MetricType::kCounter,
+    {"packets_received", MetricType::kGauge,
      "requests received, the opening of sessions and pings included",
      QUORATE_VALUE(s.totals.packets_received)},
-    {"packets_sent", MetricType::kCounter, "replies and events sent",
+    {"packets_sent", MetricType::kGauge, "replies and events sent",
      QUORATE_VALUE(s.totals.packets_sent)},
     {"num_alive_connections", MetricType::kGauge, "open connections of ZooKeeper clients",
      QUORATE_VALUE(s.statistics.connections())},
@@ -255,9 +255,25 @@ constexpr Metric kMetrics[] = {
      "1 while this server's free space is below diskReserveMb", QUORATE_VALUE(s.status.disk_low)},
     {"quorate_data_refused", MetricType::kGauge, "1 while writes that add data are refused",
      QUORATE_VALUE(s.status.data_refused)},
+    {"quorate_raft_term", MetricType::kGauge, "term of Raft", QUORATE_VALUE(s.server.term)},
+    {"quorate_raft_commit_index", MetricType::kGauge,
+     "index of the last entry that this server knows to be committed",
+     QUORATE_VALUE(s.server.commit_index)},
+    {"quorate_raft_applied_index", MetricType::kGauge, "index of the last entry applied",
+     QUORATE_VALUE(s.server.applied_index)},
+    {"quorate_waiting_bytes", MetricType::kGauge,
+     "bytes of commands of this server's clients that are not applied yet",
+     QUORATE_VALUE(s.server.waiting_bytes)},
+    {"quorate_leader_known", MetricType::kGauge, "1 while this server has a leader, or leads",
+     QUORATE_VALUE(s.status.leader_known)},
+    {"quorate_leader_contact_age_ms", MetricType::kGauge,
+     "time since a leader was heard from and could be reached, in ms",
+     QUORATE_VALUE(s.status.leader_contact_age_ms)},
     {"election_time", MetricType::kSummary, "time from having no leader to knowing one, in ms",
      QUORATE_VALUE(s.server.election)},
     {"unavailable_time", MetricType::kSummary, "time from having no leader to serving again, in ms",
+     QUORATE_VALUE(s.server.unavailable)},
+    {"leader_unavailable_time", MetricType::kSummary, "as unavailable_time, in ms",
      QUORATE_VALUE(s.server.unavailable)},
     {"fsynctime", MetricType::kSummary, "time that a sync of the log takes, in ms",
      QUORATE_VALUE(s.server.fsync)},
@@ -267,46 +283,149 @@ constexpr Metric kMetrics[] = {
 
 #undef QUORATE_VALUE
 
-class Lines {
+// Sorted as in ZooKeeper's documentation. The sets with a label are left out: without a sample they
+// have no line.
+constexpr UnusedMetric kUnusedMetrics[] = {
+    {"snapshot_error_count", MetricType::kCounter},
+    {"snapshot_rate_limited_count", MetricType::kCounter},
+    {"restore_time", MetricType::kSummary},
+    {"restore_error_count", MetricType::kCounter},
+    {"restore_rate_limited_count", MetricType::kCounter},
+    {"dbinittime", MetricType::kSummary},
+    {"startup_txns_loaded", MetricType::kSummary},
+    {"startup_txns_load_time", MetricType::kSummary},
+    {"startup_snap_load_time", MetricType::kSummary},
+    {"propagation_latency", MetricType::kDistribution},
+    {"proposal_latency", MetricType::kDistribution},
+    {"proposal_ack_creation_latency", MetricType::kDistribution},
+    {"commit_propagation_latency", MetricType::kDistribution},
+    {"quorum_ack_latency", MetricType::kDistribution},
+    {"follower_sync_time", MetricType::kSummary},
+    {"observer_sync_time", MetricType::kSummary},
+    {"diff_count", MetricType::kCounter},
+    {"inflight_snap_count", MetricType::kSummary},
+    {"inflight_diff_count", MetricType::kSummary},
+    {"quit_leading_due_to_disloyal_voter", MetricType::kCounter},
+    {"learner_proposal_received_count", MetricType::kCounter},
+    {"learner_commit_received_count", MetricType::kCounter},
+    {"learner_request_processor_queue_size", MetricType::kSummary},
+    {"skip_learner_request_to_next_processor_count", MetricType::kCounter},
+    {"om_proposal_process_time_ms", MetricType::kDistribution},
+    {"om_commit_process_time_ms", MetricType::kDistribution},
+    {"socket_closing_time", MetricType::kSummary},
+    {"connection_token_deficit", MetricType::kSummary},
+    {"connection_drop_count", MetricType::kCounter},
+    {"revalidate_count", MetricType::kCounter},
+    {"cnxn_closed_without_zk_server_running", MetricType::kCounter},
+    {"ensemble_auth_success", MetricType::kCounter},
+    {"ensemble_auth_fail", MetricType::kCounter},
+    {"ensemble_auth_skip", MetricType::kCounter},
+    {"insecure_admin_count", MetricType::kCounter},
+    {"watch_bytes", MetricType::kCounter},
+    {"netty_queued_buffer_capacity", MetricType::kSummary},
+    {"node_created_watch_count", MetricType::kSummary},
+    {"node_deleted_watch_count", MetricType::kSummary},
+    {"node_changed_watch_count", MetricType::kSummary},
+    {"node_children_watch_count", MetricType::kSummary},
+    {"add_dead_watcher_stall_time", MetricType::kCounter},
+    {"dead_watchers_queued", MetricType::kCounter},
+    {"dead_watchers_cleared", MetricType::kCounter},
+    {"dead_watchers_cleaner_latency", MetricType::kDistribution},
+    {"response_packet_cache_hits", MetricType::kCounter},
+    {"response_packet_cache_misses", MetricType::kCounter},
+    {"response_packet_get_children_cache_hits", MetricType::kCounter},
+    {"response_packet_get_children_cache_misses", MetricType::kCounter},
+    {"prep_processor_queue_time_ms", MetricType::kDistribution},
+    {"prep_processor_queue_size", MetricType::kSummary},
+    {"prep_processor_request_queued", MetricType::kCounter},
+    {"outstanding_changes_queued", MetricType::kCounter},
+    {"outstanding_changes_removed", MetricType::kCounter},
+    {"prep_process_time", MetricType::kSummary},
+    {"proposal_process_time", MetricType::kSummary},
+    {"close_session_prep_time", MetricType::kDistribution},
+    {"sync_processor_queue_time_ms", MetricType::kDistribution},
+    {"sync_processor_queue_size", MetricType::kSummary},
+    {"sync_processor_request_queued", MetricType::kCounter},
+    {"sync_processor_queue_and_flush_time_ms", MetricType::kDistribution},
+    {"sync_processor_queue_flush_time_ms", MetricType::kDistribution},
+    {"sync_process_time", MetricType::kSummary},
+    {"sync_processor_batch_size", MetricType::kSummary},
+    {"read_commit_proc_req_queued", MetricType::kSummary},
+    {"write_commit_proc_req_queued", MetricType::kSummary},
+    {"commit_commit_proc_req_queued", MetricType::kSummary},
+    {"request_commit_queued", MetricType::kCounter},
+    {"read_commit_proc_issued", MetricType::kSummary},
+    {"write_commit_proc_issued", MetricType::kSummary},
+    {"requests_in_session_queue", MetricType::kSummary},
+    {"pending_session_queue_size", MetricType::kSummary},
+    {"reads_after_write_in_session_queue", MetricType::kSummary},
+    {"reads_issued_from_session_queue", MetricType::kSummary},
+    {"session_queues_drained", MetricType::kSummary},
+    {"time_waiting_empty_pool_in_commit_processor_read_ms", MetricType::kSummary},
+    {"write_batch_time_in_commit_processor", MetricType::kSummary},
+    {"concurrent_request_processing_in_commit_processor", MetricType::kSummary},
+    {"read_commitproc_time_ms", MetricType::kDistribution},
+    {"write_commitproc_time_ms", MetricType::kDistribution},
+    {"local_write_committed_time_ms", MetricType::kDistribution},
+    {"server_write_committed_time_ms", MetricType::kDistribution},
+    {"commit_process_time", MetricType::kSummary},
+    {"requests_not_forwarded_to_commit_processor", MetricType::kCounter},
+    {"read_final_proc_time_ms", MetricType::kDistribution},
+    {"write_final_proc_time_ms", MetricType::kDistribution},
+    {"throttled_ops", MetricType::kCounter},
+    {"stale_requests", MetricType::kCounter},
+    {"stale_requests_dropped", MetricType::kCounter},
+    {"stale_replies", MetricType::kCounter},
+    {"request_throttle_queue_time_ms", MetricType::kDistribution},
+    {"unrecoverable_error_count", MetricType::kCounter},
+    {"jvm_pause_time_ms", MetricType::kDistribution},
+    {"non_mtls_remote_conn_count", MetricType::kGauge},
+    {"non_mtls_local_conn_count", MetricType::kGauge},
+    {"connection_drop_probability", MetricType::kGauge},
+    {"fsync_threshold_exceed_count", MetricType::kGauge},
+};
+
+// Passes the parts of values on.
+class Parts {
  public:
+  explicit Parts(const UsePlainValue& use) : use_(use) {}
+
   void Add(std::string_view name, const MetricValue& value) {
     std::visit([&](const auto& v) { AddValue(std::string(name), v); }, value);
   }
-  std::string&& text() && { return std::move(text_); }
 
  private:
-  void AddLine(const std::string& name, const absl::AlphaNum& value) {
-    absl::StrAppend(&text_, "zk_", name, "\t", value, "\n");
+  template <class T>
+  void AddValue(const std::string& name, const T& value) {
+    use_(name, value);
   }
-  void AddValue(const std::string& name, int64_t value) { AddLine(name, value); }
-  void AddValue(const std::string& name, uint64_t value) { AddLine(name, value); }
-  void AddValue(const std::string& name, double value) { AddLine(name, DecimalText(value)); }
-  void AddValue(const std::string& name, const std::string& value) { AddLine(name, value); }
   void AddValue(const std::string& name, const TimeSummary& times) {
     AddSummary(name, times.count, times.sum_ms, times.min_ms, times.max_ms);
   }
   void AddValue(const std::string& name, const Distribution& values) {
     AddSummary(name, values.count, values.sum, values.shown_min(), values.max);
-    AddLine("p50_" + name, values.Percentile(0.5));
-    AddLine("p95_" + name, values.Percentile(0.95));
-    AddLine("p99_" + name, values.Percentile(0.99));
-    AddLine("p999_" + name, values.Percentile(0.999));
+    use_("p50_" + name, values.Percentile(0.5));
+    use_("p95_" + name, values.Percentile(0.95));
+    use_("p99_" + name, values.Percentile(0.99));
+    use_("p999_" + name, values.Percentile(0.999));
   }
   void AddSummary(const std::string& name, int64_t count, int64_t sum, int64_t min, int64_t max) {
     const double average = count == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(count);
-    AddLine("avg_" + name, DecimalText(average));
-    AddLine("min_" + name, min);
-    AddLine("max_" + name, max);
-    AddLine("cnt_" + name, count);
-    AddLine("sum_" + name, sum);
+    use_("avg_" + name, average);
+    use_("min_" + name, min);
+    use_("max_" + name, max);
+    use_("cnt_" + name, count);
+    use_("sum_" + name, sum);
   }
 
-  std::string text_;
+  const UsePlainValue& use_;
 };
 
 }  // namespace
 
 std::span<const Metric> Metrics() { return kMetrics; }
+
+std::span<const UnusedMetric> UnusedMetrics() { return kUnusedMetrics; }
 
 std::string DecimalText(double value) {
   std::string text = absl::StrFormat("%.4f", value);
@@ -314,13 +433,46 @@ std::string DecimalText(double value) {
   return text;
 }
 
-std::string MonitorText(const MetricSources& sources) {
-  Lines lines;
+void ForEachValue(const MetricSources& sources, const UsePlainValue& use) {
+  Parts parts(use);
   for (const Metric& metric : kMetrics) {
     if (metric.is_shown != nullptr && !metric.is_shown(sources)) continue;
-    lines.Add(metric.name, metric.value(sources));
+    parts.Add(metric.name, metric.value(sources));
   }
-  return std::move(lines).text();
+}
+
+void ForEachUnusedValue(const UsePlainValue& use) {
+  Parts parts(use);
+  for (const UnusedMetric& metric : kUnusedMetrics) {
+    switch (metric.type) {
+      case MetricType::kSummary:
+        parts.Add(metric.name, TimeSummary());
+        break;
+      case MetricType::kDistribution:
+        parts.Add(metric.name, Distribution());
+        break;
+      default:
+        parts.Add(metric.name, int64_t{0});
+    }
+  }
+}
+
+std::string MonitorText(const MetricSources& sources) {
+  std::string text;
+  ForEachValue(sources, [&text](std::string_view name, const PlainValue& value) {
+    absl::StrAppend(&text, "zk_", ToAbsl(name), "\t");
+    std::visit(
+        [&text]<class T>(const T& v) {
+          if constexpr (std::is_same_v<T, double>) {
+            text += DecimalText(v);
+          } else {
+            absl::StrAppend(&text, v);
+          }
+        },
+        value);
+    text += '\n';
+  });
+  return text;
 }
 
 }  // namespace quorate::rpc::zk

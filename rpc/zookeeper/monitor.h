@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The table of metrics: the lines of the four-letter word `mntr`, each declared once, with its type
-// and help text.
+// The table of metrics, each declared once, with its type and help text. The four-letter word `mntr`,
+// the command `monitor` over HTTP and the metrics for Prometheus are made from it.
 //
 // Thread-safety: constant tables and functions without state.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,6 +63,25 @@ struct Metric {
 
 // All metrics, in the order of their lines.
 std::span<const Metric> Metrics();
+
+// A metric of ZooKeeper for which this server has nothing to count. `monitor` and Prometheus show it
+// without values, because dashboards expect the name.
+struct UnusedMetric {
+  std::string_view name;
+  MetricType type;
+};
+inline constexpr std::string_view kUnusedMetricHelp =
+    "a metric of ZooKeeper that this server does not count";
+std::span<const UnusedMetric> UnusedMetrics();
+
+// The parts of the value of a metric: a summary has several.
+using PlainValue = std::variant<int64_t, uint64_t, double, std::string>;
+using UsePlainValue = std::function<void(std::string_view name, const PlainValue& value)>;
+// Calls `use` with each part of each metric that is shown, in the order of the table. A summary has the
+// parts avg_<name>, min_, max_, cnt_ and sum_, and a distribution also p50_, p95_, p99_ and p999_.
+void ForEachValue(const MetricSources& sources, const UsePlainValue& use);
+// Does the same for the metrics that are not counted, with zeros.
+void ForEachUnusedValue(const UsePlainValue& use);
 
 // Returns a number as Java prints it, with at least one and up to four decimals.
 std::string DecimalText(double value);

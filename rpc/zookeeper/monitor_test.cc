@@ -116,6 +116,7 @@ TEST_CASE("a metric that ZooKeeper does not have is named quorate_...") {
                                                    "synced_followers",
                                                    "synced_non_voting_followers",
                                                    "synced_observers",
+                                                   "leader_unavailable_time",
                                                    "unavailable_time",
                                                    "updatelatency",
                                                    "uptime",

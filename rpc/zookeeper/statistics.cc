@@ -128,9 +128,10 @@ LoopStatistics* Statistics::AddLoop() {
   return loops_.back().get();
 }
 
-std::shared_ptr<ConnectionStatistics> Statistics::AddConnection(uint32_t tag, std::string peer) {
+std::shared_ptr<ConnectionStatistics> Statistics::AddConnection(uint32_t tag, std::string peer,
+                                                                bool is_secure) {
   connections_count_.fetch_add(1, std::memory_order_relaxed);
-  auto connection = std::make_shared<ConnectionStatistics>(std::move(peer));
+  auto connection = std::make_shared<ConnectionStatistics>(std::move(peer), is_secure);
   connection->resets_seen.Set(connection_resets());
   MutexLock lock(&mutex_);
   connections_[tag] = connection;

@@ -114,11 +114,13 @@ struct LoopStatistics {
 };
 
 // The statistics of a connection, as cons and stat show them. Thread-safety: written on the thread
-// of its loop, except for `peer`.
+// of its loop, except for the constants.
 struct ConnectionStatistics {
-  explicit ConnectionStatistics(std::string peer_name) : peer(std::move(peer_name)) {}
+  explicit ConnectionStatistics(std::string peer_name, bool has_tls = false)
+      : peer(std::move(peer_name)), is_secure(has_tls) {}
 
   const std::string peer;  // address:port
+  const bool is_secure;    // uses TLS
   Counter queued;
   Counter session_id;  // 0: none yet
   Counter established_ms;
@@ -148,7 +150,8 @@ class Statistics {
   // Called once for each loop, before the first connection. The result lives as long as this
   // object.
   LoopStatistics* AddLoop();
-  std::shared_ptr<ConnectionStatistics> AddConnection(uint32_t tag, std::string peer);
+  std::shared_ptr<ConnectionStatistics> AddConnection(uint32_t tag, std::string peer,
+                                                      bool is_secure = false);
   void RemoveConnection(uint32_t tag);
   int64_t connections() const { return connections_count_.load(std::memory_order_relaxed); }
 

@@ -195,6 +195,7 @@ absl::Status TreeCheckpoints::WriteDelta() {
                MsSince(start));
   MutexLock lock(&times_mutex_);
   times_.Add(MsSince(start));
+  written_ms_ = clock_->WallMs();
   return absl::OkStatus();
 }
 
@@ -220,6 +221,11 @@ absl::Status TreeCheckpoints::WriteEvents(std::map<uint64_t, size_t>* written) {
 TimeSummary TreeCheckpoints::times() const {
   MutexLock lock(&times_mutex_);
   return times_;
+}
+
+int64_t TreeCheckpoints::written_ms() const {
+  MutexLock lock(&times_mutex_);
+  return written_ms_;
 }
 
 // --- Sending a checkpoint ------------------------------------------------------------------------

@@ -86,6 +86,9 @@ class TreeCheckpoints : public consensus::CheckpointStore {
 
   // Returns how long it took to write checkpoints. From any thread.
   TimeSummary times() const;
+  // Returns the wall time in milliseconds at which this process wrote the last checkpoint; -1 if it
+  // has written none. From any thread.
+  int64_t written_ms() const;
 
  private:
   // A snapshot that is being received.
@@ -125,6 +128,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
 
   mutable Mutex times_mutex_;
   TimeSummary times_ ABSL_GUARDED_BY(times_mutex_);
+  int64_t written_ms_ ABSL_GUARDED_BY(times_mutex_) = -1;
 };
 
 }  // namespace quorate::rpc

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rpc/zookeeper/server_info.h"
+
+#include <pwd.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iterator>
+
+#include "rpc/zookeeper/frontend.h"
+
+namespace quorate::rpc::zk {
+namespace {
+
+// ZooKeeper's initial trace mask.
+constexpr int64_t kTraceMaskDefault = 306;
+
+}  // namespace
+
+ServerInfo::ServerInfo(ZkFrontend* frontend)
+    : frontend_(*frontend), started_(frontend->clock().Now()), trace_mask_(kTraceMaskDefault) {}
+
+std::string_view ServerInfo::ModeName(const ServerStatus& status) const {
+  if (status.read_only) return "read-only";
+  if (status.standalone) return "standalone";
+  if (status.is_leader) return "leader";
+  const Config& config = frontend_.config();
+  const auto own = config.servers.find(config.my_id);
+  return own != config.servers.end() && own->second.observer ? "observer" : "follower";
+}
+
+int64_t ServerInfo::uptime_ms() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(frontend_.clock().Now() - started_)
+      .count();
+}
+
+ServerInfo::Descriptors ServerInfo::CountDescriptors() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  std::error_code ignored;
+  const auto open = std::distance(std::filesystem::directory_iterator("/proc/self/fd", ignored),
+                                  std::filesystem::directory_iterator{});
+  return {open, limit.rlim_cur};
+}
+
+void ServerInfo::ReadMetrics(const ServerStatus& status, Descriptors descriptors,
+                             const tree::Tree& tree,
+                             const std::function<void(const MetricSources&)>& use) const {
+  Service& service = frontend_.service();
+  const ServerMetrics metrics = service.metrics();
+  const Statistics::Totals totals = frontend_.statistics().Sum();
+  const MetricSources sources{.status = status,
+                              .server = metrics,
+                              .memory = service.memory(),
+                              .tenants = service.tenants(),
+                              .statistics = frontend_.statistics(),
+                              .totals = totals,
+                              .tree = tree,
+                              .failed_authentications = service.failed_authentications(),
+                              .version = kReportedVersion,
+                              .mode = ModeName(status),
+                              .watches = frontend_.watch_totals().count,
+                              .read_only_sessions = frontend_.read_only_sessions(),
+                              .open_files = descriptors.open,
+                              .open_files_max = descriptors.max,
+                              .uptime_ms = uptime_ms()};
+  use(sources);
+}
+
+std::vector<std::pair<std::string, std::string>> ServerInfo::Environment() {
+  std::vector<std::pair<std::string, std::string>> values{
+      {"zookeeper.version", std::string(kReportedVersion)}};
+  utsname system{};
+  if (uname(&system) == 0) {
+    values.emplace_back("host.name", system.nodename);
+    values.emplace_back("os.name", system.sysname);
+    values.emplace_back("os.arch", system.machine);
+    values.emplace_back("os.version", system.release);
+  }
+  passwd entry{};
+  passwd* user = nullptr;
+  char buffer[4096];
+  if (getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer), &user) == 0 && user != nullptr) {
+    values.emplace_back("user.name", user->pw_name);
+    values.emplace_back("user.home", user->pw_dir);
+  }
+  std::error_code removed;
+  values.emplace_back("user.dir", std::filesystem::current_path(removed).string());
+  return values;
+}
+
+int64_t ServerInfo::FileBytes(const std::string& directory) {
+  int64_t bytes = 0;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator files(directory, error);
+  for (; !error && files != std::filesystem::recursive_directory_iterator();
+       files.increment(error)) {
+    // A file may be removed before its size is read.
+    std::error_code ignored;
+    if (!files->is_regular_file(ignored)) continue;
+    const uintmax_t size = files->file_size(ignored);
+    if (!ignored) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+}  // namespace quorate::rpc::zk
