@@ -30,6 +30,12 @@
 namespace quorate::rpc {
 namespace {
 
+constexpr char kPrometheusProvider[] =
+    "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
+constexpr char kDefaultProvider[] = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider";
+constexpr char kNullProvider[] = "org.apache.zookeeper.metrics.impl.NullMetricsProvider";
+constexpr char kUrlCharacters[] =
+    "/ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
 constexpr char kProviderPrefix[] = "authProvider.";
 
 // Returns whether this server implements the authentication provider with that ZooKeeper class
@@ -458,6 +464,7 @@ class Parser {
     if (config_.client_port == 0 && config_.secure_client_port == 0) {
       return Error("clientPort", "it is missing");
     }
+    if (absl::Status s = FinishHttp(); !s.ok()) return s;
     if (absl::Status s = CheckPorts(); !s.ok()) return s;
     if (absl::Status s = FinishTls(); !s.ok()) return s;
     if (absl::Status s = FinishMemberTls(); !s.ok()) return s;
@@ -476,7 +483,9 @@ class Parser {
     const std::pair<const char*, uint16_t> ports[] = {
         {"clientPort", config_.client_port},
         {"secureClientPort", config_.secure_client_port},
-        {"grpcPort", config_.grpc_port}};
+        {"grpcPort", config_.grpc_port},
+        {"admin.serverPort", config_.admin_server ? config_.admin_port : uint16_t{0}},
+        {"metricsProvider.httpPort", config_.metrics_server ? config_.metrics_port : uint16_t{0}}};
     for (const auto& one : ports) {
       for (const auto& other : ports) {
         if (&one >= &other || one.second == 0 || one.second != other.second) continue;
@@ -494,6 +503,40 @@ class Parser {
                                     "; each server needs an address and peer port of its own"));
         }
       }
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks and completes the settings of HTTP and metrics.
+  absl::Status FinishHttp() {
+    const std::string& provider = config_.metrics_provider;
+    config_.metrics_server = provider == kPrometheusProvider;
+    if (!provider.empty() && !config_.metrics_server && provider != kDefaultProvider &&
+        provider != kNullProvider) {
+      return Error(
+          "metricsProvider.className",
+          absl::StrCat("\"", provider, "\" is not available; there are ", kPrometheusProvider, ", ",
+                       kDefaultProvider, " and ", kNullProvider));
+    }
+    std::string& url = config_.admin_command_url;
+    while (url.size() > 1 && url.back() == '/') url.pop_back();
+    if (url.size() < 2 || url.front() != '/' ||
+        url.find_first_not_of(kUrlCharacters) != std::string::npos) {
+      return Error("admin.commandURL",
+                   absl::StrCat("\"", url,
+                                "\" is not allowed; it has to begin with /, and to have "
+                                "only letters, digits and ._-/ after it"));
+    }
+    if (!config_.has_admin_tls()) return absl::OkStatus();
+    if (config_.quorum_ssl_key_store.empty()) {
+      return Error("ssl.quorum.keyStore.location",
+                   "it is missing; HTTPS (admin.forceHttps, admin.portUnification) needs a key and "
+                   "a certificate of this server");
+    }
+    if (config_.admin_need_client_auth && config_.quorum_ssl_trust_store.empty()) {
+      return Error("ssl.quorum.trustStore.location",
+                   "it is missing; name the authorities of clients' certificates, or take "
+                   "admin.needClientAuth out");
     }
     return absl::OkStatus();
   }

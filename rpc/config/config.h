@@ -137,6 +137,20 @@ struct Config {
   // authenticated only as far as TLS and administrators are configured.
   std::string grpc_address = "127.0.0.1";
 
+  // HTTP: commands, metrics and health.
+  bool admin_server = true;
+  std::string admin_address = "0.0.0.0";
+  uint16_t admin_port = 8080;
+  std::string admin_command_url = "/commands";
+  int admin_idle_timeout_ms = 30'000;
+  bool admin_port_unification = false;  // admin_port takes HTTPS too
+  bool admin_force_https = false;       // admin_port takes HTTPS only
+  bool admin_need_client_auth = false;  // of HTTPS
+  std::string metrics_provider;         // a class of ZooKeeper; empty: none is named
+  bool metrics_server = false;          // after ParseConfig: metrics_port is served
+  std::string metrics_address = "0.0.0.0";
+  uint16_t metrics_port = 7000;
+
   int tick_time_ms = 3000;
   // In ticks; 0: not given. init_limit is shown, but not used.
   int init_limit = 0;
@@ -192,6 +206,9 @@ struct Config {
   // Returns whether the certificate of a client has to be for the address of the client.
   bool checks_client_addresses() const {
     return ssl_hostname_verification && ssl_client_hostname_verification;
+  }
+  bool has_admin_tls() const {
+    return admin_server && (admin_force_https || admin_port_unification);
   }
   bool ListensForClientsEverywhere() const;
   // Returns the address at which the server listens for clients, as host:port; that with TLS if

@@ -784,110 +784,73 @@ constexpr ConfigKey kConfigKeys[] = {
      .meaning = "of which each client has to prove one. sasl needs an `authProvider.N` with the "
                 "class `org.apache.zookeeper.server.auth.SASLAuthenticationProvider`, x509 needs "
                 "TLS of clients"},
+
+    // --- HTTP and metrics ---
+    {.name = "admin.enableServer",
+     .value = Boolean{&Config::admin_server},
+     .section = Section::kHttp,
+     .is_property = true,
+     .meaning = "serves the commands of ZooKeeper's AdminServer, metrics and health over HTTP"},
+    {.name = "admin.serverPort",
+     .value = Port{&Config::admin_port},
+     .section = Section::kHttp,
+     .is_property = true,
+     .meaning = "its port. If it is taken, the server does not start, and ends with status 4"},
+    {.name = "admin.serverAddress",
+     .value = Text{&Config::admin_address},
+     .section = Section::kHttp,
+     .is_property = true,
+     .range = "an address",
+     .meaning = "where it is served"},
+    {.name = "admin.commandURL",
+     .value = Text{&Config::admin_command_url},
+     .section = Section::kHttp,
+     .is_property = true,
+     .range = "a path",
+     .meaning = "the path before the names of commands"},
+    {.name = "admin.idleTimeout",
+     .value = Integer{&Config::admin_idle_timeout_ms, 1, kHourMs, Unit::kMilliseconds},
+     .section = Section::kHttp,
+     .is_property = true,
+     .meaning = "a connection whose next request is not complete after this time is closed"},
+    {.name = "admin.portUnification",
+     .value = Boolean{&Config::admin_port_unification},
+     .section = Section::kHttp,
+     .is_property = true,
+     .meaning = "its port takes HTTPS too, with the stores of `ssl.quorum.*`"},
+    {.name = "admin.forceHttps",
+     .value = Boolean{&Config::admin_force_https},
+     .section = Section::kHttp,
+     .is_property = true,
+     .meaning = "its port takes HTTPS only, with the stores of `ssl.quorum.*`"},
+    {.name = "admin.needClientAuth",
+     .value = Boolean{&Config::admin_need_client_auth},
+     .section = Section::kHttp,
+     .is_property = true,
+     .meaning = "HTTPS needs a certificate of the client"},
+    {.name = "metricsProvider.className",
+     .value = Text{&Config::metrics_provider},
+     .section = Section::kHttp,
+     .default_text = "`org.apache.zookeeper.metrics.impl.DefaultMetricsProvider`",
+     .range = "a class of ZooKeeper",
+     .example = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+     .meaning = "with `org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider`, "
+                "`/metrics` is on `metricsProvider.httpPort`, too"},
+    {.name = "metricsProvider.httpPort",
+     .value = Port{&Config::metrics_port},
+     .section = Section::kHttp,
+     .meaning = "the port of the Prometheus provider"},
+    {.name = "metricsProvider.httpHost",
+     .value = Text{&Config::metrics_address},
+     .section = Section::kHttp,
+     .range = "an address",
+     .meaning = "where its metrics are served"},
 };
 
-// Sorted by name: suggestions name the keys in this order.
-constexpr IgnoredKey kIgnoredKeys[] = {
-    {"admin.commandURL", "the HTTP front end is not in this version"},
-    {"admin.enableServer", "the HTTP front end is not in this version"},
-    {"admin.forceHttps", "the HTTP front end is not in this version"},
-    {"admin.idleTimeout", "the HTTP front end is not in this version"},
-    {"admin.needClientAuth", "the HTTP front end is not in this version"},
-    {"admin.portUnification", "the HTTP front end is not in this version"},
-    {"admin.restore.enabled", "the HTTP front end is not in this version"},
-    {"admin.serverAddress", "the HTTP front end is not in this version"},
-    {"admin.serverPort", "the HTTP front end is not in this version", Port{nullptr}},
-    {"admin.snapshot.enabled", "the HTTP front end is not in this version"},
-    {"advancedFlowControlEnabled", "waiting requests are always limited"},
-    {"autopurge.purgeInterval", "old data is removed without a job"},
-    {"autopurge.snapRetainCount", "old data is removed without a job"},
-    {"clientPortListenBacklog", "the backlog is the maximum that the kernel allows"},
-    {"closeSessionTxn.enabled", "the end of a session is always one entry of the log"},
-    {"cnxTimeout", "there is no election port"},
-    {"commitLogCount", "followers catch up from the log itself"},
-    {"commitProcessor.numWorkerThreads",
-     "ioThreads sets the number of threads that serve connections"},
-    {"connectToLearnerMasterLimit", "there is no time limit for a server that catches up"},
-    {"connectionMaxTokens", "connections are not throttled by tokens"},
-    {"digest.enabled", "trees are always compared by their digest"},
-    {"electionAlg", "elections are Raft's"},
-    {"electionPortBindRetry", "there is no election port"},
-    {"extendedTypesEnabled", "nodes with a TTL can always be created"},
-    {"fips-mode", "there is one implementation of TLS"},
-    {"flushDelay", "each sync includes all waiting entries"},
-    {"forceSync", "every acknowledged write is synced"},
-    {"fsync.warningthresholdms", "mntr shows how long syncs take"},
-    {"initLimit", "there is no time limit for a server that catches up",
-     Integer{&Config::init_limit, 1, 1000000, Unit::kTicks}},
-    {"jmx.log4j.disable", "there is no JMX"},
-    {"kerberos.minReLoginTimeMs", "the keytab has the key of this server; no ticket is renewed"},
-    {"kinit", "the keytab has the key of this server; no ticket is renewed"},
-    {"leaderServes", "the leader always serves clients"},
-    {"localSessionsEnabled", "all sessions are global"},
-    {"localSessionsUpgradingEnabled", "all sessions are global"},
-    {"maxBatchSize", "each sync includes all waiting entries"},
-    {"maxGetChildrenResponseCacheSize", "responses are made from memory"},
-    {"maxResponseCacheSize", "responses are made from memory"},
-    {"maxWriteQueuePollTime", "each sync includes all waiting entries"},
-    {"metricsProvider.className", "metrics over HTTP are not in this version"},
-    {"metricsProvider.exportJvmInfo", "there is no JVM"},
-    {"metricsProvider.httpHost", "metrics over HTTP are not in this version"},
-    {"metricsProvider.httpPort", "metrics over HTTP are not in this version"},
-    {"multiAddress.enabled", "a server line has one address"},
-    {"netty.server.earlyDropSecureConnectionHandshakes", "handshakes are served at any time"},
-    {"nio.shutdownTimeout", "ioThreads sets the number of threads that serve connections"},
-    {"nioNumSelectorThreads", "ioThreads sets the number of threads that serve connections"},
-    {"nioNumWorkerThreads", "ioThreads sets the number of threads that serve connections"},
-    {"observerMasterPort", "observers follow the leader"},
-    {"peerType", "the server.N lines determine the observers"},
-    {"preAllocSize", "log segments are preallocated in a size of their own"},
-    {"reconfigEnabled", "the change of members at run time is not in this version"},
-    {"requestThrottleLimit", "globalOutstandingLimit bounds requests"},
-    {"requireKerberosConfig", "without a default realm, ids keep their realm"},
-    {"serverCnxnFactory", "there is one implementation of connections"},
-    {"snapSizeLimitInKb", "a checkpoint follows a fixed number of bytes, or snapCount entries"},
-    {"snapshot.compression.method", "checkpoints are compressed by RocksDB"},
-    {"snapshot.trust.empty", "a member without data never counts as one that has it"},
-    {"ssl.quorum.allowReverseDnsLookup", "names of addresses are never looked up"},
-    {"ssl.quorum.sslProvider", "TLS is that of OpenSSL"},
-    {"ssl.sslProvider", "TLS is that of OpenSSL"},
-    {"standaloneEnabled", "a server with one server line or none is standalone"},
-    {"syncEnabled", "observers always keep a log"},
-    {"tcpKeepAlive", "members detect dead connections by heartbeats"},
-    {"znode.container.maxNeverUsedIntervalMs",
-     "a container is not removed before it has had a child"},
-    // Listed with the prefix, in the form in which ZooKeeper documents the key, so that suggestions
-    // use that form.
-    {"zookeeper.extendedTypesEnabled", "nodes with a TTL can always be created"},
-};
-
-constexpr std::string_view kNoMemberSasl =
-    "there is no SASL between servers; they authenticate with certificates (sslQuorum, "
-    "ssl.quorum.*) or a shared secret (memberSecretFile)";
-
-constexpr ProtectionKey kProtectionKeys[] = {
-    {"DigestAuthenticationProvider.digestAlg", "SHA1", "digests in ACLs are of SHA1"},
-    {"audit.impl.class", "org.apache.zookeeper.audit.Slf4jAuditLogger",
-     "there is one audit log, in the format of Slf4jAuditLogger"},
-    {"quorum.auth.enableSasl", "false", kNoMemberSasl},
-    {"quorum.auth.learnerRequireSasl", "false", kNoMemberSasl},
-    {"quorum.auth.serverRequireSasl", "false", kNoMemberSasl},
-    {"requireClientAuthScheme", "sasl", "the only scheme that it can require is sasl"},
-    {"ssl.allowReverseDnsLookup", "false", "names of clients are not looked up"},
-    {"ssl.authProvider", "x509", "there is one way from certificates to identities, x509"},
-    {"ssl.context.supplier.class", "", "there are no Java classes"},
-    {"ssl.ocsp", "false", "there is no OCSP; ssl.crl checks revocation lists"},
-    {"ssl.quorum.context.supplier.class", "", "there are no Java classes"},
-    {"ssl.quorum.ocsp", "false", "there is no OCSP; ssl.quorum.crl checks revocation lists"},
-};
-
-constexpr ProtectionKey kUnknownTlsOfMembers = {
-    "ssl.quorum.*", "", "it is not a key of TLS between servers that this server knows"};
-
-template <typename Key, size_t kCount>
-const Key* FindByName(const Key (&keys)[kCount], std::string_view name) {
-  const Key* found = std::ranges::find(keys, name, &Key::name);
-  return found != std::end(keys) ? found : nullptr;
+template <typename Key>
+const Key* FindByName(std::span<const Key> keys, std::string_view name) {
+  const auto found = std::ranges::find(keys, name, &Key::name);
+  return found != keys.end() ? &*found : nullptr;
 }
 
 }  // namespace
@@ -896,21 +859,21 @@ std::span<const ConfigKey> ConfigKeys() { return kConfigKeys; }
 
 const ConfigKey* FindConfigKey(std::string_view key) {
   const std::string_view name = WithoutPropertyPrefix(key);
-  const ConfigKey* found = FindByName(kConfigKeys, name);
+  const ConfigKey* found = FindByName(ConfigKeys(), name);
   return found != nullptr && (found->is_property || name == key) ? found : nullptr;
 }
 
 const IgnoredKey* FindIgnoredKey(std::string_view key) {
-  return FindByName(kIgnoredKeys, WithoutPropertyPrefix(key));
+  return FindByName(IgnoredKeys(), WithoutPropertyPrefix(key));
 }
 
 const ProtectionKey* FindProtectionKey(std::string_view key) {
   const std::string_view name = WithoutPropertyPrefix(key);
-  const ProtectionKey* known = FindByName(kProtectionKeys, name);
+  const ProtectionKey* known = FindByName(ProtectionKeys(), name);
   if (known != nullptr || FindConfigKey(key) != nullptr || FindIgnoredKey(key) != nullptr) {
     return known;
   }
-  return name.starts_with("ssl.quorum.") ? &kUnknownTlsOfMembers : nullptr;
+  return name.starts_with("ssl.quorum.") ? &UnknownTlsOfMembers() : nullptr;
 }
 
 std::string_view WithoutPropertyPrefix(std::string_view key) {
@@ -924,8 +887,8 @@ std::vector<std::string> SimilarKeys(const std::string& key) {
     for (const ConfigKey& known : kConfigKeys) {
       if (known.name != kServerKey) all->emplace_back(known.name);
     }
-    for (const IgnoredKey& known : kIgnoredKeys) all->emplace_back(known.name);
-    for (const ProtectionKey& known : kProtectionKeys) all->emplace_back(known.name);
+    for (const IgnoredKey& known : IgnoredKeys()) all->emplace_back(known.name);
+    for (const ProtectionKey& known : ProtectionKeys()) all->emplace_back(known.name);
     return all;
   }();
   return SimilarNames(key, *names);
@@ -943,8 +906,8 @@ bool IsSecretKey(std::string_view key) {
 }
 
 std::string ConfigLine(std::string_view key, const Config& config) {
-  const ConfigKey* known = FindByName(kConfigKeys, key);
-  const IgnoredKey* ignored = FindByName(kIgnoredKeys, key);
+  const ConfigKey* known = FindByName(ConfigKeys(), key);
+  const IgnoredKey* ignored = FindByName(IgnoredKeys(), key);
   ASSERT(known != nullptr || ignored != nullptr, "the key is in a table");
   if (IsSecretKey(key)) return absl::StrCat(ToAbsl(key), "=(hidden)\n");
   return absl::StrCat(ToAbsl(key), "=",

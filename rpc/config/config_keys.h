@@ -18,7 +18,7 @@
 namespace quorate::rpc {
 
 // The section of docs/reference/configuration.md to which a key belongs.
-enum class Section { kCluster, kData, kTimes, kLimits, kAccess, kTls, kMemberTls, kSasl };
+enum class Section { kCluster, kData, kTimes, kLimits, kAccess, kTls, kMemberTls, kSasl, kHttp };
 
 // The name under which the table lists the server.N lines, which the parser reads without the
 // table.
@@ -62,6 +62,12 @@ const ConfigKey* FindConfigKey(std::string_view key);
 // Returns the key without effect that is written as `key` in a file, with or without the prefix
 // "zookeeper."; nullptr if there is none.
 const IgnoredKey* FindIgnoredKey(std::string_view key);
+
+// Returns all keys without effect, and all keys that request protection, by name; and the row for keys
+// of TLS between servers that are not known.
+std::span<const IgnoredKey> IgnoredKeys();
+std::span<const ProtectionKey> ProtectionKeys();
+const ProtectionKey& UnknownTlsOfMembers();
 
 // Returns the key that requests protection and is written as `key` in a file, with or without the
 // prefix "zookeeper."; nullptr if there is none. All unknown keys of TLS between servers

@@ -34,6 +34,8 @@ absl::string_view Title(Section section) {
       return "TLS and the secret between members";
     case Section::kSasl:
       return "SASL of ZooKeeper clients, and required authentication";
+    case Section::kHttp:
+      return "HTTP and metrics";
   }
   return "";
 }

@@ -607,13 +607,13 @@ TEST_CASE("limits and read-only mode are read") {
 
 TEST_CASE("a key without effect causes a warning with its name and line") {
   auto config = ParseConfig(
-      "zoo.cfg", "dataDir=/d\nclientPort=1\npreAllocSize=5\nnoSuchKey=1\nadmin.serverPort=8080\n",
+      "zoo.cfg", "dataDir=/d\nclientPort=1\npreAllocSize=5\nnoSuchKey=1\nadmin.httpVersion=11\n",
       NoFile);
   REQUIRE(config.ok());
   REQUIRE(config->warnings.size() == 3);
   CHECK(config->warnings[0].find("zoo.cfg:3: preAllocSize") == 0);
   CHECK(config->warnings[1].find("zoo.cfg:4: noSuchKey") == 0);
-  CHECK(config->warnings[2].find("zoo.cfg:5: admin.serverPort") == 0);
+  CHECK(config->warnings[2].find("zoo.cfg:5: admin.httpVersion") == 0);
 }
 
 TEST_CASE("an unknown key causes a warning that suggests a similar key") {
@@ -769,6 +769,46 @@ TEST_CASE("the directory of log files in the environment is that of the audit lo
   REQUIRE(of_systemd.ok());
   CHECK(of_systemd->audit_file == "/var/log/quorate/zookeeper_audit.log");
   CHECK_FALSE(LoadConfig(file).ok());
+}
+
+TEST_CASE("HTTP is on as in ZooKeeper, and its keys are checked") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  auto config = ParseConfig("zoo.cfg", rest, NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->admin_server);
+  CHECK(config->admin_port == 8080);
+  CHECK(config->admin_address == "0.0.0.0");
+  CHECK(config->admin_command_url == "/commands");
+  CHECK(config->admin_idle_timeout_ms == 30'000);
+  CHECK_FALSE(config->metrics_server);
+  config = ParseConfig("zoo.cfg",
+                       rest +
+                           "admin.enableServer=false\nzookeeper.admin.commandURL=/a/b/\n"
+                           "metricsProvider.className=org.apache.zookeeper.metrics.prometheus."
+                           "PrometheusMetricsProvider\n",
+                       NoFile);
+  REQUIRE(config.ok());
+  CHECK_FALSE(config->admin_server);
+  CHECK(config->admin_command_url == "/a/b");
+  CHECK(config->metrics_server);
+  CHECK(config->metrics_port == 7000);
+  CHECK(config->warnings.empty());
+  CHECK(Problem(rest + "metricsProvider.className=a.B\n").find("\"a.B\" is not available") !=
+        std::string::npos);
+  for (const char* url : {"commands", "/", "/a b", "/a\"b", "/a?b"}) {
+    INFO(url);
+    CHECK(Problem(rest + "admin.commandURL=" + url + "\n").find("admin.commandURL") !=
+          std::string::npos);
+  }
+  CHECK(Problem(rest + "admin.serverPort=1\n").find("1 is the clientPort too") !=
+        std::string::npos);
+  CHECK(
+      ParseConfig("zoo.cfg", rest + "admin.serverPort=1\nadmin.enableServer=false\n", NoFile).ok());
+  CHECK(Problem(rest + "admin.forceHttps=true\n").find("ssl.quorum.keyStore.location") !=
+        std::string::npos);
+  CHECK(Problem(rest + "admin.portUnification=true\nadmin.needClientAuth=true\n"
+                       "ssl.quorum.keyStore.location=/k\n")
+            .find("ssl.quorum.trustStore.location") != std::string::npos);
 }
 
 TEST_CASE("the gRPC front end is on if its port is given") {

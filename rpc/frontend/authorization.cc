@@ -28,7 +28,8 @@ constexpr char kIntroduction[] =
     "A port may ask for more: with `ssl.clientAuth=need` or `grpcTlsClientAuth=need` nothing is\n"
     "reached without a valid certificate.\n";
 
-constexpr absl::string_view kTitles[] = {"gRPC", "ZooKeeper's opcodes", "Four-letter words"};
+constexpr absl::string_view kTitles[] = {"gRPC", "ZooKeeper's opcodes", "Four-letter words",
+                                         "HTTP"};
 
 }  // namespace
 
@@ -109,7 +110,7 @@ std::string AuthorizationPage() {
                     " |\n");
   }
   for (const Protocol protocol :
-       {Protocol::kGrpc, Protocol::kZooKeeper, Protocol::kFourLetterWord}) {
+       {Protocol::kGrpc, Protocol::kZooKeeper, Protocol::kFourLetterWord, Protocol::kHttp}) {
     absl::StrAppend(&page, "\n## ", kTitles[static_cast<size_t>(protocol)],
                     "\n\n| call | needs | remark |\n| --- | --- | --- |\n");
     for (const OperationInfo& info : kOperations) {

@@ -3,8 +3,8 @@
 // Who calls a server, and what each call needs: the only list of what clients and administrators
 // may do. All front ends use it.
 //
-// docs/reference/authorization.md is made from the table. A new RPC, opcode or four-letter word
-// needs a row here; tests fail without it.
+// docs/reference/authorization.md is made from the table. A new RPC, opcode, four-letter word
+// or path of HTTP needs a row here; tests fail without it.
 //
 // Thread-safety: constants, values, and functions without state.
 #pragma once
@@ -30,11 +30,11 @@ enum class Requirement : uint8_t {
   kAdministrator,
 };
 
-enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord };
+enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
 
 // One row for each operation: identifier, Protocol, name, Requirement, and a remark in Markdown. The
 // name is that of the gRPC method as "SERVICE/METHOD", of the opcode (rpc/zookeeper/opcodes.h), or
-// the four-letter word. A macro, so that the enumeration and the table are made of the same rows.
+// the four-letter word, or the path of HTTP with admin.commandURL at its default. A macro, so that the enumeration and the table are made of the same rows.
 // clang-format off
 #define QUORATE_OPERATIONS(ROW)                                                                      \
   ROW(kClusterStatus, kGrpc, "quorate.v1.Cluster/Status", kReduced, "")                              \
@@ -126,7 +126,40 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord };
   ROW(kWordStmk, kFourLetterWord, "stmk", kWordList, "")                                             \
   ROW(kWordWchc, kFourLetterWord, "wchc", kWordList, "has paths of znodes")                          \
   ROW(kWordWchp, kFourLetterWord, "wchp", kWordList, "has paths of znodes")                          \
-  ROW(kWordWchs, kFourLetterWord, "wchs", kWordList, "")
+  ROW(kWordWchs, kFourLetterWord, "wchs", kWordList, "")                                             \
+  ROW(kHttpConfiguration, kHttp, "/commands/configuration", kOpen, "")                               \
+  ROW(kHttpConnectionStatReset, kHttp, "/commands/connection_stat_reset", kAdministrator, "")        \
+  ROW(kHttpConnections, kHttp, "/commands/connections", kOpen,                                       \
+      "has addresses of clients, as in ZooKeeper")                                                   \
+  ROW(kHttpDirs, kHttp, "/commands/dirs", kOpen, "")                                                 \
+  ROW(kHttpDump, kHttp, "/commands/dump", kAdministrator, "has paths of znodes")                     \
+  ROW(kHttpEnvironment, kHttp, "/commands/environment", kOpen, "")                                   \
+  ROW(kHttpGetTraceMask, kHttp, "/commands/get_trace_mask", kOpen, "")                               \
+  ROW(kHttpHash, kHttp, "/commands/hash", kAdministrator, "")                                        \
+  ROW(kHttpInitialConfiguration, kHttp, "/commands/initial_configuration", kAdministrator,           \
+      "secrets are left out")                                                                        \
+  ROW(kHttpIsReadOnly, kHttp, "/commands/is_read_only", kOpen, "")                                   \
+  ROW(kHttpLastSnapshot, kHttp, "/commands/last_snapshot", kOpen, "")                                \
+  ROW(kHttpLeader, kHttp, "/commands/leader", kOpen, "")                                             \
+  ROW(kHttpMonitor, kHttp, "/commands/monitor", kOpen, "")                                           \
+  ROW(kHttpObserverConnectionStatReset, kHttp, "/commands/observer_connection_stat_reset", kAdministrator,\
+      "")                                                                                            \
+  ROW(kHttpObservers, kHttp, "/commands/observers", kOpen, "")                                       \
+  ROW(kHttpRuok, kHttp, "/commands/ruok", kOpen, "")                                                 \
+  ROW(kHttpServerStats, kHttp, "/commands/server_stats", kOpen, "")                                  \
+  ROW(kHttpSetTraceMask, kHttp, "/commands/set_trace_mask", kAdministrator, "")                      \
+  ROW(kHttpStatReset, kHttp, "/commands/stat_reset", kAdministrator, "")                             \
+  ROW(kHttpStats, kHttp, "/commands/stats", kOpen, "has addresses of clients, as in ZooKeeper")      \
+  ROW(kHttpSystemProperties, kHttp, "/commands/system_properties", kAdministrator,                   \
+      "secrets are left out")                                                                        \
+  ROW(kHttpVotingView, kHttp, "/commands/voting_view", kOpen, "")                                    \
+  ROW(kHttpWatchSummary, kHttp, "/commands/watch_summary", kOpen, "")                                \
+  ROW(kHttpWatches, kHttp, "/commands/watches", kAdministrator, "has paths of znodes")               \
+  ROW(kHttpWatchesByPath, kHttp, "/commands/watches_by_path", kAdministrator, "has paths of znodes") \
+  ROW(kHttpZabState, kHttp, "/commands/zabstate", kOpen, "")                                         \
+  ROW(kHttpCommands, kHttp, "/commands", kOpen, "names of commands")                                 \
+  ROW(kHttpHealth, kHttp, "/health/*", kOpen, "for load balancers")                                  \
+  ROW(kHttpMetrics, kHttp, "/metrics", kOpen, "")
 // clang-format on
 
 enum class Operation : uint8_t {

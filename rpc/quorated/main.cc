@@ -14,8 +14,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,6 +30,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/seeded_bug.h"
+#include "rpc/admin/admin_frontend.h"
 #include "rpc/audit/request_audit.h"
 #include "rpc/config/config.h"
 #include "rpc/config/java_options.h"
@@ -65,9 +68,22 @@ constexpr char kUsage[] =
     "SIGHUP: opens the file of the log again, if it was moved, and checks CONFIG, whose changes "
     "take\n"
     "effect at the next start. SIGQUIT, SIGUSR1 and SIGUSR2 are logged and change nothing.\n"
-    "Exit status: 0 after a clean stop, 1 if it could not start or go on, 2 for wrong usage.\n";
+    "Exit status: 0 after a clean stop, 1 if it could not start or go on, 2 for wrong usage, 4 if "
+    "it\n"
+    "could not serve HTTP (admin.serverPort).\n";
+
+constexpr int kExitFailure = 1;
+constexpr int kExitNoHttp = 4;  // as ZooKeeper's, if its AdminServer cannot start
 
 constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
+
+// Returns the content of a file that could be read before; empty if it cannot be read now.
+std::string ContentOf(const std::string& file) {
+  std::ifstream from(file);
+  std::ostringstream text;
+  text << from.rdbuf();
+  return text.str();
+}
 
 class ServerFrontends : public quorate::rpc::FrontendFactory {
  public:
@@ -91,14 +107,30 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
     listener_ = std::make_unique<quorate::rpc::zk::ZkListener>(frontend_.get());
     std::vector<quorate::rpc::Frontends::Entry> entries{
         {frontend_.get(), quorate::rpc::kZooKeeperTags}};
-    if (quorate::rpc::GrpcFrontend::IsConfigured(config)) {
+    const bool has_http = config.admin_server || config.metrics_server;
+    if (has_http || quorate::rpc::GrpcFrontend::IsConfigured(config)) {
       administrators_.emplace(config, clock, &frontend_->statistics().administrators_refused);
+    }
+    if (quorate::rpc::GrpcFrontend::IsConfigured(config)) {
       grpc_.emplace(config, service, administration, &*administrators_, clock);
       grpc_->SetAudit(audit_);
       frontend_->statistics().handshakes_failed_elsewhere = quorate::rpc::FailedGrpcHandshakes;
       native_.emplace(config, service, clock, random, &*history_);
       native_->SetRequestAudit(audit);
       entries.push_back({native_->frontend(), quorate::rpc::kNativeTags});
+    }
+    if (has_http) {
+      configuration_ = ContentOf(config.file);
+      admin_.emplace(
+          quorate::rpc::admin::AdminParts{.config = config,
+                                          .frontend = frontend_.get(),
+                                          .administration = administration,
+                                          .administrators = &*administrators_,
+                                          .clock = clock,
+                                          .audit = audit_,
+                                          .version = version_,
+                                          .configuration_text = configuration_,
+                                          .client_tls = [this] { return listener_->tls(); }});
     }
     frontends_.emplace(std::move(entries), &*history_, audit);
     if (audit_ != nullptr) cluster_audit_.emplace(audit_, service, administration);
@@ -113,8 +145,11 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   }
   // Returns whether clients were served at some time. Any thread.
   bool has_opened() const { return has_opened_; }
+  // Returns whether Open failed because of HTTP.
+  bool lacks_http() const { return lacks_http_; }
   void Close() override {
     manager_->Detach();
+    if (admin_.has_value()) admin_->Close();
     if (grpc_.has_value()) {
       grpc_->Close();
       native_->Stop();
@@ -129,29 +164,41 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
 
  private:
   absl::Status Listen() {
-    if (grpc_.has_value()) {
+    if (administrators_.has_value()) {
       if (absl::Status s = administrators_->Open(); !s.ok()) return s;
+    }
+    if (grpc_.has_value()) {
       native_->Start();
       if (absl::Status s = grpc_->Open(native_->services()); !s.ok()) return s;
     }
-    return listener_->Start();
+    if (absl::Status s = listener_->Start(); !s.ok()) return s;
+    if (!admin_.has_value()) return absl::OkStatus();
+    absl::Status s = admin_->Open();
+    lacks_http_ = !s.ok();
+    return s;
   }
 
   quorate::rpc::AuditLog* const audit_;
   quorate::rpc::ServiceManager* const manager_;
   const quorate::rpc::Service* service_ = nullptr;  // set by Make
+  const std::string version_ = quorate::ProgramVersionText();
+  std::string configuration_;
   std::atomic<bool> has_opened_ = false;
+  std::atomic<bool> lacks_http_ = false;
   // Both are set only if there is an audit log.
   std::optional<quorate::rpc::RequestAudit> request_audit_;
   std::optional<quorate::rpc::ClusterAudit> cluster_audit_;
   std::optional<quorate::rpc::EventHistory> history_;
   std::unique_ptr<quorate::rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<quorate::rpc::zk::ZkListener> listener_;
-  // These are set only if there is a grpcPort or grpcUnixSocket.
+  // Set if there is gRPC or HTTP.
   std::optional<quorate::rpc::Administrators> administrators_;
+  // These are set only if there is a grpcPort or grpcUnixSocket.
   std::optional<quorate::rpc::native::NativeStack> native_;
   std::optional<quorate::rpc::GrpcFrontend> grpc_;
   std::optional<quorate::rpc::Frontends> frontends_;
+  // Set if there is HTTP.
+  std::optional<quorate::rpc::admin::AdminFrontend> admin_;
 };
 
 // Raises the soft limit of descriptors to the hard limit. Each client needs a descriptor, and the
@@ -242,8 +289,9 @@ void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* l
   }
 }
 
-// Runs the server. Returns Aborted if a new process has to run the server again.
-absl::Status Run(const std::string& config_file) {
+// Runs the server. Returns Aborted if a new process has to run the server again. With another error,
+// sets `*exit_status`.
+absl::Status Run(const std::string& config_file, int* exit_status) {
   quorate::rpc::LogFiles log_files;
   spdlog::info("quorated version={} pid={}", quorate::ProgramVersionText(), getpid());
   WarnOfDescriptorLimit();
@@ -277,6 +325,7 @@ absl::Status Run(const std::string& config_file) {
   // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
   pthread_kill(waiter.native_handle(), SIGTERM);
   waiter.join();
+  if (frontends.lacks_http()) *exit_status = kExitNoHttp;
   return result;
 }
 
@@ -339,7 +388,8 @@ int main(int argc, char** argv) {
   StartLog();
   RaiseDescriptorLimit();
   quorate::tree::SetTableKey(quorate::RandomBytes::System()->Make(quorate::tree::TableKey::kBytes));
-  absl::Status result = Run(argv[1]);
+  int exit_status = kExitFailure;
+  absl::Status result = Run(argv[1], &exit_status);
   if (absl::IsAborted(result)) {
     spdlog::warn("starting again: {}", std::string(result.message()));
     result = StartAgain(argv);
@@ -347,5 +397,5 @@ int main(int argc, char** argv) {
   FlushLog();
   if (result.ok()) return 0;
   quorate::rpc::ReportFatal(std::string(result.message()));
-  return 1;
+  return exit_status;
 }

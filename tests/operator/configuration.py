@@ -12,7 +12,8 @@ SERVES = "listening for ZooKeeper clients on"
 
 
 def _base(directory, port):
-    return f"dataDir={directory}/data\nclientPort={port + 1}\nclientPortAddress=127.0.0.1\n"
+    return (f"dataDir={directory}/data\nclientPort={port + 1}\nclientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\n")
 
 
 def test_a_directory_in_place_of_the_configuration_is_named():
@@ -74,7 +75,7 @@ def test_one_port_for_two_protocols_is_refused():
 
 def test_the_grpc_port_is_of_this_machine_only_unless_configured():
     with servers.place() as (directory, port):
-        text = f"dataDir={directory}/data\nclientPort={port + 1}\ngrpcPort={port + 101}\n"
+        text = f"dataDir={directory}/data\nclientPort={port + 1}\ngrpcPort={port + 101}\nadmin.enableServer=false\n"
         for line, wanted in (("", "127.0.0.1"), ("grpcPortAddress=0.0.0.0\n", "0.0.0.0")):
             config = servers.write(f"{directory}/zoo.cfg", text + line)
             with servers.Server(config, f"{directory}/log") as server:

@@ -16,7 +16,7 @@ def test_a_start_that_waits_for_the_resolver_says_which_name_it_looks_up():
         library = preload.build(os.path.join(os.path.dirname(os.path.realpath(__file__)), "slow_lookup.c"), place)
         members = "".join(f"server.{i}={NAMES['server.1'] if i == 1 else '127.0.0.1'}:{port + 200 + i}:{port + 300 + i}\n"
                           for i in (1, 2, 3))
-        config = servers.write(f"{place}/zoo.cfg", f"dataDir={place}/data\nclientPort={port + 1}\n"
+        config = servers.write(f"{place}/zoo.cfg", f"dataDir={place}/data\nclientPort={port + 1}\nadmin.enableServer=false\n"
                                f"clientPortAddress={NAMES['clientPortAddress']}\ngrpcPort={port + 101}\n"
                                f"grpcPortAddress={NAMES['grpcPortAddress']}\n{members}")
         servers.write(f"{place}/data/myid", "1\n")

@@ -14,7 +14,8 @@ def _newcomer(cluster, number, place):
     """Returns a second server with the number of a member of `cluster` and an empty directory. It runs on this machine,
     so it has other ports."""
     base = cluster.ports.base
-    lines = [f"dataDir={cluster.parent}/new{number}", f"clientPort={place + 10}", "clientPortAddress=127.0.0.1"]
+    lines = [f"dataDir={cluster.parent}/new{number}", f"clientPort={place + 10}", "clientPortAddress=127.0.0.1",
+             "admin.enableServer=false"]
     for i in cluster.numbers():
         peer = place if i == number else base + 200 + i
         lines.append(f"server.{i}=127.0.0.1:{peer}:{base + 400 + i}")
@@ -65,6 +66,7 @@ def write_config(directory, base, number, voters, extra=()):
     """Writes the configuration of server `number`, with a server line for each of `voters`; without any for a single
     server."""
     lines = [f"dataDir={directory}/{number}", f"clientPort={base + number}", "clientPortAddress=127.0.0.1",
+             "admin.enableServer=false",
              f"grpcPort={base + 100 + number}", "4lw.commands.whitelist=*", *extra]
     if len(voters) > 1:
         lines += [f"server.{i}=127.0.0.1:{base + 200 + i}:{base + 400 + i}" for i in voters]

@@ -12,7 +12,8 @@ SERVES = "listening for ZooKeeper clients on"
 
 def _config(directory, port):
     return servers.write(f"{directory}/zoo.cfg",
-                         f"dataDir={directory}/data\nclientPort={port + 1}\nclientPortAddress=127.0.0.1\n")
+                         f"dataDir={directory}/data\nclientPort={port + 1}\nclientPortAddress=127.0.0.1\n"
+                         "admin.enableServer=false\n")
 
 
 def test_log_rotation_by_sighup_makes_a_new_file_and_the_server_goes_on():

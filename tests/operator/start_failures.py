@@ -92,6 +92,7 @@ class Start:
         members = "".join(f"server.{i}=127.0.0.1:{base + 200 + i}:{base + 300 + i}\n" for i in self.members)
         servers.write(f"{self.root}/zoo.cfg",
                       f"dataDir={self.root}/data\nclientPort={base + 1}\nclientPortAddress=127.0.0.1\n"
+                      "admin.enableServer=false\n"
                       f"grpcPort={base + 101}\n{SMALL_LOG}{members}")
         if self.members:
             servers.write(f"{self.root}/data/myid", "1\n")
@@ -202,7 +203,7 @@ def make_data(directory):
     """Makes the dataDir of a stopped server in `directory`. Returns it."""
     with servers.place() as (place, port):
         config = servers.write(f"{place}/zoo.cfg", f"dataDir={place}/data\nclientPort={port + 1}\n"
-                               f"clientPortAddress=127.0.0.1\nsnapCount=20\n{SMALL_LOG}")
+                               f"clientPortAddress=127.0.0.1\nadmin.enableServer=false\nsnapCount=20\n{SMALL_LOG}")
         with servers.Server(config, f"{place}/log") as server:
             server.wait_for_log(LEADS)
             with zk.Connection(f"127.0.0.1:{port + 1}") as connection:
@@ -277,7 +278,7 @@ def test_a_start_with_too_few_file_descriptors_names_the_limit():
     """Tests each limit that is too small, up to the first with which the server serves."""
     with servers.place() as (place, port):
         config = servers.write(f"{place}/zoo.cfg", f"dataDir={place}/data\nclientPort={port + 1}\n"
-                               f"clientPortAddress=127.0.0.1\ngrpcPort={port + 101}\n{SMALL_LOG}")
+                               f"clientPortAddress=127.0.0.1\nadmin.enableServer=false\ngrpcPort={port + 101}\n{SMALL_LOG}")
         for limit in itertools.count(8):
             assert limit < 200, "the server serves with none of these limits"
             shutil.rmtree(f"{place}/data", ignore_errors=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walks everything that a server can be asked, with no, a wrong and the right identity, and compares its answers with the
 one table of who may do what (docs/reference/authorization.md, made from rpc/frontend/authorization.h). RPCs come from
-the server's reflection, opcodes and words from the sources. What has no row in the table fails a test."""
+the server's reflection, opcodes and words from the sources, and commands over HTTP from the server's own list. What has
+no row in the table fails a test."""
 
 import os
 import queue
@@ -10,6 +11,7 @@ import struct
 
 import grpc
 import harness
+import web
 import zkwire as zk
 from client_tls import PATIENCE_SECONDS, place
 from google.protobuf import descriptor_pb2
@@ -19,7 +21,7 @@ from native import session, tree, types
 PAGE = os.path.join(harness.ROOT, "docs/reference/authorization.md")
 OPCODES = os.path.join(harness.ROOT, "rpc/zookeeper/opcodes.h")
 WORDS = os.path.join(harness.ROOT, "rpc/zookeeper/four_letter_words.cc")
-TITLES = {"gRPC": "rpc", "ZooKeeper's opcodes": "opcode", "Four-letter words": "word"}
+TITLES = {"gRPC": "rpc", "ZooKeeper's opcodes": "opcode", "Four-letter words": "word", "HTTP": "http"}
 ROW = re.compile(r"^\| `([^`]+)` \| ([a-zA-Z ]+) \| (.*) \|$")
 OPCODE = re.compile(r'^\s*ROW\((k\w+), (-?\d+), "(\w+)"', re.MULTILINE)
 NO_AUTH = -102
@@ -372,3 +374,25 @@ def test_every_word_asks_for_what_the_table_says():
                 pass
             cluster.check_alive()
     return f"{len(rows)} words"
+
+
+# --- HTTP ---------------------------------------------------------------------------------------------------------------
+
+
+def test_every_path_asks_for_what_the_table_says():
+    rows = table()["http"]
+    with place() as made, harness.Cluster(
+            "quorate", 1, [f"administratorTokenFile={write(made.path('tokens'), TOKEN)}"]) as cluster:
+        web.await_serving(cluster)
+        listed = re.findall(r'href="([^"]+)"', web.get(cluster, "/commands").text)
+        assert set(listed) == set(rows) - {"/commands", "/metrics", "/health/*"}, set(listed) ^ set(rows)
+        credentials = {"none": {}, "wrong": {"Authorization": f"Bearer {TOKEN[1:]}0"},
+                       "right": {"Authorization": f"Bearer {TOKEN}"}}
+        for path, (needs, _) in rows.items():
+            where = path.replace("*", "live") + "?traceMask=1"
+            answers = {who: web.get(cluster, where, headers=sent).status for who, sent in credentials.items()}
+            assert needs in ("open", "administrator"), f"{path} cannot need {needs}"
+            refused = 401 if needs == "administrator" else 200
+            assert answers == {"none": refused, "wrong": refused, "right": 200}, f"{path} needs {needs}: {answers}"
+        cluster.check_alive()
+    return f"{len(rows)} paths"

@@ -11,7 +11,7 @@ import client_tls
 import harness
 import quorate_cli
 
-CLIENTS, GRPC, MEMBERS = 0, 100, 200  # the offsets of the ports
+CLIENTS, GRPC, MEMBERS, HTTP = 0, 100, 200, 300  # the offsets of the ports
 
 
 class Files:
@@ -23,7 +23,7 @@ class Files:
         self.pair = (self.own, self.own)
 
 
-def answers(port, files, certificate, protocol=None):
+def answers(port, files, certificate, protocol=None, request=b"srvr"):
     """Returns whether a port answers on a connection with this certificate; None: without one."""
     context = ssl.create_default_context(cafile=files.certificate)
     if protocol:
@@ -33,7 +33,7 @@ def answers(port, files, certificate, protocol=None):
     try:
         with socket.create_connection((harness.HOST, port), client_tls.PATIENCE_SECONDS) as raw, \
                 context.wrap_socket(raw, server_hostname=harness.HOST) as connection:
-            connection.sendall(b"srvr")
+            connection.sendall(request)
             connection.settimeout(client_tls.PATIENCE_SECONDS)
             # With TLS 1.3, a refusal of the certificate comes when the client reads.
             return bool(connection.recv(1 << 16))
@@ -42,18 +42,20 @@ def answers(port, files, certificate, protocol=None):
 
 
 def no_port_serves_without_a_certificate(cluster, files):
-    for offset in (CLIENTS, GRPC, MEMBERS):
+    for offset in (CLIENTS, GRPC, MEMBERS, HTTP):
         port = cluster.ports.base + offset + 1
         assert not answers(port, files, None, "h2" if offset == GRPC else None), f"offset {offset}"
         with socket.create_connection((harness.HOST, port), client_tls.PATIENCE_SECONDS) as raw:
             raw.settimeout(client_tls.PATIENCE_SECONDS)
             with contextlib.suppress(ConnectionError):
-                raw.sendall(b"ruok" if offset == CLIENTS else b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+                plain = {CLIENTS: b"ruok", HTTP: b"GET / HTTP/1.0\r\n\r\n"}
+                raw.sendall(plain.get(offset, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
                 raw.shutdown(socket.SHUT_WR)
                 received = b"".join(iter(lambda: raw.recv(1 << 16), b""))
-                assert b"imok" not in received, received
+                assert b"imok" not in received and b"200 OK" not in received, received
     assert answers(cluster.ports.base + CLIENTS + 1, files, files.own)
     assert answers(cluster.ports.base + GRPC + 1, files, files.own, "h2")
+    assert answers(cluster.ports.base + HTTP + 1, files, files.own, request=b"GET / HTTP/1.1\r\n\r\n")
 
 
 def test_every_port_requires_a_certificate_and_every_command_works():

@@ -210,7 +210,7 @@ class Killing:
         self.said."""
         path = os.path.join(self.root, "zoo.cfg")
         base = self.material.ports.base
-        lines = [f"dataDir={self.data}", f"dataLogDir={self.log}", f"clientPort={base + 1}",
+        lines = [f"dataDir={self.data}", f"dataLogDir={self.log}", f"clientPort={base + 1}", "admin.enableServer=false",
                  "diskReserveMb=0"]
         if len(self.members()) > 1:
             lines += [f"server.{i}={harness.HOST}:{base + 200 + i}:{base + 400 + i}"

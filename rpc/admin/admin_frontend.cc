@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rpc/admin/admin_frontend.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/strings.h"
+#include "rpc/admin/health.h"
+
+namespace quorate::rpc::admin {
+namespace {
+
+constexpr char kMetricsPath[] = "/metrics";
+constexpr std::string_view kHealthPrefix = "/health/";
+
+HttpResponse NotFound(const RequestTarget& target) {
+  return TextResponse(404, absl::StrCat(target.path, ": there is no such path; / lists them"));
+}
+
+// Returns the response to a method other than GET and HEAD; nullopt for these.
+std::optional<HttpResponse> RefuseMethod(const HttpRequest& request) {
+  if (request.method == "GET") return std::nullopt;
+  // As ZooKeeper: a response to TRACE would show a browser's credentials to its scripts.
+  if (request.method == "TRACE") return TextResponse(403, "TRACE is not allowed");
+  HttpResponse response = TextResponse(405, "only GET and HEAD are allowed");
+  response.headers.emplace_back("Allow", "GET, HEAD");
+  return response;
+}
+
+// Returns whether the host of a request is a name that no other site can have: localhost or an
+// address. A browser that was led to this machine by the name of another site sends that name.
+bool IsOwnHost(std::string_view host) {
+  std::string_view name = host;
+  if (name.starts_with('[')) {
+    name = name.substr(1, name.find(']') - 1);
+  } else {
+    name = name.substr(0, name.rfind(':'));
+  }
+  if (name.empty() || absl::AsciiStrToLower(ToAbsl(name)) == "localhost") return true;
+  boost::system::error_code error;
+  boost::asio::ip::make_address(std::string(name), error);
+  return !error;
+}
+
+// Returns why a request may come from a page of another site in a browser; empty if it cannot.
+std::string ForeignReason(const HttpRequest& request, const Principal& caller) {
+  const std::string& site = request.fetch_site;
+  if (!site.empty() && site != "none" && site != "same-origin") {
+    return "a page of another site sends this request";
+  }
+  if (!caller.has_proof() && !IsOwnHost(request.host)) {
+    return "the request names this machine neither by its address nor as localhost; without an "
+           "administrator's credentials it has to";
+  }
+  return "";
+}
+
+// Returns the settings of HTTPS.
+tls::Options HttpsOptions(const Config& config) {
+  tls::Options options;
+  options.key_store = {config.quorum_ssl_key_store, config.quorum_ssl_key_store_password,
+                       config.quorum_ssl_key_store_password_file, config.quorum_ssl_key_store_type};
+  options.trust_store = {config.quorum_ssl_trust_store, config.quorum_ssl_trust_store_password,
+                         config.quorum_ssl_trust_store_password_file,
+                         config.quorum_ssl_trust_store_type};
+  options.protocols = config.quorum_ssl_enabled_protocols;
+  options.cipher_suites = config.quorum_ssl_cipher_suites;
+  options.check_revocation = config.quorum_ssl_crl;
+  // Browsers ask their user which certificate to send, so that none is wanted without a use for it.
+  const bool has_use = !config.administrator_subjects.empty() || !config.x509_super_user.empty();
+  options.client_auth = config.admin_need_client_auth ? tls::ClientAuth::kNeed
+                        : has_use && !config.quorum_ssl_trust_store.empty()
+                            ? tls::ClientAuth::kWant
+                            : tls::ClientAuth::kNone;
+  return options;
+}
+
+}  // namespace
+
+class AdminFrontend::AdminHandler final : public HttpHandler {
+ public:
+  explicit AdminHandler(AdminFrontend* frontend) : frontend_(*frontend) {}
+  // So health is answered while a command waits for a disk.
+  bool IsQuick(const HttpRequest& request) const override {
+    return request.target.starts_with(kHealthPrefix);
+  }
+  HttpResponse Handle(const HttpRequest& request) override { return frontend_.Respond(request); }
+
+ private:
+  AdminFrontend& frontend_;
+};
+
+class AdminFrontend::MetricsHandler final : public HttpHandler {
+ public:
+  explicit MetricsHandler(AdminFrontend* frontend) : frontend_(*frontend) {}
+  bool IsQuick(const HttpRequest& /*request*/) const override { return false; }
+  HttpResponse Handle(const HttpRequest& request) override {
+    return frontend_.RespondWithMetrics(request);
+  }
+
+ private:
+  AdminFrontend& frontend_;
+};
+
+AdminFrontend::AdminFrontend(const AdminParts& parts)
+    : parts_(parts),
+      commands_(parts.config, parts.frontend, parts.administration, parts.clock,
+                parts.configuration_text),
+      metrics_(parts.frontend, parts.administration, parts.clock, parts.version),
+      admin_handler_(std::make_unique<AdminHandler>(this)),
+      metrics_handler_(std::make_unique<MetricsHandler>(this)) {}
+
+AdminFrontend::~AdminFrontend() { Close(); }
+
+absl::Status AdminFrontend::OpenTls() {
+  const Config& config = parts_.config;
+  // Without HTTPS, the certificate of the members is read only to show when it expires.
+  if (!config.has_admin_tls() && !config.ssl_quorum && !config.peer_port_unification) {
+    return absl::OkStatus();
+  }
+  auto context = tls::CurrentContext::Create(HttpsOptions(config), config.quorum_cert_reload);
+  if (!context.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(config.file, ": HTTPS (ssl.quorum.*): ", context.status().message()));
+  }
+  tls_ = *std::move(context);
+  return absl::OkStatus();
+}
+
+absl::Status AdminFrontend::Open() {
+  const Config& config = parts_.config;
+  if (absl::Status s = OpenTls(); !s.ok()) return s;
+  if (config.admin_server) {
+    using Encryption = HttpServerOptions::Encryption;
+    admin_server_.emplace(
+        HttpServerOptions{.address_key = "admin.serverAddress",
+                          .port_key = "admin.serverPort",
+                          .address = config.admin_address,
+                          .port = config.admin_port,
+                          .encryption = config.admin_force_https        ? Encryption::kTls
+                                        : config.admin_port_unification ? Encryption::kEither
+                                                                        : Encryption::kNone,
+                          .tls = tls_.get(),
+                          .idle_timeout_ms = config.admin_idle_timeout_ms},
+        admin_handler_.get());
+    if (absl::Status s = admin_server_->Start(); !s.ok()) return s;
+    spdlog::info("listening protocol=http address={} port={}", config.admin_address,
+                 admin_server_->port());
+  }
+  if (!config.metrics_server) return absl::OkStatus();
+  metrics_server_.emplace(HttpServerOptions{.address_key = "metricsProvider.httpHost",
+                                            .port_key = "metricsProvider.httpPort",
+                                            .address = config.metrics_address,
+                                            .port = config.metrics_port,
+                                            .idle_timeout_ms = config.admin_idle_timeout_ms},
+                          metrics_handler_.get());
+  if (absl::Status s = metrics_server_->Start(); !s.ok()) return s;
+  spdlog::info("listening protocol=metrics address={} port={}", config.metrics_address,
+               metrics_server_->port());
+  return absl::OkStatus();
+}
+
+void AdminFrontend::Close() {
+  if (admin_server_.has_value()) admin_server_->Stop();
+  if (metrics_server_.has_value()) metrics_server_->Stop();
+}
+
+std::string AdminFrontend::Overview() const {
+  std::string text = absl::StrCat(parts_.config.admin_command_url, "\n", kMetricsPath, "\n");
+  for (const std::string_view path : kHealthPaths) absl::StrAppend(&text, ToAbsl(path), "\n");
+  return text;
+}
+
+HttpResponse AdminFrontend::Respond(const HttpRequest& request) {
+  if (std::optional<HttpResponse> refusal = RefuseMethod(request)) return *std::move(refusal);
+  const auto target = ParseRequestTarget(request.target);
+  if (!target.ok()) return TextResponse(400, std::string(target.status().message()));
+  const std::string_view path = target->path;
+  if (path == kMetricsPath) return Metrics(*target);
+  if (path.starts_with(kHealthPrefix)) {
+    auto health = HealthResponse(*target, parts_.frontend->service().status(),
+                                 parts_.administration->cluster_view());
+    return health.has_value() ? *std::move(health) : NotFound(*target);
+  }
+  const std::string& url = parts_.config.admin_command_url;
+  if (path == url || path == url + "/") return Commands::Index(url);
+  if (path.starts_with(url + "/")) {
+    return RunCommand(path.substr(url.size() + 1), *target, request);
+  }
+  if (path == "/") {
+    HttpResponse response;
+    response.body = Overview();
+    return response;
+  }
+  return NotFound(*target);
+}
+
+HttpResponse AdminFrontend::RespondWithMetrics(const HttpRequest& request) {
+  if (std::optional<HttpResponse> refusal = RefuseMethod(request)) return *std::move(refusal);
+  const auto target = ParseRequestTarget(request.target);
+  if (!target.ok()) return TextResponse(400, std::string(target.status().message()));
+  if (target->path == kMetricsPath) return Metrics(*target);
+  return TextResponse(404, absl::StrCat(target->path, ": only ", kMetricsPath, " is here"));
+}
+
+HttpResponse AdminFrontend::Metrics(const RequestTarget& target) {
+  std::set<std::string, std::less<>> only;
+  for (const auto& [key, value] : target.parameters) {
+    if (key == "name[]") only.insert(value);
+  }
+  std::vector<CertificateExpiry> certificates;
+  if (const auto context = parts_.client_tls(); context != nullptr) {
+    certificates.push_back({"ssl", ExpirySeconds(*context)});
+  }
+  if (tls_ != nullptr) certificates.push_back({"ssl.quorum", ExpirySeconds(*tls_->Get())});
+  HttpResponse response;
+  response.content_type = kMetricsContentType;
+  response.body = metrics_.Text(only, certificates);
+  return response;
+}
+
+HttpResponse AdminFrontend::RunCommand(std::string_view name, const RequestTarget& target,
+                                       const HttpRequest& request) {
+  const CommandInfo* command = Commands::Find(name);
+  if (command == nullptr) {
+    return Commands::Refuse(200, name, absl::StrCat("Unknown command: ", ToAbsl(name)));
+  }
+  if (InfoOf(command->operation).requirement != Requirement::kAdministrator) {
+    return commands_.Run(*command, target);
+  }
+  Principal caller = request.caller;
+  std::optional<HttpResponse> refusal = CheckCaller(*command, request, &caller);
+  if (parts_.audit != nullptr) {
+    parts_.audit->RecordCall(caller.Name(), caller.address, command->name, "protocol=http",
+                             refusal.has_value() ? AuditResult::kFailure : AuditResult::kInvoked);
+  }
+  return refusal.has_value() ? *std::move(refusal) : commands_.Run(*command, target);
+}
+
+std::optional<HttpResponse> AdminFrontend::CheckCaller(const CommandInfo& command,
+                                                       const HttpRequest& request,
+                                                       Principal* caller) {
+  absl::Status status = request.has_several_authorizations
+                            ? parts_.administrators->RefuseCredentials(
+                                  "a request may have the header Authorization once", *caller)
+                            : parts_.administrators->Authenticate(request.authorization, caller);
+  if (status.ok()) status = parts_.administrators->Check(command.operation, *caller);
+  if (status.ok()) {
+    const std::string reason = ForeignReason(request, *caller);
+    if (reason.empty()) return std::nullopt;
+    return Commands::Refuse(403, command.name, reason);
+  }
+  const bool is_unknown = absl::IsUnauthenticated(status);
+  HttpResponse response =
+      Commands::Refuse(is_unknown ? 401 : 403, command.name, ToStd(status.message()));
+  if (is_unknown) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+}  // namespace quorate::rpc::admin

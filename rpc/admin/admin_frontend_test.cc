@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rpc/admin/admin_frontend.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "rpc/zookeeper/testing/loop_fixture.h"
+
+namespace quorate::rpc::admin {
+namespace {
+
+using consensus::MemberId;
+
+class ShownCluster : public Administration {
+ public:
+  ClusterView cluster_view() const override { return view; }
+  void TransferLeadership(MemberId, std::function<void(absl::Status)>) override {}
+  void Barrier(std::function<void(tree::Zxid)>) override {}
+  void RequestCheckpoint(tree::Zxid, std::function<void()>) override {}
+  tree::Zxid checkpoint_zxid() const override { return checkpoint; }
+  absl::StatusOr<CheckpointView> OpenCheckpoint() const override {
+    return absl::FailedPreconditionError("none");
+  }
+
+  ClusterView view;
+  tree::Zxid checkpoint;
+};
+
+Config WithCluster() {
+  Config config = TestConfig();
+  config.max_client_connections = 0;
+  config.client_port = 2181;
+  config.client_address = "10.0.0.3";
+  config.data_dir = config.log_dir = "/no/such/directory";
+  for (uint32_t id = 1; id <= 3; ++id) {
+    ServerLine& line = config.servers[id];
+    line.host = "10.0.0." + std::to_string(id);
+    line.peer_port = 2888;
+    line.election_port = 3888;
+    line.observer = id == 2;
+  }
+  return config;
+}
+
+class AdminFixture : public zk::Fixture {
+ public:
+  explicit AdminFixture(Config c = WithCluster()) : Fixture(std::move(c)) {
+    service.current.leader_known = true;
+  }
+
+  HttpResponse Get(const std::string& target, HttpRequest request = {}) {
+    request.target = target;
+    if (request.method.empty()) request.method = "GET";
+    if (request.host.empty()) request.host = "localhost:8080";
+    if (request.caller.address.empty()) {
+      request.caller.address = "127.0.0.1";
+      request.caller.origin = Principal::Origin::kLoopback;
+    }
+    return admin.Respond(request);
+  }
+  Json Command(const std::string& name) {
+    const HttpResponse response = Get("/commands/" + name);
+    INFO(name << "\n" << response.body);
+    CHECK(response.status == 200);
+    CHECK(response.content_type == "application/json");
+    return Json::parse(response.body);
+  }
+
+  ShownCluster cluster;
+  Administrators administrators{config, &clock};
+  AdminFrontend admin{{.config = config,
+                       .frontend = &frontend,
+                       .administration = &cluster,
+                       .administrators = &administrators,
+                       .clock = &clock,
+                       .audit = nullptr,
+                       .version = "1.2.3",
+                       .configuration_text =
+                           "# a comment\ntickTime=2000\nssl.keyStore.password=hunter2\n"
+                           "zookeeper.DigestAuthenticationProvider.superDigest: s:x\n",
+                       .client_tls = [] { return nullptr; }}};
+};
+
+std::vector<std::string> Keys(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+HttpRequest With(std::string HttpRequest::*field, std::string value) {
+  HttpRequest request;
+  request.*field = std::move(value);
+  return request;
+}
+
+HttpRequest WithCredentials(std::string authorization) {
+  return With(&HttpRequest::authorization, std::move(authorization));
+}
+
+TEST_CASE("the text of JSON has ZooKeeper's spaces") {
+  AdminFixture f;
+  CHECK(f.Get("/commands/ruok").body == "{\n  \"command\" : \"ruok\",\n  \"error\" : null\n}");
+  CHECK(JsonText({{"a", Json::array()},
+                  {"b", Json::object()},
+                  {"c", {1, 2}},
+                  {"d", Json::array({{{"x", "\"\n\xff"}}, {{"y", nullptr}}})}}) ==
+        "{\n  \"a\" : [ ],\n  \"b\" : { },\n  \"c\" : [ 1, 2 ],\n  \"d\" : [ {\n    \"x\" : "
+        "\"\\\"\\n\xef\xbf\xbd\"\n  }, {\n    \"y\" : null\n  } ]\n}");
+}
+
+TEST_CASE("each command has a name and aliases of its own, and a row of who may call it") {
+  std::set<std::string_view> names;
+  for (const CommandInfo& command : Commands::All()) {
+    CHECK(names.insert(command.name).second);
+    CHECK(InfoOf(command.operation).name == "/commands/" + std::string(command.name));
+    CHECK(Commands::Find(command.name) == &command);
+    for (const std::string_view alias : command.aliases) {
+      if (alias.empty()) continue;
+      CHECK(names.insert(alias).second);
+      CHECK(Commands::Find(alias) == &command);
+    }
+  }
+  CHECK(Commands::Find("") == nullptr);
+}
+
+TEST_CASE("all commands answer, by their primary names") {
+  AdminFixture f;
+  for (const CommandInfo& command : Commands::All()) {
+    const Json answer = f.Command(std::string(command.name) + "?traceMask=7");
+    CHECK(answer["command"] == std::string(command.name));
+    CHECK(answer["error"].is_null());
+  }
+  CHECK(f.Command("stat")["command"] == "stats");
+  const Json unknown = f.Command("a/b");
+  CHECK(unknown["error"] == "Unknown command: a/b");
+  CHECK(Keys(unknown) == std::vector<std::string>{"command", "error"});
+}
+
+TEST_CASE("without a leader only the commands that need none are answered") {
+  AdminFixture f;
+  f.service.current.leader_known = false;
+  for (const CommandInfo& command : Commands::All()) {
+    const Json answer = f.Command(std::string(command.name) + "?traceMask=7");
+    INFO(command.name);
+    CHECK(answer["error"].is_null() == !command.needs_serving);
+  }
+  CHECK(f.Command("ruok")["error"] == "This ZooKeeper instance is not currently serving requests");
+  CHECK(f.Command("zabstate")["zabstate"] == "election");
+}
+
+TEST_CASE("the fields of commands are those of ZooKeeper, in its order") {
+  AdminFixture f;
+  using List = std::vector<std::string>;
+  CHECK(Keys(f.Command("configuration")) ==
+        List{"client_port", "data_dir", "data_log_dir", "tick_time", "max_client_cnxns",
+             "min_session_timeout", "max_session_timeout", "server_id",
+             "client_port_listen_backlog", "command", "error"});
+  CHECK(Keys(f.Command("connections")) ==
+        List{"connections", "secure_connections", "command", "error"});
+  CHECK(Keys(f.Command("dump")) ==
+        List{"expiry_time_to_session_ids", "session_id_to_ephemeral_paths", "command", "error"});
+  CHECK(Keys(f.Command("leader")) ==
+        List{"is_leader", "leader_id", "leader_ip", "command", "error"});
+  CHECK(Keys(f.Command("server_stats")) == List{"version", "read_only", "server_stats",
+                                                "client_response", "node_count", "command",
+                                                "error"});
+  f.service.current.is_leader = true;
+  CHECK(f.Command("server_stats").contains("proposal_stats"));
+  CHECK(Keys(f.Command("stats")) == List{"version", "read_only", "server_stats", "client_response",
+                                         "proposal_stats", "node_count", "connections",
+                                         "secure_connections", "command", "error"});
+  CHECK(Keys(f.Command("zabstate")) ==
+        List{"myid", "is_leader", "quorum_address", "election_address", "client_address", "voting",
+             "last_zxid", "zab_epoch", "zab_counter", "zabstate", "command", "error"});
+  const Json view = f.Command("voting_view")["current_config"];
+  CHECK(Keys(view) == List{"1", "3"});  // member 2 is an observer
+  CHECK(view["3"]["client_address"] == "10.0.0.3:2181");
+  CHECK(view["1"]["server_addresses"] == Json::array({"10.0.0.1:2888"}));
+}
+
+TEST_CASE("connections, sessions and watches show what clients have") {
+  AdminFixture f;
+  zk::ConnectResponse response;
+  const uint32_t tag = f.ConnectSession(&response);
+  const std::string id = std::to_string(response.session_id);
+  f.Call(tag, zk::OpCode::kCreate, zk::Create("/e\xc3\xa4", "data", /*flags=*/1));
+  f.Call(tag, zk::OpCode::kGetData, zk::PathAndWatch("/e\xc3\xa4", true));
+  const Json connection = f.Command("cons")["connections"][0];
+  CHECK(connection["session_id"] == response.session_id);
+  CHECK(connection["last_operation"] == "GETD");
+  CHECK(connection.size() == 16);
+  CHECK(f.Command("stat")["connections"][0].size() == 5);
+  CHECK(f.Command("dump")["expiry_time_to_session_ids"].empty());  // only a leader knows them
+  f.service.current.is_leader = true;
+  const Json dump = f.Command("dump");
+  CHECK(dump["session_id_to_ephemeral_paths"][id] == Json::array({"/e\xc3\xa4"}));
+  CHECK(dump["expiry_time_to_session_ids"].front() == Json::array({response.session_id}));
+  CHECK(f.Command("watches")["session_id_to_watched_paths"][id] == Json::array({"/e\xc3\xa4"}));
+  CHECK(f.Command("wchp")["path_to_session_ids"]["/e\xc3\xa4"] ==
+        Json::array({response.session_id}));
+  CHECK(f.Command("wchs")["num_total_watches"] == 1);
+  f.Command("crst");
+  CHECK(f.Command("cons")["connections"][0]["packets_received"] == 0);
+}
+
+TEST_CASE("the trace mask is a number") {
+  AdminFixture f;
+  CHECK(f.Command("stmk")["error"] == "setTraceMask requires long traceMask argument");
+  CHECK(f.Command("stmk?traceMask=x")["error"] ==
+        "setTraceMask requires long traceMask argument, got x");
+  CHECK(f.Command("stmk?traceMask=-5")["tracemask"] == -5);
+  CHECK(f.Command("gtmk")["tracemask"] == -5);
+}
+
+TEST_CASE("configurations and properties have no secrets") {
+  AdminFixture f;
+  CHECK(f.Command("icfg")["initial_configuration"] ==
+        "tickTime=2000\nssl.keyStore.password=(hidden)\n"
+        "zookeeper.DigestAuthenticationProvider.superDigest=(hidden)\n");
+  const Json properties = f.Command("sysp");
+  CHECK(properties["zookeeper.ssl.keyStore.password"] == "(hidden)");
+  CHECK(properties["zookeeper.admin.serverPort"] == "8080");
+}
+
+TEST_CASE("monitor, mntr and the page of metrics show the same") {
+  AdminFixture f;
+  f.service.shown.proposals = 12;
+  f.service.current.is_leader = true;
+  const Json monitor = f.Command("monitor");
+  CHECK(monitor["proposal_count"] == 12);
+  CHECK(monitor["synced_followers"] == 0);
+  CHECK(monitor["cnt_readlatency"] == 0);
+  CHECK(monitor["diff_count"] == 0);  // of ZooKeeper, and not counted here
+  const std::string page = f.Get("/metrics").body;
+  for (const zk::Metric& metric : zk::Metrics()) {
+    if (metric.type == zk::MetricType::kText) continue;
+    INFO(metric.name);
+    CHECK(page.find("\n# TYPE " + std::string(metric.name) + " ") != std::string::npos);
+  }
+  CHECK(page.find("\nproposal_count 12.0\n") != std::string::npos);
+  CHECK(page.find("\nquorate_role{role=\"leader\"} 1.0\n") != std::string::npos);
+  CHECK(page.find("\nquorate_build_info{version=\"1.2.3\"} 1.0\n") != std::string::npos);
+  CHECK(f.Get("/metrics?name[]=znode_count").body.find("proposal_count") == std::string::npos);
+  f.service.current.is_leader = false;
+  CHECK(f.Get("/metrics").body.find("leader_uptime") == std::string::npos);
+}
+
+TEST_CASE("names of metrics are legal, and each appears once") {
+  std::set<std::string_view> names;
+  for (const zk::Metric& metric : zk::Metrics()) CHECK(names.insert(metric.name).second);
+  for (const zk::UnusedMetric& metric : zk::UnusedMetrics()) {
+    INFO(metric.name);
+    CHECK(names.insert(metric.name).second);
+  }
+  for (const std::string_view name : names) {
+    CHECK(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") ==
+          std::string_view::npos);
+  }
+}
+
+TEST_CASE("other paths and methods are refused with a reason") {
+  AdminFixture f;
+  CHECK(f.Get("/commands").body == f.Get("/commands/").body);
+  CHECK(f.Get("/commands").body.starts_with("<a href=\"/commands/configuration\">configuration"));
+  for (const char* path : {"/nothing", "/commandsx", "//commands/ruok", "/health/x", "/metrics/"}) {
+    CHECK(f.Get(path).status == 404);
+  }
+  CHECK(f.Get("/commands/%2e%2e/x").status == 400);
+  CHECK(f.Get("/commands/ruok", With(&HttpRequest::method, "POST")).status == 405);
+  CHECK(f.Get("/commands/ruok", With(&HttpRequest::method, "TRACE")).status == 403);
+  HttpRequest request = With(&HttpRequest::method, "GET");
+  request.target = "/commands/ruok";
+  CHECK(f.admin.RespondWithMetrics(request).status == 404);
+  request.target = "/metrics";
+  CHECK(f.admin.RespondWithMetrics(request).status == 200);
+}
+
+TEST_CASE("the path of commands can be configured") {
+  Config config = WithCluster();
+  config.admin_command_url = "/zk/c";
+  AdminFixture f(config);
+  CHECK(f.Get("/zk/c/ruok").status == 200);
+  CHECK(f.Get("/commands/ruok").status == 404);
+}
+
+TEST_CASE("commands that change or show more need an administrator") {
+  AdminFixture f;
+  HttpRequest remote;
+  remote.caller.address = "10.0.0.9";
+  for (const CommandInfo& command : Commands::All()) {
+    const bool is_restricted = InfoOf(command.operation).requirement == Requirement::kAdministrator;
+    INFO(command.name);
+    const std::string path = "/commands/" + std::string(command.name);
+    CHECK(f.Get(path, remote).status == (is_restricted ? 403 : 200));
+    CHECK(f.Get(path).status == 200);
+  }
+}
+
+TEST_CASE("with an administrator configured, a local caller is none") {
+  Config config = WithCluster();
+  config.super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+  AdminFixture f(config);
+  const HttpResponse refused = f.Get("/commands/crst");
+  CHECK(refused.status == 401);
+  CHECK(Json::parse(refused.body)["command"] == "connection_stat_reset");
+  // super:test, and another password
+  CHECK(f.Get("/commands/crst", WithCredentials("Basic c3VwZXI6dGVzdA==")).status == 200);
+  CHECK(f.Get("/commands/crst", WithCredentials("Basic c3VwZXI6dGVzdDE=")).status == 401);
+  HttpRequest twice = WithCredentials("Basic c3VwZXI6dGVzdA==");
+  twice.has_several_authorizations = true;
+  CHECK(f.Get("/commands/crst", twice).status == 401);
+}
+
+TEST_CASE("a page of another site cannot use the rights of a local user") {
+  AdminFixture f;
+  CHECK(f.Get("/commands/crst", With(&HttpRequest::fetch_site, "cross-site")).status == 403);
+  CHECK(f.Get("/commands/crst", With(&HttpRequest::fetch_site, "same-origin")).status == 200);
+  // A name of another site that was made to lead to this machine.
+  CHECK(f.Get("/commands/crst", With(&HttpRequest::host, "evil.example:8080")).status == 403);
+  for (const char* host : {"127.0.0.1:8080", "[::1]:8080", "LocalHost", "10.0.0.3"}) {
+    CHECK(f.Get("/commands/crst", With(&HttpRequest::host, host)).status == 200);
+  }
+}
+
+}  // namespace
+}  // namespace quorate::rpc::admin

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Requests and responses of HTTP, between the server (http_server.h) and the handlers.
+//
+// Thread-safety: plain values, and an interface whose functions say who calls them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rpc/frontend/authorization.h"
+
+namespace quorate::rpc::admin {
+
+struct HttpRequest {
+  std::string method;  // "GET", "POST", ...; the server turns HEAD into GET
+  std::string target;  // as it was sent
+  Principal caller;    // its address, and the subject of its valid certificate
+  // The values of headers; empty if they are not there.
+  std::string host;
+  std::string authorization;
+  std::string fetch_site;  // Sec-Fetch-Site, by which browsers tell which site sends the request
+  bool has_several_authorizations = false;
+};
+
+struct HttpResponse {
+  unsigned status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;  // beside the usual ones
+};
+
+class HttpHandler {
+ public:
+  virtual ~HttpHandler() = default;
+  // Returns whether the request is handled without files and without long work, on the thread that
+  // serves all connections. Called on that thread.
+  virtual bool IsQuick(const HttpRequest& request) const = 0;
+  // Called on the thread that serves all connections, or, for requests that are not quick, on
+  // another one. Both may call at once.
+  virtual HttpResponse Handle(const HttpRequest& request) = 0;
+};
+
+// Returns a response with a line of text.
+inline HttpResponse TextResponse(unsigned status, std::string text) {
+  HttpResponse response;
+  response.status = status;
+  response.body = std::move(text);
+  response.body += '\n';
+  return response;
+}
+
+}  // namespace quorate::rpc::admin

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rpc/admin/http_server.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/http/message_generator.hpp>
+#include <chrono>
+#include <list>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/strings.h"
+#include "base/thread.h"
+#include "rpc/listen/listen.h"
+#include "rpc/listen/lookup.h"
+#include "rpc/tls/openssl.h"
+#include "rpc/tls/subject.h"
+
+namespace quorate::rpc::admin {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr auto kAcceptPause = std::chrono::seconds(1);
+// How long, and for how many bytes, a connection that is closed with an error reads on, so that the
+// client gets the response before it learns that its other bytes were not taken.
+constexpr auto kDrainTime = std::chrono::seconds(1);
+constexpr size_t kDrainBytesMax = 256u << 10;
+// The first byte of a TLS connection.
+constexpr unsigned char kTlsHandshake = 0x16;
+
+std::string AddressText(const tcp::endpoint& endpoint) {
+  asio::ip::address address = endpoint.address();
+  // An IPv4 client has the same address through an IPv6 socket.
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  }
+  return address.to_string();
+}
+
+// Returns the response to a request that could not be read; nullopt if the connection is just closed.
+std::optional<HttpResponse> ResponseToError(const error_code& error) {
+  if (error == http::error::end_of_stream || error == http::error::partial_message) {
+    return std::nullopt;
+  }
+  if (error == http::error::header_limit) {
+    return TextResponse(431, absl::StrCat("the request line and the headers have more than ",
+                                          kHeaderBytesMax, " bytes"));
+  }
+  if (error == http::error::body_limit) {
+    return TextResponse(413, absl::StrCat("the body has more than ", kBodyBytesMax, " bytes"));
+  }
+  // Errors of the socket, of TLS, and of time have other categories.
+  if (error.category() != make_error_code(http::error::bad_method).category()) return std::nullopt;
+  return TextResponse(400, absl::StrCat("the request is not valid HTTP: ", error.message()));
+}
+
+}  // namespace
+
+class HttpServer::Impl {
+ public:
+  Impl(HttpServerOptions options, HttpHandler* handler)
+      : options_(std::move(options)), handler_(*handler) {}
+
+  absl::Status Start();
+  void Stop();
+  uint16_t port() const { return port_; }
+
+ private:
+  class Connection;
+  using Waiting = std::list<std::shared_ptr<Connection>>;
+
+  absl::Status Listen();
+  void Accept();
+  void Admit(tcp::socket socket);
+
+  const HttpServerOptions options_;
+  HttpHandler& handler_;
+  uint16_t port_ = 0;
+  std::thread thread_;
+  // These are used on that thread alone.
+  size_t connections_ = 0;
+  Waiting waiting_;  // for a request; the one that waits longest first
+  // The pending work of both owns connections, so it is destroyed before the above.
+  asio::io_context io_{1};
+  tcp::acceptor acceptor_{io_};
+  asio::steady_timer accept_pause_{io_};
+  asio::thread_pool workers_{1};
+};
+
+// A connection lives as long as an operation of it is under way.
+class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Impl* server, tcp::socket socket) : server_(*server), tcp_(std::move(socket)) {
+    ++server_.connections_;
+    error_code ignored;
+    caller_.address = AddressText(tcp_.socket().remote_endpoint(ignored));
+    caller_.origin = OriginOfAddress(caller_.address);
+  }
+  ~Connection() { --server_.connections_; }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void Begin() {
+    BeginToWait();
+    using Encryption = HttpServerOptions::Encryption;
+    if (server_.options_.encryption == Encryption::kNone) return Read();
+    if (server_.options_.encryption == Encryption::kTls) return BeginTls();
+    tcp_.async_read_some(
+        buffer_.prepare(1), [self = shared_from_this()](const error_code& error, size_t bytes) {
+          if (error) return self->Close();
+          self->buffer_.commit(bytes);
+          const auto* first = static_cast<const unsigned char*>(self->buffer_.data().data());
+          return *first == kTlsHandshake ? self->BeginTls() : self->Read();
+        });
+  }
+  // Ends a connection that waits for a request.
+  void Close() {
+    EndToWait();
+    error_code ignored;
+    tcp_.socket().close(ignored);
+  }
+
+ private:
+  void BeginToWait() {
+    tcp_.expires_after(std::chrono::milliseconds(server_.options_.idle_timeout_ms));
+    waits_at_ = server_.waiting_.insert(server_.waiting_.end(), shared_from_this());
+  }
+  void EndToWait() {
+    if (!waits_at_.has_value()) return;
+    server_.waiting_.erase(*waits_at_);
+    waits_at_.reset();
+  }
+
+  void BeginTls() {
+    tls::Context::SslPtr ssl = server_.options_.tls->Get()->NewServer();
+    if (ssl == nullptr) return Close();
+    tls_.emplace(tcp_, ssl.release());
+    tls_->async_handshake(asio::ssl::stream_base::server, buffer_.data(),
+                          [self = shared_from_this()](const error_code& error, size_t bytes) {
+                            if (error) return self->Close();
+                            self->buffer_.consume(bytes);
+                            self->TakeSubject();
+                            self->Read();
+                          });
+  }
+  void TakeSubject() {
+    const X509* certificate = SSL_get0_peer_certificate(tls_->native_handle());
+    if (certificate != nullptr) caller_.subject = tls::SubjectOf(certificate);
+  }
+
+  void Read() {
+    parser_.emplace();
+    parser_->header_limit(kHeaderBytesMax);
+    parser_->body_limit(kBodyBytesMax);
+    auto done = [self = shared_from_this()](const error_code& error, size_t) {
+      self->OnRead(error);
+    };
+    if (tls_.has_value()) {
+      http::async_read(*tls_, buffer_, *parser_, std::move(done));
+    } else {
+      http::async_read(tcp_, buffer_, *parser_, std::move(done));
+    }
+  }
+
+  void OnRead(const error_code& error) {
+    EndToWait();
+    if (error) {
+      const std::optional<HttpResponse> response = ResponseToError(error);
+      if (!response.has_value()) return Close();
+      return Write(*response, 11, /*keep_alive=*/false, /*has_body=*/true);
+    }
+    auto request = std::make_shared<HttpRequest>(TakeRequest());
+    if (server_.handler_.IsQuick(*request)) return Respond(server_.handler_.Handle(*request));
+    asio::post(server_.workers_,
+               [self = shared_from_this(), request = std::move(request)]() mutable {
+                 Impl& server = self->server_;
+                 HttpResponse response = server.handler_.Handle(*request);
+                 // The connection is given back, so that it ends on the thread that serves all connections.
+                 asio::post(server.io_, [self = std::move(self), response = std::move(response)] {
+                   self->Respond(response);
+                 });
+               });
+  }
+
+  HttpRequest TakeRequest() {
+    const auto& message = parser_->get();
+    const auto text = [](beast::string_view view) { return std::string(view.data(), view.size()); };
+    HttpRequest request;
+    is_head_ = message.method() == http::verb::head;
+    request.method = is_head_ ? "GET" : text(message.method_string());
+    request.target = text(message.target());
+    request.caller = caller_;
+    request.host = text(message[http::field::host]);
+    request.authorization = text(message[http::field::authorization]);
+    request.has_several_authorizations = message.count(http::field::authorization) > 1;
+    request.fetch_site = text(message["Sec-Fetch-Site"]);
+    return request;
+  }
+
+  void Respond(const HttpResponse& response) {
+    Write(response, parser_->get().version(), parser_->get().keep_alive(), !is_head_);
+  }
+
+  // `version` is 10 or 11. Without `has_body`, the headers are those of a response with a body.
+  void Write(const HttpResponse& response, unsigned version, bool keep_alive, bool has_body) {
+    http::response<http::string_body> message{static_cast<http::status>(response.status), version};
+    message.set(http::field::content_type, response.content_type);
+    // Values change from one moment to the next, and a page of an attacker must not guess types.
+    message.set(http::field::cache_control, "no-store");
+    message.set("X-Content-Type-Options", "nosniff");
+    if (tls_.has_value()) {
+      message.set(http::field::strict_transport_security, "max-age=86400; includeSubDomains");
+    }
+    for (const auto& [name, value] : response.headers) message.set(name, value);
+    message.keep_alive(keep_alive);
+    message.content_length(response.body.size());
+    if (has_body) message.body() = response.body;
+    tcp_.expires_after(std::chrono::milliseconds(server_.options_.idle_timeout_ms));
+    http::message_generator generator(std::move(message));
+    auto done = [self = shared_from_this(), keep_alive](const error_code& error, size_t) {
+      if (error) return self->Close();
+      if (!keep_alive) return self->BeginDrain();
+      self->BeginToWait();
+      self->Read();
+    };
+    if (tls_.has_value()) {
+      beast::async_write(*tls_, std::move(generator), std::move(done));
+    } else {
+      beast::async_write(tcp_, std::move(generator), std::move(done));
+    }
+  }
+
+  void BeginDrain() {
+    tcp_.expires_after(kDrainTime);
+    if (tls_.has_value()) {
+      tls_->async_shutdown([self = shared_from_this()](const error_code&) { self->Close(); });
+      return;
+    }
+    error_code ignored;
+    tcp_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    Drain();
+  }
+  void Drain() {
+    buffer_.clear();
+    tcp_.async_read_some(buffer_.prepare(kHeaderBytesMax),
+                         [self = shared_from_this()](const error_code& error, size_t bytes) {
+                           self->drained_bytes_ += bytes;
+                           if (error || self->drained_bytes_ > kDrainBytesMax) return self->Close();
+                           self->Drain();
+                         });
+  }
+
+  Impl& server_;
+  beast::tcp_stream tcp_;
+  std::optional<asio::ssl::stream<beast::tcp_stream&>> tls_;
+  beast::flat_buffer buffer_{kHeaderBytesMax + kBodyBytesMax};
+  std::optional<http::request_parser<http::string_body>> parser_;
+  Principal caller_;
+  bool is_head_ = false;
+  size_t drained_bytes_ = 0;
+  std::optional<Waiting::iterator> waits_at_;
+};
+
+absl::Status HttpServer::Impl::Listen() {
+  error_code error;
+  const auto found = LookUpOwnName(options_.address_key, options_.address, options_.port, &error);
+  if (error || found.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options_.address_key, ": \"", options_.address,
+                     "\" is neither an IP address nor a name that is known: ", error.message()));
+  }
+  error = ListenOn(found.front(), Families::kBoth, &acceptor_);
+  if (!error) port_ = acceptor_.local_endpoint(error).port();
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot listen for HTTP on ", options_.address, ":",
+                                             options_.port, ": ", error.message(), "; set ",
+                                             options_.port_key, " to a free port"));
+}
+
+absl::Status HttpServer::Impl::Start() {
+  if (absl::Status s = Listen(); !s.ok()) return s;
+  Accept();
+  thread_ = StartThread("http", [this] { io_.run(); });
+  return absl::OkStatus();
+}
+
+void HttpServer::Impl::Stop() {
+  workers_.stop();
+  workers_.join();
+  io_.stop();
+  if (thread_.joinable()) thread_.join();
+  error_code ignored;
+  acceptor_.close(ignored);
+  waiting_.clear();
+}
+
+void HttpServer::Impl::Accept() {
+  acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
+    if (error == asio::error::operation_aborted) return;
+    if (!error) {
+      Admit(std::move(socket));
+      return Accept();
+    }
+    // The process has most likely no free descriptors, so an immediate retry would fail too.
+    spdlog::warn("a connection to the HTTP port could not be accepted: {}", error.message());
+    accept_pause_.expires_after(kAcceptPause);
+    accept_pause_.async_wait([this](const error_code& stopped) {
+      if (!stopped) Accept();
+    });
+  });
+}
+
+void HttpServer::Impl::Admit(tcp::socket socket) {
+  if (connections_ >= options_.connections_max) {
+    if (waiting_.empty()) return;
+    const std::shared_ptr<Connection> oldest = waiting_.front();
+    oldest->Close();
+  }
+  std::make_shared<Connection>(this, std::move(socket))->Begin();
+}
+
+HttpServer::HttpServer(HttpServerOptions options, HttpHandler* handler)
+    : impl_(std::make_unique<Impl>(std::move(options), handler)) {}
+
+HttpServer::~HttpServer() { Stop(); }
+
+absl::Status HttpServer::Start() { return impl_->Start(); }
+
+uint16_t HttpServer::port() const { return impl_->port(); }
+
+void HttpServer::Stop() { impl_->Stop(); }
+
+}  // namespace quorate::rpc::admin

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// An HTTP server for administrators and monitoring, on one port, with or without TLS. Parsing is
+// done by Boost.Beast.
+//
+// It has two threads of its own, and takes nothing from the threads of clients: one serves the
+// connections and the quick requests, the other handles the rest, one request at a time. What a
+// connection may take is bounded:
+// - Headers have at most kHeaderBytesMax bytes (431 otherwise), bodies kBodyBytesMax (413).
+// - From the end of one response, the next request has to be there completely within the idle
+//   timeout; so a client that sends a byte now and then is closed, too. So is a client that does not
+//   take a response within that time.
+// - With connections_max connections, a new one replaces the one that has waited longest for its
+//   request; it is refused if all others have one under way.
+//
+// Thread-safety: Start and Stop are called from one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "rpc/admin/http.h"
+#include "rpc/tls/current_context.h"
+
+namespace quorate::rpc::admin {
+
+inline constexpr size_t kHeaderBytesMax = 16u << 10;
+inline constexpr size_t kBodyBytesMax = 64u << 10;
+
+struct HttpServerOptions {
+  enum class Encryption : uint8_t { kNone, kEither, kTls };
+
+  std::string address_key;  // the configuration keys of address and port, for errors
+  std::string port_key;
+  std::string address;  // an IP address or a name of this machine
+  uint16_t port = 0;    // 0: the system chooses
+  Encryption encryption = Encryption::kNone;
+  tls::CurrentContext* tls = nullptr;  // outlives the server; needed for TLS
+  int idle_timeout_ms = 30'000;
+  size_t connections_max = 256;
+};
+
+class HttpServer {
+ public:
+  // `handler` must outlive the server.
+  HttpServer(HttpServerOptions options, HttpHandler* handler);
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // Begins to serve. Unavailable, with the key of the port and the way out, if it cannot listen
+  // there; InvalidArgument if the address is no address and no known name.
+  absl::Status Start();
+  // Returns the port. REQUIRES: Start returned OK.
+  uint16_t port() const;
+  // Closes all connections and ends the threads; the handler is not called afterwards.
+  void Stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quorate::rpc::admin

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rpc/admin/http_server.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+
+namespace quorate::rpc::admin {
+namespace {
+
+using boost::asio::ip::tcp;
+
+// Answers with what it was asked. A request for /slow waits until Release.
+class Echo : public HttpHandler {
+ public:
+  bool IsQuick(const HttpRequest& request) const override { return request.target == "/quick"; }
+  HttpResponse Handle(const HttpRequest& request) override {
+    if (request.target == "/slow") {
+      std::unique_lock lock(mutex_);
+      ++waiting_;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return is_released_; });
+    }
+    HttpResponse response;
+    response.body = request.method + " " + request.target + " " + request.host + " " +
+                    request.authorization + " " + request.caller.address;
+    response.headers.emplace_back("X-Test", "1");
+    return response;
+  }
+  void AwaitSlow() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waiting_ > 0; });
+  }
+  void Release() {
+    const std::lock_guard lock(mutex_);
+    is_released_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int waiting_ = 0;
+  bool is_released_ = false;
+};
+
+struct Running {
+  explicit Running(size_t connections_max = 256, int idle_timeout_ms = 30'000)
+      : server({.address_key = "k.address",
+                .port_key = "k.port",
+                .address = "127.0.0.1",
+                .port = 0,
+                .idle_timeout_ms = idle_timeout_ms,
+                .connections_max = connections_max},
+               &echo) {
+    REQUIRE(server.Start().ok());
+  }
+  ~Running() { echo.Release(); }
+
+  Echo echo;
+  HttpServer server;
+};
+
+class Client {
+ public:
+  explicit Client(const Running& running) : socket_(io_) {
+    socket_.connect({boost::asio::ip::make_address("127.0.0.1"), running.server.port()});
+  }
+  void Send(const std::string& bytes) {
+    // The server may have closed the connection before it got everything.
+    boost::system::error_code ignored;
+    boost::asio::write(socket_, boost::asio::buffer(bytes), ignored);
+  }
+  // Returns everything up to the end of the connection.
+  std::string ReadAll() {
+    std::string text = std::move(received_);
+    boost::system::error_code error;
+    boost::asio::read(socket_, boost::asio::dynamic_buffer(text), error);
+    return text;
+  }
+  // Returns everything up to and with `end`.
+  std::string ReadUntil(const std::string& end) {
+    const size_t size =
+        boost::asio::read_until(socket_, boost::asio::dynamic_buffer(received_), end);
+    std::string text = received_.substr(0, size);
+    received_.erase(0, size);
+    return text;
+  }
+
+ private:
+  boost::asio::io_context io_;
+  tcp::socket socket_;
+  std::string received_;
+};
+
+std::string Get(const std::string& target, const std::string& headers = "") {
+  return "GET " + target + " HTTP/1.1\r\nHost: h\r\n" + headers + "\r\n";
+}
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("requests of one connection are answered in their order") {
+  const Running running;
+  Client client(running);
+  client.Send(Get("/a?b=c", "Authorization: Bearer x\r\n") + Get("/quick") +
+              "GET /last HTTP/1.0\r\n\r\n");
+  const std::string text = client.ReadAll();
+  INFO(text);
+  const size_t first = text.find("GET /a?b=c h Bearer x 127.0.0.1");
+  const size_t second = text.find("GET /quick h  127.0.0.1");
+  const size_t third = text.find("GET /last   127.0.0.1");
+  CHECK(first < second);
+  CHECK(second < third);
+  CHECK(third != std::string::npos);
+  CHECK(text.starts_with("HTTP/1.1 200 OK\r\n"));
+  CHECK(Has(text, "X-Test: 1\r\n"));
+  CHECK(Has(text, "Cache-Control: no-store\r\n"));
+}
+
+TEST_CASE("HEAD has the headers of GET, and no body") {
+  const Running running;
+  Client client(running);
+  client.Send("HEAD /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  const std::string text = client.ReadAll();
+  INFO(text);
+  CHECK(text.starts_with("HTTP/1.1 200 OK\r\n"));
+  CHECK(Has(text, "Content-Length: 19\r\n"));  // GET /x h  127.0.0.1
+  CHECK(text.ends_with("\r\n\r\n"));
+}
+
+TEST_CASE("what is not valid HTTP, or too long, is refused and the connection closed") {
+  const Running running;
+  const auto answer = [&](const std::string& bytes) {
+    Client client(running);
+    client.Send(bytes);
+    return client.ReadAll();
+  };
+  CHECK(answer("nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  CHECK(answer("GET / HTTP/9.9\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  CHECK(answer("G\x01T / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  CHECK(answer("GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  CHECK(answer("GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n")
+            .starts_with("HTTP/1.1 400 "));
+  const std::string large(kHeaderBytesMax, 'a');
+  CHECK(answer(Get("/", "X: " + large + "\r\n")).starts_with("HTTP/1.1 431 "));
+  CHECK(answer(Get("/" + large)).starts_with("HTTP/1.1 431 "));
+  const std::string body(kBodyBytesMax + 1, 'b');
+  CHECK(answer("POST / HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+               body)
+            .starts_with("HTTP/1.1 413 "));
+  CHECK(answer("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n20000\r\n" +
+               std::string(0x20000, 'c'))
+            .starts_with("HTTP/1.1 413 "));
+  // The end of the connection within a request is no request.
+  Client client(running);
+  client.Send(Get("/after", "Connection: close\r\n"));
+  CHECK(Has(client.ReadAll(), "GET /after"));
+}
+
+TEST_CASE("a connection that sends its request too slowly is closed") {
+  const Running running(/*connections_max=*/256, /*idle_timeout_ms=*/50);
+  Client silent(running);
+  Client slow(running);
+  slow.Send("GET / HTTP/1.1\r\nX: a");
+  CHECK(silent.ReadAll().empty());
+  CHECK(slow.ReadAll().empty());
+}
+
+TEST_CASE("with too many connections, a new one replaces the one that waits longest") {
+  const Running running(/*connections_max=*/2);
+  Client first(running);
+  Client second(running);
+  // Each has had a response, so both are known to the server, and wait in this order.
+  first.Send(Get("/1"));
+  first.ReadUntil("127.0.0.1");
+  second.Send(Get("/2"));
+  second.ReadUntil("127.0.0.1");
+  Client third(running);
+  third.Send(Get("/3"));
+  CHECK(Has(third.ReadUntil("127.0.0.1"), "GET /3"));
+  CHECK(first.ReadAll().empty());
+  second.Send(Get("/still", "Connection: close\r\n"));
+  CHECK(Has(second.ReadAll(), "GET /still"));
+}
+
+TEST_CASE("quick requests are answered while another request is being handled") {
+  Running running;
+  Client slow(running);
+  slow.Send(Get("/slow"));
+  running.echo.AwaitSlow();
+  Client quick(running);
+  quick.Send(Get("/quick"));
+  CHECK(Has(quick.ReadUntil("127.0.0.1"), "GET /quick"));
+  running.echo.Release();
+  CHECK(Has(slow.ReadUntil("127.0.0.1"), "GET /slow"));
+}
+
+TEST_CASE("a server can stop while requests are under way") {
+  Running running;
+  Client idle(running);
+  Client slow(running);
+  slow.Send(Get("/slow"));
+  running.echo.AwaitSlow();
+  running.echo.Release();
+  running.server.Stop();
+  SUCCEED();
+}
+
+TEST_CASE("a port that is taken is an error with the key and the way out") {
+  Running running;
+  HttpServer other({.address_key = "k.address",
+                    .port_key = "k.port",
+                    .address = "127.0.0.1",
+                    .port = running.server.port()},
+                   &running.echo);
+  const absl::Status status = other.Start();
+  CHECK(absl::IsUnavailable(status));
+  CHECK(Has(std::string(status.message()), "set k.port to a free port"));
+}
+
+}  // namespace
+}  // namespace quorate::rpc::admin
