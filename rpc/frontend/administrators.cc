@@ -306,7 +306,8 @@ std::string Administrators::HowToAuthenticate() const {
   }
   const bool has_subjects =
       !config_.administrator_subjects.empty() || !config_.x509_super_user.empty();
-  if (has_subjects && config_.grpc_tls && config_.grpc_tls_client_auth != "none") {
+  const bool has_grpc_certificates = config_.grpc_tls && config_.grpc_tls_client_auth != "none";
+  if (has_subjects && (has_grpc_certificates || config_.has_admin_tls())) {
     ways.emplace_back(
         "use a client certificate of administrator.subjects or "
         "X509AuthenticationProvider.superUser (quorate --cert, --key)");
@@ -316,8 +317,9 @@ std::string Administrators::HowToAuthenticate() const {
   }
   if (!config_.grpc_unix_socket.empty()) ways.emplace_back("connect to grpcUnixSocket");
   if (ways.empty()) {
-    return "the configured subjects cannot be shown without TLS: set grpcTls=true in the server's "
-           "configuration, or administratorTokenFile or grpcUnixSocket";
+    return "the configured subjects cannot be shown without TLS: set grpcTls=true or "
+           "admin.forceHttps=true in the server's configuration, or administratorTokenFile or "
+           "grpcUnixSocket";
   }
   return absl::StrJoin(ways, ", or ");
 }
