@@ -44,6 +44,8 @@ constexpr auto kAcceptPause = std::chrono::seconds(1);
 // client gets the response before it learns that its other bytes were not taken.
 constexpr auto kDrainTime = std::chrono::seconds(1);
 constexpr size_t kDrainBytesMax = 256u << 10;
+// Responses of fewer bytes are sent however many others are unsent.
+constexpr size_t kSmallBytes = 64u << 10;
 // The first byte of a TLS connection.
 constexpr unsigned char kTlsHandshake = 0x16;
 
@@ -98,7 +100,8 @@ class HttpServer::Impl {
   std::thread thread_;
   // These are used on that thread alone.
   size_t connections_ = 0;
-  Waiting waiting_;  // for a request; the one that waits longest first
+  size_t unsent_bytes_ = 0;  // of the bodies of responses that are being written
+  Waiting waiting_;          // for a request; the one that waits longest first
   // The pending work of both owns connections, so it is destroyed before the above.
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
@@ -115,7 +118,10 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     caller_.address = AddressText(tcp_.socket().remote_endpoint(ignored));
     caller_.origin = OriginOfAddress(caller_.address);
   }
-  ~Connection() { --server_.connections_; }
+  ~Connection() {
+    --server_.connections_;
+    server_.unsent_bytes_ -= unsent_bytes_;
+  }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -217,7 +223,15 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   }
 
   void Respond(const HttpResponse& response) {
-    Write(response, parser_->get().version(), parser_->get().keep_alive(), !is_head_);
+    const unsigned version = parser_->get().version();
+    const bool keep_alive = parser_->get().keep_alive();
+    const size_t bytes = response.body.size();
+    if (bytes >= kSmallBytes && !is_head_ &&
+        server_.unsent_bytes_ + bytes > server_.options_.unsent_bytes_max) {
+      return Write(TextResponse(503, "too many bytes of responses are not taken yet; try again"),
+                   version, keep_alive, /*has_body=*/true);
+    }
+    Write(response, version, keep_alive, !is_head_);
   }
 
   // `version` is 10 or 11. Without `has_body`, the headers are those of a response with a body.
@@ -233,10 +247,15 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     for (const auto& [name, value] : response.headers) message.set(name, value);
     message.keep_alive(keep_alive);
     message.content_length(response.body.size());
-    if (has_body) message.body() = response.body;
+    if (has_body) {
+      message.body() = response.body;
+      unsent_bytes_ = response.body.size();
+      server_.unsent_bytes_ += unsent_bytes_;
+    }
     tcp_.expires_after(std::chrono::milliseconds(server_.options_.idle_timeout_ms));
     http::message_generator generator(std::move(message));
     auto done = [self = shared_from_this(), keep_alive](const error_code& error, size_t) {
+      self->server_.unsent_bytes_ -= std::exchange(self->unsent_bytes_, 0);
       if (error) return self->Close();
       if (!keep_alive) return self->BeginDrain();
       self->BeginToWait();
@@ -276,6 +295,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   std::optional<http::request_parser<http::string_body>> parser_;
   Principal caller_;
   bool is_head_ = false;
+  size_t unsent_bytes_ = 0;  // this connection's part of that of the server
   size_t drained_bytes_ = 0;
   std::optional<Waiting::iterator> waits_at_;
 };

@@ -10,6 +10,8 @@
 // - From the end of one response, the next request has to be there completely within the idle
 //   timeout; so a client that sends a byte now and then is closed, too. So is a client that does not
 //   take a response within that time.
+// - Responses that clients have not taken are at most unsent_bytes_max together, without those of less
+//   than 64 KiB; a request whose response would exceed it gets 503.
 // - With connections_max connections, a new one replaces the one that has waited longest for its
 //   request; it is refused if all others have one under way.
 //
@@ -41,6 +43,7 @@ struct HttpServerOptions {
   tls::CurrentContext* tls = nullptr;  // outlives the server; needed for TLS
   int idle_timeout_ms = 30'000;
   size_t connections_max = 256;
+  size_t unsent_bytes_max = 64u << 20;
 };
 
 class HttpServer {

@@ -17,6 +17,10 @@ namespace {
 
 using boost::asio::ip::tcp;
 
+// Far more than the buffers of two sockets hold.
+constexpr size_t kLargeBytes = 32u << 20;
+constexpr size_t kUnsentBytesMax = kLargeBytes + kLargeBytes / 2;
+
 // Answers with what it was asked. A request for /slow waits until Release.
 class Echo : public HttpHandler {
  public:
@@ -29,6 +33,10 @@ class Echo : public HttpHandler {
       changed_.wait(lock, [this] { return is_released_; });
     }
     HttpResponse response;
+    if (request.target == "/large") {
+      response.body = std::string(kLargeBytes, 'x');
+      return response;
+    }
     response.body = request.method + " " + request.target + " " + request.host + " " +
                     request.authorization + " " + request.caller.address;
     response.headers.emplace_back("X-Test", "1");
@@ -58,7 +66,8 @@ struct Running {
                 .address = "127.0.0.1",
                 .port = 0,
                 .idle_timeout_ms = idle_timeout_ms,
-                .connections_max = connections_max},
+                .connections_max = connections_max,
+                .unsent_bytes_max = kUnsentBytesMax},
                &echo) {
     REQUIRE(server.Start().ok());
   }
@@ -71,6 +80,8 @@ struct Running {
 class Client {
  public:
   explicit Client(const Running& running) : socket_(io_) {
+    socket_.open(tcp::v4());
+    socket_.set_option(boost::asio::socket_base::receive_buffer_size(1 << 16));
     socket_.connect({boost::asio::ip::make_address("127.0.0.1"), running.server.port()});
   }
   void Send(const std::string& bytes) {
@@ -202,6 +213,24 @@ TEST_CASE("quick requests are answered while another request is being handled") 
   CHECK(Has(quick.ReadUntil("127.0.0.1"), "GET /quick"));
   running.echo.Release();
   CHECK(Has(slow.ReadUntil("127.0.0.1"), "GET /slow"));
+}
+
+TEST_CASE("responses that are not taken are limited together") {
+  const Running running;
+  const std::string request = Get("/large", "Connection: close\r\n");
+  Client first(running);
+  first.Send(request);
+  CHECK(Has(first.ReadUntil("\r\n\r\n"), "200 OK"));
+  Client second(running);
+  second.Send(request);
+  CHECK(second.ReadAll().starts_with("HTTP/1.1 503 "));
+  Client small(running);
+  small.Send(Get("/small", "Connection: close\r\n"));
+  CHECK(Has(small.ReadAll(), "GET /small"));
+  CHECK(first.ReadAll().size() == kLargeBytes);
+  Client third(running);
+  third.Send(request);
+  CHECK(third.ReadAll().starts_with("HTTP/1.1 200 "));
 }
 
 TEST_CASE("a server can stop while requests are under way") {
