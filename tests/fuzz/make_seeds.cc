@@ -54,6 +54,13 @@ class NobodyListens final : public tree::ApplyListener {
   void OnResult(tree::ApplyResult) override {}
 };
 
+// Of the target http_target.
+void AddHttp(const Corpus& corpus) {
+  corpus.Add("http_target", "command", "/commands/set_trace_mask?traceMask=%2D5&a=b+c");
+  corpus.Add("http_target", "metrics", "/metrics?name[]=znode_count&name%5B%5D=%C3%A4#end");
+  corpus.Add("http_target", "upwards", "/commands/%2e%2e/.././etc/passwd%00");
+}
+
 // Of the targets sasl_jaas and sasl_token.
 void AddSasl(const Corpus& corpus) {
   corpus.Add("sasl_jaas", "file",
@@ -347,6 +354,7 @@ void AddTexts(const Corpus& corpus) {
              "tickTime=2000\ndataDir=/data\nclientPort=2181\n"
              "server.1=a:2888:3888:participant;2181\nserver.2=[::1]:2888:3888:observer\n"
              "maxSessionTimeout=40000\n# comment\n4lw.commands.whitelist=srvr, stat\n");
+  AddHttp(corpus);
   AddSasl(corpus);
   corpus.Add("path", "plain", std::string(1, '\0') + "/a/b-c/d");
   corpus.Add("path", "sequential", std::string(1, '\1') + "/a/");
