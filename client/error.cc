@@ -14,7 +14,7 @@
 namespace quorate {
 namespace {
 
-static_assert(static_cast<int>(ErrorCode::kNoBackup) == v1::ErrorCode_MAX);
+static_assert(static_cast<int>(ErrorCode::kMembersChanged) == v1::ErrorCode_MAX);
 static_assert(static_cast<int>(ErrorCode::kSessionExpired) == v1::SESSION_EXPIRED);
 
 std::string DescribeOperation(const v1::Operation& operation) {

@@ -172,6 +172,8 @@ enum class ErrorCode {
   kNoRequest = 25,
   kCannotTransfer = 26,
   kNoBackup = 27,
+  kCannotChangeMembers = 28,
+  kMembersChanged = 29,
 };
 
 // Returns the servers' error code if `status` is a refusal by the servers (or one that the client

@@ -3,6 +3,7 @@
 // quorate: runs the subcommands of Quorate's command line.
 
 #include "base/build_version.h"
+#include "tools/administration/member_command.h"
 #include "tools/administration/rolling_restart.h"
 #include "tools/administration/status.h"
 #include "tools/backup/backup.h"
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   command_line.SetVersion(quorate::ProgramVersionText());
   quorate::tools::AddStatusCommands(&command_line);
   quorate::tools::AddRollingRestartCommand(&command_line);
+  quorate::tools::AddMemberCommands(&command_line);
   quorate::tools::AddShellCommand(&command_line);
   quorate::tools::AddWatchCommand(&command_line);
   quorate::tools::AddLockCommand(&command_line);

@@ -144,6 +144,9 @@ void Tree::Apply(Zxid zxid, std::string_view command, const Proposer& self,
   impl_->Apply(zxid, command, self, listener);
 }
 void Tree::Skip(Zxid zxid) { impl_->Skip(zxid); }
+void Tree::SetConfig(Zxid zxid, std::string_view text, ApplyListener* listener) {
+  impl_->SetConfig(zxid, text, listener);
+}
 Zxid Tree::last_zxid() const { return impl_->last_zxid(); }
 int64_t Tree::time_ms() const { return impl_->time_ms(); }
 size_t Tree::node_count() const { return impl_->node_count(); }

@@ -119,6 +119,9 @@ class Tree {
   void Apply(Zxid zxid, std::string_view command, const Proposer& self, ApplyListener* listener);
   // Advances last_zxid for an entry without a command (a no-op of consensus).
   void Skip(Zxid zxid);
+  // Sets the data of /zookeeper/config, for an entry that changes the membership of the cluster. As
+  // in ZooKeeper, its version stays. REQUIRES: zxid > last_zxid().
+  void SetConfig(Zxid zxid, std::string_view text, ApplyListener* listener);
 
   Zxid last_zxid() const;
   // Returns the tree's time: the newest time of a command. An older command does not move it back,

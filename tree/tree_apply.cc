@@ -46,9 +46,13 @@ bool FindOwner(const Op& op, SessionId session, SessionId* owner) {
 // The path under which ClickHouse Keeper keeps its own znodes.
 constexpr std::string_view kKeeperPath = "/keeper";
 
+// The znode that shows the members of the cluster, and the version that it has in ZooKeeper whatever
+// changes its data.
+constexpr std::string_view kConfigPath = "/zookeeper/config";
+constexpr int32_t kConfigVersion = -1;
+
 bool IsSystemPath(std::string_view path) {
-  return path == "/" || path == "/zookeeper" || path == "/zookeeper/quota" ||
-         path == "/zookeeper/config";
+  return path == "/" || path == "/zookeeper" || path == "/zookeeper/quota" || path == kConfigPath;
 }
 
 // Makes the check that ZooKeeper makes before it looks up the parent. For other illegal paths, the
@@ -520,6 +524,14 @@ ErrorCode Tree::Impl::SetData(const Op& op, const Context& context, OpResult* re
   }
   if (VersionDiffers(op.version, node->version)) return ErrorCode::kBadVersion;
 
+  ReplaceData(node, op.path, op.has_data, op.data, NextVersion(node->version), context.zxid);
+  if (result != nullptr) result->stat = node->ToStat();
+  UpdateQuota(op.path, bytes_added, 0);
+  return ErrorCode::kOk;
+}
+
+void Tree::Impl::ReplaceData(Znode* node, std::string_view path, bool has_data,
+                             std::string_view data, int32_t version, Zxid zxid) {
   Undo& undo = undo_.emplace_back();
   undo.kind = OpKind::kSetData;
   undo.node = node;
@@ -531,20 +543,29 @@ ErrorCode Tree::Impl::SetData(const Op& op, const Context& context, OpResult* re
   RemoveFromDigest(*node);
   expiry_.Remove(*node);
   totals_.data_bytes -= node->data.size();
-  undo.data.Set(&memory_, op.has_data, op.data);
+  undo.data.Set(&memory_, has_data, data);
   undo.data.Swap(&node->data);
-  node->content_hash = HashContent(op.path, node->data);
-  node->version = NextVersion(node->version);
-  node->mzxid = context.zxid;
+  node->content_hash = HashContent(path, node->data);
+  node->version = version;
+  node->mzxid = zxid;
   node->mtime_ms = time_ms_;
   totals_.data_bytes += node->data.size();
   AddToDigest(*node);
   expiry_.Add(*node);
 
-  events_.push_back(Event{EventType::kNodeDataChanged, op.path, node});
-  if (result != nullptr) result->stat = node->ToStat();
-  UpdateQuota(op.path, bytes_added, 0);
-  return ErrorCode::kOk;
+  events_.push_back(Event{EventType::kNodeDataChanged, path, node});
+}
+
+void Tree::Impl::SetConfig(Zxid zxid, std::string_view text, ApplyListener* listener) {
+  ASSERT(zxid > last_zxid_, "each zxid is applied once, in order");
+  last_zxid_ = zxid;
+  Znode* node = Lookup(kConfigPath);
+  // Only a tree that was imported or restored may lack it.
+  if (node == nullptr) return;
+  ASSERT(undo_.empty(), "the previous request was committed or rolled back");
+  events_.clear();
+  ReplaceData(node, kConfigPath, /*has_data=*/true, text, kConfigVersion, zxid);
+  CommitRequest(zxid, listener);
 }
 
 ErrorCode Tree::Impl::SetAcl(const Op& op, const Context& context, OpResult* result) {

@@ -42,6 +42,7 @@ class Tree::Impl {
 
   void Apply(Zxid zxid, std::string_view command, const Proposer& self, ApplyListener* listener);
   void Skip(Zxid zxid);
+  void SetConfig(Zxid zxid, std::string_view text, ApplyListener* listener);
 
   // Returns the node at a path, or nullptr if there is none or the path is not legal. As in
   // ZooKeeper, "" means the root too.
@@ -167,6 +168,9 @@ class Tree::Impl {
   ErrorCode Delete(const Op& op, const Context& context);
   ErrorCode DeleteRecursive(const Op& op, const Context& context, OpResult* result);
   ErrorCode SetData(const Op& op, const Context& context, OpResult* result);
+  // Replaces the data of `node`, with its event, so that CommitRequest or Rollback must follow.
+  void ReplaceData(Znode* node, std::string_view path, bool has_data, std::string_view data,
+                   int32_t version, Zxid zxid);
   ErrorCode SetAcl(const Op& op, const Context& context, OpResult* result);
   ErrorCode CheckVersion(const Op& op, const Context& context);
   ErrorCode CheckAbsent(const Op& op) const;

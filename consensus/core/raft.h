@@ -143,14 +143,15 @@ class Raft {
 
   // Changes the membership to `target`, through a joint membership if voters change (thesis 4.3).
   // The change is complete when the committed membership is `target` (Output::membership, status);
-  // a later leader completes a change that was begun.
-  // Errors: InvalidArgument if `target` is not valid or is joint. FailedPrecondition if this member
-  // does not lead, has not committed an entry of its term yet or hands leadership over; if another
-  // change is under way; if the cluster version does not allow it, or a new member does not
-  // understand the cluster version (the message names these members). Unavailable, to be tried
-  // again, if a new voter is not a learner yet, was not heard lately, is recovering, or lags by
-  // more than promotion_lag_entries.
-  absl::Status ChangeMembership(Membership target);
+  // a later leader completes a change that was begun. `based_on` is the membership_index() of the
+  // membership from which the caller made `target`; nullopt: any.
+  // Errors: InvalidArgument if `target` is not valid or is joint. Aborted if the membership has
+  // changed since `based_on`. FailedPrecondition if this member does not lead, has not committed an
+  // entry of its term yet or hands leadership over; if another change is under way; if the cluster
+  // version does not allow it, or a new member does not understand the cluster version (the message
+  // names these members). Unavailable, to be tried again, if a new voter is not a learner yet, was
+  // not heard lately, is recovering, or lags by more than promotion_lag_entries.
+  absl::Status ChangeMembership(Membership target, std::optional<Index> based_on = std::nullopt);
 
   // Records that a durable checkpoint of the state machine has everything up to `index`. REQUIRES:
   // `index` is applied.
@@ -187,6 +188,11 @@ class Raft {
   // Returns the newest membership in the log. It is in effect whether it is committed or not
   // (thesis 4.1).
   const Membership& membership() const { return settings_.membership(); }
+  // Returns the index of the entry that set it. It is at most base_index() if the log has no such
+  // entry any more, and 0 if the membership comes from the configuration.
+  Index membership_index() const { return settings_.membership_index(); }
+  // Returns whether that entry is committed.
+  bool MembershipIsCommitted() const { return membership_index() <= commit_; }
   MemberState member_state() const { return member_state_; }
   // Returns the cluster version: the newest committed version.
   uint32_t cluster_version() const { return settings_.VersionAt(commit_); }
@@ -407,9 +413,10 @@ class Raft {
   // empty if there are none.
   std::string MembersBelowVersion(const LeaderRole& leader, uint32_t version) const;
   absl::Status CheckNewMembers(const Membership& target) const;
+  // Returns FailedPrecondition if the cluster version does not allow an entry of `target`.
+  absl::Status CheckVersionOf(const LeaderRole& leader, const Membership& target) const;
   void AdvanceMembership(LeaderRole* leader);
   void AdvanceVersion(LeaderRole* leader);
-  bool MembershipIsCommitted() const { return settings_.membership_index() <= commit_; }
 
   // --- snapshot.cc ---
   // Compacts the log if enough entries can be dropped. Runs at each tick and when there is a new

@@ -70,6 +70,44 @@ TEST_CASE("a leader that hears only from the new voters during a change steps do
   }
 }
 
+TEST_CASE("a change that was made from an earlier membership is refused") {
+  Server server({Ids({1, 2, 3}), Ids({4}), {}, {}});
+  server.Lead();
+  const Index base = server.raft().membership_index();
+  const Membership target{Ids({1, 2, 3}), {}, {}, {}};
+  CHECK(absl::IsAborted(server.raft().ChangeMembership(target, base + 1)));
+  REQUIRE(server.raft().ChangeMembership(target, base).ok());
+  CHECK_FALSE(server.raft().MembershipIsCommitted());
+  server.AcknowledgeAll();
+  CHECK(server.raft().MembershipIsCommitted());
+  const Membership again{Ids({1, 2, 3}), Ids({4}), {}, {}};
+  CHECK(absl::IsAborted(server.raft().ChangeMembership(again, base)));
+  CHECK(server.raft().ChangeMembership(again, server.raft().membership_index()).ok());
+}
+
+TEST_CASE(
+    "a change keeps the addresses of the members that it leaves, and new ones count at once") {
+  Server server({Ids({1, 2, 3}), Ids({4}), {}, {}});
+  server.Lead();
+  const auto addresses = [](std::vector<uint32_t> members, const std::string& suffix) {
+    std::map<MemberId, std::string> all;
+    for (uint32_t member : members) all[MemberId{member}] = std::to_string(member) + suffix;
+    return all;
+  };
+  REQUIRE(server.raft()
+              .ChangeMembership({Ids({1, 2, 3}), Ids({4}), {}, addresses({1, 2, 3, 4}, "a")})
+              .ok());
+  server.AcknowledgeAll();
+  REQUIRE(server.raft().ChangeMembership({Ids({1, 2, 4}), {}, {}, addresses({1, 2, 4}, "b")}).ok());
+  std::map<MemberId, std::string> joint = addresses({1, 2, 4}, "b");
+  joint[MemberId{3}] = "3a";
+  CHECK(server.raft().membership().addresses == joint);
+  server.AcknowledgeAll();
+  server.AcknowledgeAll();
+  CHECK(server.raft().membership() ==
+        Membership{Ids({1, 2, 4}), {}, {}, addresses({1, 2, 4}, "b")});
+}
+
 TEST_CASE("a refused change of membership names the reason") {
   using Catch::Matchers::Contains;
   Server server({Ids({1, 2, 3}), Ids({4}), {}, {}});

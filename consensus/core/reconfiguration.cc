@@ -110,7 +110,15 @@ absl::Status Raft::CheckNewMembers(const Membership& target) const {
   return absl::OkStatus();
 }
 
-absl::Status Raft::ChangeMembership(Membership target) {
+absl::Status Raft::CheckVersionOf(const LeaderRole& leader, const Membership& target) const {
+  const uint32_t needed = target.addresses.empty() ? kVersionMembership : kVersionAddresses;
+  if (cluster_version() >= needed) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "version " + std::to_string(needed) +
+      " is not in force yet; held back by the members: " + MembersBelowVersion(leader, needed));
+}
+
+absl::Status Raft::ChangeMembership(Membership target, std::optional<Index> based_on) {
   const auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr) {
     return absl::FailedPreconditionError("member " + Describe(options_.self) +
@@ -131,11 +139,11 @@ absl::Status Raft::ChangeMembership(Membership target) {
     return absl::FailedPreconditionError("another change of membership is under way: " +
                                          consensus::ToString(membership()));
   }
-  if (cluster_version() < kVersionMembership) {
-    return absl::FailedPreconditionError("version " + std::to_string(kVersionMembership) +
-                                         " is not in force yet; held back by the members: " +
-                                         MembersBelowVersion(*leader, kVersionMembership));
+  if (based_on && *based_on != membership_index()) {
+    return absl::AbortedError("the membership has changed meanwhile: " +
+                              consensus::ToString(membership()));
   }
+  if (absl::Status status = CheckVersionOf(*leader, target); !status.ok()) return status;
   if (absl::Status status = CheckNewMembers(target); !status.ok()) return status;
   if (target == membership()) return absl::OkStatus();
   const bool voters_change = target.voters != membership().voters;

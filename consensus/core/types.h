@@ -54,7 +54,10 @@ inline constexpr uint32_t kVersionLossNotice = 3;
 // membership entry precedes the entry that raises the version to 6 or above.
 inline constexpr uint32_t kVersionMembershipInLog = 6;
 inline constexpr uint32_t kVersionSnapshotWindow = 6;  // several chunks at a time, SnapshotRejected
-inline constexpr uint32_t kVersionNewest = 8;
+// From version 9 on, a membership entry may have addresses. The links between members use them, and
+// the state machine shows them to clients.
+inline constexpr uint32_t kVersionAddresses = 9;
+inline constexpr uint32_t kVersionNewest = 9;
 
 struct Entry {
   Index index;
@@ -99,7 +102,9 @@ struct Membership {
   std::vector<MemberId> voters;    // ascending, not empty; the new set during a change
   std::vector<MemberId> learners;  // ascending: receive the log, do not vote. None is in `voters`
   std::vector<MemberId> outgoing;  // ascending; the old voters, only during a change
-  std::map<MemberId, std::string> addresses;  // for the transport; consensus does not read them
+  // For the transport and the state machine; consensus does not read them. Empty until the first
+  // change that gives addresses.
+  std::map<MemberId, std::string> addresses;
 
   bool joint() const { return !outgoing.empty(); }
   // Returns whether `member` is in `voters` or in `outgoing`.

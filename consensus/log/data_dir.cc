@@ -121,10 +121,15 @@ class DataDir::Impl {
     if (SeededBug("voters are taken from the file")) return configured;
     const std::vector<Membership> logged = LoggedMemberships(checkpoint);
     if (!logged.empty()) {
+      // Once the log has addresses, it alone says who the members are: the configuration names those
+      // of an earlier time.
+      const bool has_addresses = std::ranges::any_of(
+          logged, [](const Membership& known) { return !known.addresses.empty(); });
       // `configured` may match any of them: each may turn out to be the one in force.
-      const bool fits = std::any_of(logged.begin(), logged.end(), [&](const Membership& known) {
-        return Fits(configured, known);
-      });
+      const bool fits =
+          has_addresses || std::any_of(logged.begin(), logged.end(), [&](const Membership& known) {
+            return Fits(configured, known);
+          });
       if (!fits && logged.front().Contains(identity_.member)) {
         return OtherMembers(configured, logged.front());
       }

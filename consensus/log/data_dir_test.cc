@@ -182,6 +182,19 @@ TEST_CASE("what a checkpoint says of the membership takes the place of what is k
   CHECK(absl::IsFailedPrecondition(dir->SettleMembership(Members({1, 2, 3}), checkpoint).status()));
 }
 
+TEST_CASE(
+    "once the log has addresses, a start takes no notice of the members of the configuration") {
+  FaultEnv env;
+  Require(Settle(&env, Members({1, 2, 3})).status());
+  SnapshotMeta checkpoint{Index{9}, Term{1}, Members({3, 4, 5})};
+  auto dir = Open(&env);
+  CHECK_FALSE(dir->SettleMembership(Members({1, 2, 3}), checkpoint).ok());
+  for (const MemberId member : checkpoint.membership.Members()) {
+    checkpoint.membership.addresses[member] = "a";
+  }
+  CHECK(dir->SettleMembership(Members({1, 2, 3}), checkpoint).ok());
+}
+
 TEST_CASE("a directory of a version that kept no membership takes it from the configuration once") {
   FaultEnv env;
   {

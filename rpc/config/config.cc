@@ -350,62 +350,13 @@ class Parser {
     config_.warnings.push_back(absl::StrCat(file_, ":", line_, ": ", key, ": ", text));
   }
 
-  absl::Status ReadPort(const std::string& key, const std::string& text, uint16_t* to) {
-    const absl::StatusOr<uint16_t> port = ParsePort(text);
-    if (!port.ok()) return Error(key, port.status().message());
-    *to = *port;
-    return absl::OkStatus();
-  }
-
-  // Splits "host:port" or "[v6]:port" into the host and the text after the colon.
-  static bool SplitHost(absl::string_view text, std::string* host, absl::string_view* rest) {
-    size_t end;
-    if (absl::StartsWith(text, "[")) {
-      end = text.find(']');
-      if (end == absl::string_view::npos) return false;
-      *host = std::string(text.substr(1, end - 1));
-      ++end;
-    } else {
-      end = text.find(':');
-      if (end == absl::string_view::npos) return false;
-      *host = std::string(text.substr(0, end));
-    }
-    if (host->empty() || end >= text.size() || text[end] != ':') return false;
-    *rest = text.substr(end + 1);
-    return true;
-  }
-
   absl::Status ParseServer(const std::string& key, const std::string& value) {
-    constexpr const char* kForm =
-        "it has to be host:peerPort:electionPort[:participant|:observer][;[clientHost:]clientPort]";
     const absl::StatusOr<int64_t> id =
         ParseWholeNumber(key.substr(7), 1, 254, " (the N of server.N)");
     if (!id.ok()) return Error(key, id.status().message());
-    ServerLine server;
-    std::vector<std::string> parts = absl::StrSplit(value, ';');
-    absl::string_view rest;
-    if (parts.size() > 2 || !SplitHost(absl::StripAsciiWhitespace(parts[0]), &server.host, &rest)) {
-      return Error(key, absl::StrCat("\"", value, "\" is not allowed; ", kForm));
-    }
-    std::vector<std::string> fields = absl::StrSplit(rest, ':');
-    if (fields.size() > 3) return Error(key, absl::StrCat("\"", value, "\": ", kForm));
-    if (absl::Status s = ReadPort(key, fields[0], &server.peer_port); !s.ok()) return s;
-    if (fields.size() > 1) {
-      if (absl::Status s = ReadPort(key, fields[1], &server.election_port); !s.ok()) return s;
-    }
-    if (fields.size() > 2) {
-      server.observer = fields[2] == "observer";
-      if (!server.observer && fields[2] != "participant") {
-        return Error(key, absl::StrCat("\"", fields[2], "\" is not allowed; ", kForm));
-      }
-    }
-    if (parts.size() == 2) {
-      absl::string_view port = absl::StripAsciiWhitespace(parts[1]);
-      absl::string_view after;
-      if (SplitHost(port, &server.client_host, &after)) port = after;
-      if (absl::Status s = ReadPort(key, std::string(port), &server.client_port); !s.ok()) return s;
-    }
-    if (!config_.servers.emplace(static_cast<uint32_t>(*id), std::move(server)).second) {
+    absl::StatusOr<ServerLine> server = ParseServerLine(value);
+    if (!server.ok()) return Error(key, server.status().message());
+    if (!config_.servers.emplace(static_cast<uint32_t>(*id), *std::move(server)).second) {
       return Error(key, "there are two lines with this number; remove one");
     }
     return absl::OkStatus();
@@ -814,11 +765,6 @@ class Parser {
   bool has_x509_provider_ = false;                  // authProvider.N has the class of x509
 };
 
-// Returns `host`, in brackets if it is an IPv6 address, so that a port can follow.
-std::string InBrackets(const std::string& host) {
-  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]") : host;
-}
-
 // Returns a text for the errno `error`, for example "permission denied (running as user quorate)".
 std::string DescribeReadError(int error) {
   std::string text = std::strerror(error);
@@ -856,19 +802,8 @@ absl::StatusOr<std::string> ReadRealFile(const std::string& path) {
 
 std::string Config::MembersText() const {
   if (standalone()) return "";
-  std::string text;
-  for (const auto& [id, server] : servers) {
-    absl::StrAppend(&text, "server.", id, "=", InBrackets(server.host), ":", server.peer_port, ":",
-                    server.election_port, server.observer ? ":observer" : ":participant");
-    if (server.client_port != 0) {
-      absl::StrAppend(&text, ";",
-                      server.client_host.empty() ? "0.0.0.0" : InBrackets(server.client_host), ":",
-                      server.client_port);
-    }
-    text += '\n';
-  }
   // The members are those of the configuration file. They have no zxid.
-  return text + "version=0";
+  return FormatMembers(servers, "0");
 }
 
 bool Config::ListensForClientsEverywhere() const {

@@ -7,32 +7,22 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "rpc/config/server_line.h"
 
 namespace quorate::rpc {
-
-// A line server.N=host:peerPort[:electionPort][:participant|observer][;[clientHost:]clientPort].
-struct ServerLine {
-  std::string host;
-  uint16_t peer_port = 0;
-  uint16_t election_port = 0;  // shown, but not used; 0: not given
-  bool observer = false;
-  std::string client_host;
-  uint16_t client_port = 0;  // 0: not given in this line
-};
 
 struct Config {
   std::string file;
   std::string data_dir;  // checkpoints and myid
   std::string log_dir;   // the log; after ParseConfig: dataDir if dataLogDir is not given
   uint32_t my_id = 1;
-  std::map<uint32_t, ServerLine> servers;  // empty: standalone
-  std::string members_file;                // the file with the server.N lines; empty: not given
+  ServerLines servers;       // empty: standalone
+  std::string members_file;  // the file with the server.N lines; empty: not given
 
   std::string client_address;            // empty: all addresses of this machine, IPv6 and IPv4
   uint16_t client_port = 0;              // 0: only the port with TLS

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "consensus/core/types.h"
+#include "rpc/config/server_line.h"
 #include "tree/store/record_store.h"
 #include "tree/types.h"
 
@@ -28,6 +30,7 @@ struct ClusterView {
     consensus::Index match_index;
     // Why it is not reachable, in ASCII; empty if it is, or if the reason is not known yet.
     std::string problem = {};
+    std::optional<ServerLine> addresses = {};  // nullopt: not known
   };
   consensus::MemberId self;
   consensus::MemberId leader;  // kNoMember if it is not known
@@ -35,7 +38,9 @@ struct ClusterView {
   consensus::Term term;
   consensus::Index commit_index;
   consensus::Index applied_index;
-  bool changing = false;        // a change of voters is under way
+  bool changing = false;  // a change of members is under way
+  // Identifies the membership, for ChangeMembers; it differs between members.
+  consensus::Index membership_index;
   std::vector<Member> members;  // ascending
   std::string cluster_id;       // 16 bytes, or empty if there is none yet
 };
@@ -60,6 +65,17 @@ class Administration {
   // if the server stops before that.
   virtual void TransferLeadership(consensus::MemberId target,
                                   std::function<void(absl::Status)> done) = 0;
+
+  // Changes the members to `members`, if the membership is still the one of `based_on`
+  // (ClusterView::membership_index of this member). `done` is called on the node thread, with OK when
+  // the change is committed and applied here. It is never called if the server stops before that.
+  // Errors: InvalidArgument if the members or their addresses are not valid; Aborted if the
+  // membership has changed since `based_on`, or was changed otherwise in the end; FailedPrecondition
+  // if this member does not lead, or the cluster does not allow the change now; Unavailable if a new
+  // voter has not caught up yet (try again), or if this member stops leading before the change is
+  // committed: then it may or may not take place.
+  virtual void ChangeMembers(const ServerLines& members, consensus::Index based_on,
+                             std::function<void(absl::Status)> done) = 0;
 
   // Starts a linearizable barrier: calls `done` on the node thread once everything that was
   // committed anywhere before this call is applied here, as a quorum has confirmed, with the zxid

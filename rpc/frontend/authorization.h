@@ -41,6 +41,7 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kClusterMembers, kGrpc, "quorate.v1.Cluster/Members", kReduced, "")                            \
   ROW(kClusterTransferLeadership, kGrpc, "quorate.v1.Cluster/TransferLeadership", kAdministrator,    \
       "")                                                                                            \
+  ROW(kClusterChangeMembers, kGrpc, "quorate.v1.Cluster/ChangeMembers", kAdministrator, "")          \
   ROW(kClusterBackup, kGrpc, "quorate.v1.Cluster/Backup", kAdministrator,                            \
       "the whole tree, past every access control list")                                             \
   ROW(kSession, kGrpc, "quorate.v1.Sessions/Session", kAccessLists, "")                              \

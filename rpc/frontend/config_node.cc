@@ -12,8 +12,8 @@ constexpr int32_t kConfigVersion = -1;  // as that of the data that ZooKeeper wr
 
 void CompleteConfigNode(std::string_view members_text, std::string_view path, tree::Stat* stat,
                         std::string_view* data, bool* has_data) {
-  // Data that an administrator has written to the znode is shown unchanged.
-  if (path != kConfigPath || members_text.empty() || stat->mzxid != tree::Zxid(0)) return;
+  // Data that a change of members, or an administrator, has written to the znode is shown unchanged.
+  if (path != kConfigPath || members_text.empty() || stat->data_length != 0) return;
   stat->data_length = static_cast<int32_t>(members_text.size());
   stat->version = kConfigVersion;
   if (data != nullptr) *data = members_text;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The znode /zookeeper/config, which shows the members. Its data is not in the tree: it comes from
-// the configuration, and the front ends insert it into their replies.
+// The znode /zookeeper/config, which shows the members. Until the members are changed for the first
+// time its data is not in the tree: it comes from the configuration, and the front ends insert it
+// into their replies.
 //
 // Thread-safety: functions without state.
 #pragma once

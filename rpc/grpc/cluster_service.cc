@@ -32,15 +32,15 @@ grpc::ServerUnaryReactor* FinishWith(grpc::CallbackServerContext* context,
 }
 
 // A call that the node thread answers. If the server ends first, the call gets no answer.
-class TransferCall : public grpc::ServerUnaryReactor {
+class WaitingCall : public grpc::ServerUnaryReactor {
  public:
   // Access to the call. It outlives the call: an answer after the end of the call is dropped.
   class Handle {
    public:
-    explicit Handle(TransferCall* call) : call_(call) {}
+    explicit Handle(WaitingCall* call) : call_(call) {}
     // Finishes the call, unless it was finished already.
     void Finish(const grpc::Status& status) {
-      TransferCall* call = nullptr;
+      WaitingCall* call = nullptr;
       {
         MutexLock lock(&mutex_);
         call = std::exchange(call_, nullptr);
@@ -50,7 +50,7 @@ class TransferCall : public grpc::ServerUnaryReactor {
 
    private:
     Mutex mutex_;
-    TransferCall* call_ ABSL_GUARDED_BY(mutex_);
+    WaitingCall* call_ ABSL_GUARDED_BY(mutex_);
   };
 
   std::shared_ptr<Handle> handle() const { return handle_; }
@@ -62,6 +62,39 @@ class TransferCall : public grpc::ServerUnaryReactor {
  private:
   const std::shared_ptr<Handle> handle_ = std::make_shared<Handle>(this);
 };
+
+// The most members that a request may name.
+constexpr int kMembersMax = 254;
+
+absl::StatusOr<ServerLines> ParseMembers(const v1::ChangeMembersRequest& request) {
+  ServerLines members;
+  if (request.members_size() > kMembersMax) {
+    return v1::ToStatus(v1::BAD_ARGUMENTS, "there are more than 254 members");
+  }
+  for (const v1::MemberLine& member : request.members()) {
+    const std::string name = absl::StrCat("server.", member.id(), ": ");
+    if (member.id() < 1 || member.id() > kMembersMax) {
+      return v1::ToStatus(v1::BAD_ARGUMENTS, name + "the number of a member is 1 to 254");
+    }
+    absl::StatusOr<ServerLine> line = ParseServerLine(member.server_line());
+    if (!line.ok()) {
+      return v1::ToStatus(v1::BAD_ARGUMENTS, name + std::string(line.status().message()));
+    }
+    if (!members.emplace(member.id(), *std::move(line)).second) {
+      return v1::ToStatus(v1::BAD_ARGUMENTS, name + "the member is named twice");
+    }
+  }
+  return members;
+}
+
+// Returns the error of a call of ChangeMembers for one of Administration::ChangeMembers.
+absl::Status ChangeError(const absl::Status& error) {
+  const v1::ErrorCode code = absl::IsInvalidArgument(error) ? v1::BAD_ARGUMENTS
+                             : absl::IsAborted(error)       ? v1::MEMBERS_CHANGED
+                             : absl::IsUnavailable(error)   ? v1::UNAVAILABLE
+                                                            : v1::CANNOT_CHANGE_MEMBERS;
+  return v1::ToStatus(code, ToStd(error.message()));
+}
 
 }  // namespace
 
@@ -141,6 +174,7 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
   response->set_leader(view.leader.value());
   response->set_term(view.term.value());
   response->set_changing(view.changing);
+  response->set_membership_index(view.membership_index.value());
   for (const ClusterView::Member& known : view.members) {
     v1::Member* member = response->add_members();
     member->set_id(known.id.value());
@@ -158,17 +192,18 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
     } else if (view.is_leader && known.reachable) {
       member->set_role(v1::ROLE_FOLLOWER);
     }
-    if (is_whole) SetAddresses(known.id.value(), known.id == view.self, member);
+    if (is_whole) SetAddresses(known, known.id == view.self, member);
   }
   return FinishWith(context, grpc::Status::OK);
 }
 
-void ClusterService::SetAddresses(uint32_t id, bool is_self, v1::Member* member) const {
-  const auto line = config_.servers.find(id);
-  if (line != config_.servers.end()) {
-    const ServerLine& server = line->second;
-    member->set_peer_address(Address(server.host, server.peer_port));
-    member->set_client_address(Address(server.host, server.client_port));
+void ClusterService::SetAddresses(const ClusterView::Member& known, bool is_self,
+                                  v1::Member* member) const {
+  const std::optional<ServerLine>& server = known.addresses;
+  if (server.has_value()) {
+    member->set_peer_address(Address(server->host, server->peer_port));
+    member->set_client_address(Address(server->host, server->client_port));
+    member->set_server_line(FormatServerLine(*server));
   }
   // A server knows its own client port, even if its server line has none.
   if (!is_self || !member->client_address().empty()) return;
@@ -176,9 +211,8 @@ void ClusterService::SetAddresses(uint32_t id, bool is_self, v1::Member* member)
   const bool is_everywhere =
       is_plain ? config_.ListensForClientsEverywhere() : config_.secure_client_address.empty();
   const uint16_t port = is_plain ? config_.client_port : config_.secure_client_port;
-  member->set_client_address(config_.standalone() || !is_everywhere
-                                 ? config_.ClientEndpoint()
-                                 : Address(line->second.host, port));
+  member->set_client_address(!server.has_value() || !is_everywhere ? config_.ClientEndpoint()
+                                                                   : Address(server->host, port));
 }
 
 void ClusterService::RecordCall(const grpc::ServerContextBase& context,
@@ -211,7 +245,7 @@ grpc::ServerUnaryReactor* ClusterService::TransferLeadership(
     RecordCall(*context, caller, "transferLeadership", detail, AuditResult::kFailure);
     return FinishWith(context, v1::ToGrpc(caller.status()));
   }
-  auto* call = new TransferCall;
+  auto* call = new WaitingCall;
   administration_->TransferLeadership(
       target, [handle = call->handle(), audit = audit_, detail, user = caller->Name(),
                ip = caller->address](const absl::Status& begun) {
@@ -222,6 +256,34 @@ grpc::ServerUnaryReactor* ClusterService::TransferLeadership(
         handle->Finish(begun.ok()
                            ? grpc::Status::OK
                            : v1::ToGrpc(v1::ToStatus(v1::CANNOT_TRANSFER, ToStd(begun.message()))));
+      });
+  return call;
+}
+
+grpc::ServerUnaryReactor* ClusterService::ChangeMembers(grpc::CallbackServerContext* context,
+                                                        const v1::ChangeMembersRequest* request,
+                                                        v1::ChangeMembersResponse* /*response*/) {
+  const auto caller = AdmitCall(Operation::kClusterChangeMembers, *context, administrators_);
+  std::string detail;
+  for (const v1::MemberLine& member : request->members()) {
+    absl::StrAppend(&detail, detail.empty() ? "" : " ", "server.", member.id(), "=",
+                    member.server_line());
+  }
+  const absl::StatusOr<ServerLines> members = ParseMembers(*request);
+  if (!caller.ok() || !members.ok()) {
+    RecordCall(*context, caller, "changeMembers", detail, AuditResult::kFailure);
+    return FinishWith(context, v1::ToGrpc(!caller.ok() ? caller.status() : members.status()));
+  }
+  auto* call = new WaitingCall;
+  administration_->ChangeMembers(
+      *members, consensus::Index(request->membership_index()),
+      [handle = call->handle(), audit = audit_, detail, user = caller->Name(),
+       ip = caller->address](const absl::Status& outcome) {
+        if (audit != nullptr) {
+          audit->RecordCall(user, ip, "changeMembers", detail,
+                            outcome.ok() ? AuditResult::kSuccess : AuditResult::kFailure);
+        }
+        handle->Finish(outcome.ok() ? grpc::Status::OK : v1::ToGrpc(ChangeError(outcome)));
       });
   return call;
 }

@@ -45,6 +45,7 @@ class ClusterService : public v1::Cluster::CallbackService {
  private:
   // The base class's overloads that are not for the callback API.
   using v1::Cluster::CallbackService::Backup;
+  using v1::Cluster::CallbackService::ChangeMembers;
   using v1::Cluster::CallbackService::Members;
   using v1::Cluster::CallbackService::Status;
   using v1::Cluster::CallbackService::TransferLeadership;
@@ -58,6 +59,9 @@ class ClusterService : public v1::Cluster::CallbackService {
   grpc::ServerUnaryReactor* TransferLeadership(grpc::CallbackServerContext* context,
                                                const v1::TransferLeadershipRequest* request,
                                                v1::TransferLeadershipResponse* response) override;
+  grpc::ServerUnaryReactor* ChangeMembers(grpc::CallbackServerContext* context,
+                                          const v1::ChangeMembersRequest* request,
+                                          v1::ChangeMembersResponse* response) override;
   grpc::ServerWriteReactor<v1::BackupResponse>* Backup(grpc::CallbackServerContext* context,
                                                        const v1::BackupRequest* request) override;
 
@@ -72,7 +76,7 @@ class ClusterService : public v1::Cluster::CallbackService {
 
   v1::Role OwnRole(const ClusterView& view) const;
   // Sets the addresses of a member, which is this server if `is_self`.
-  void SetAddresses(uint32_t id, bool is_self, v1::Member* member) const;
+  void SetAddresses(const ClusterView::Member& known, bool is_self, v1::Member* member) const;
 
   const Config& config_;
   rpc::Service* const service_;

@@ -85,6 +85,11 @@ class FakeMember : public rpc::Service, public Administration {
   void TransferLeadership(MemberId target, std::function<void(absl::Status)> done) override {
     done(target == MemberId(2) ? absl::OkStatus() : absl::FailedPreconditionError("not this one"));
   }
+  void ChangeMembers(const ServerLines& members, Index based_on,
+                     std::function<void(absl::Status)> done) override {
+    asked = members;
+    done(based_on == view.membership_index ? change_outcome : absl::AbortedError("changed"));
+  }
   void Barrier(std::function<void(tree::Zxid)> done) override {
     ++barriers;
     if (answers) done(zxid);
@@ -106,6 +111,8 @@ class FakeMember : public rpc::Service, public Administration {
     return CheckpointView{meta, std::make_unique<RecordsView>(records, checkpoint)};
   }
 
+  ServerLines asked;  // by ChangeMembers
+  absl::Status change_outcome;
   std::atomic<bool> serving{true};
   std::atomic<bool> answers{true};
   std::atomic<bool> is_damaged{false};
@@ -354,10 +361,9 @@ TEST_CASE("Status and Members return the member's knowledge of the cluster") {
   view.members = {{MemberId(1), false, true, true, Index(100)},
                   {MemberId(2), false, true, false, Index(90)},
                   {MemberId(3), true, false, false, Index(0), "three:12: Connection refused"}};
-  fixture.config.servers[1].host = "one";
-  fixture.config.servers[1].client_port = 21;
-  fixture.config.servers[2].host = "::2";
-  fixture.config.servers[2].peer_port = 12;
+  view.members[0].addresses = ServerLine{.host = "one", .client_port = 21};
+  view.members[1].addresses = ServerLine{.host = "::2", .peer_port = 12};
+  view.membership_index = Index(7);
   {
     grpc::ClientContext context;
     v1::StatusResponse status;
@@ -381,6 +387,8 @@ TEST_CASE("Status and Members return the member's knowledge of the cluster") {
   CHECK(members.members(0).client_address() == "one:21");
   CHECK(members.members(1).role() == v1::ROLE_FOLLOWER);
   CHECK(members.members(1).peer_address() == "[::2]:12");
+  CHECK(members.members(1).server_line() == "[::2]:12:0:participant");
+  CHECK(members.membership_index() == 7);
   CHECK(members.members(1).match_index() == 90);
   CHECK_FALSE(members.members(1).in_sync());
   CHECK(members.members(2).role() == v1::ROLE_OBSERVER);
@@ -405,7 +413,7 @@ TEST_CASE("the client address of a member that serves clients with TLS alone is 
   CHECK(client_address() == "*:2182");
   fixture.config.secure_client_address = "10.0.0.1";
   CHECK(client_address() == "10.0.0.1:2182");
-  fixture.config.servers[1].host = "one";
+  fixture.member.view.members[0].addresses = ServerLine{.host = "one"};
   CHECK(client_address() == "10.0.0.1:2182");
   fixture.config.secure_client_address.clear();
   CHECK(client_address() == "one:2182");
@@ -426,6 +434,49 @@ TEST_CASE("TransferLeadership returns the answer of the member") {
       CHECK(status.error_message() == "not this one");
     }
   }
+}
+
+TEST_CASE("ChangeMembers asks the member, and returns its errors with codes") {
+  Fixture fixture;
+  fixture.member.view.membership_index = Index(5);
+  v1::ChangeMembersRequest request;
+  request.set_membership_index(5);
+  v1::MemberLine* member = request.add_members();
+  member->set_id(4);
+  member->set_server_line("four:2888:3888:observer;2181");
+  const auto change = [&] {
+    grpc::ClientContext context;
+    v1::ChangeMembersResponse response;
+    return fixture.stub->ChangeMembers(&context, request, &response);
+  };
+  REQUIRE(change().ok());
+  REQUIRE(fixture.member.asked.count(4) == 1);
+  CHECK(fixture.member.asked.at(4).host == "four");
+  CHECK(fixture.member.asked.at(4).observer);
+  const std::pair<absl::Status, v1::ErrorCode> outcomes[] = {
+      {absl::InvalidArgumentError("x"), v1::BAD_ARGUMENTS},
+      {absl::AbortedError("x"), v1::MEMBERS_CHANGED},
+      {absl::UnavailableError("x"), v1::UNAVAILABLE},
+      {absl::FailedPreconditionError("x"), v1::CANNOT_CHANGE_MEMBERS}};
+  for (const auto& [outcome, code] : outcomes) {
+    fixture.member.change_outcome = outcome;
+    CHECK(ErrorOf(change()) == code);
+  }
+  fixture.member.change_outcome = absl::OkStatus();
+  request.set_membership_index(6);
+  CHECK(ErrorOf(change()) == v1::MEMBERS_CHANGED);
+  fixture.member.asked.clear();
+  for (const char* line : {"", "four", "four:1:2:3", "four:1:2;x", "four:70000:2"}) {
+    request.mutable_members(0)->set_server_line(line);
+    CHECK(ErrorOf(change()) == v1::BAD_ARGUMENTS);
+  }
+  request.mutable_members(0)->set_server_line("four:1:2;3");
+  request.mutable_members(0)->set_id(255);
+  CHECK(ErrorOf(change()) == v1::BAD_ARGUMENTS);
+  request.mutable_members(0)->set_id(4);
+  *request.add_members() = request.members(0);
+  CHECK(ErrorOf(change()) == v1::BAD_ARGUMENTS);
+  CHECK(fixture.member.asked.empty());
 }
 
 // Calls a method of a service that has no generated code here.

@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/seeded_bug.h"
 #include "rpc/member/checkpoints/checkpoint_metadata.h"
+#include "rpc/membership/members.h"
 
 namespace quorate::rpc {
 namespace {
@@ -128,6 +129,7 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
                                     ? std::max(kReadOnlyAfterMsMin, config.tick_time_ms)
                                     : 0,
           .disk_reserve_bytes = DiskReserve(config),
+          .servers = config.servers,
           .data_dir = config.log_dir,
           .checkpoint_dir = CheckpointDirectory(config.data_dir)};
 }
@@ -371,6 +373,7 @@ void Replica::OnStatus(const consensus::Status& status) {
   router_.OnStatus(status);
   CatchUpOnce();
   BeginToLead();
+  FinishChange();
   MeasureServing();
   PublishStatus();
 }
@@ -403,6 +406,7 @@ void Replica::MeasureServing() {
 
 void Replica::OnMembership(const consensus::Membership& membership) {
   spdlog::info("members: {}", consensus::ToString(membership));
+  LinkMembers(membership);
   UpdateStatus();
 }
 
@@ -465,13 +469,14 @@ void Replica::OnApplied(consensus::Index index) {
     syncs_.erase(syncs_.begin());
     FinishSync(sync, index);
   }
+  FinishChange();
 }
 
 bool Replica::AwaitsApplied() const {
-  // OnApplied finishes syncs, begins a term, and lets writes and clients continue that wait until
+  // OnApplied finishes syncs and changes of members, begins a term, and lets writes and clients continue that wait until
   // fewer writes are unapplied.
-  return !syncs_.empty() || applied_term_ != raft_status_.term || router_.window_is_full() ||
-         router_.waiting_bytes() > kWaitingBytesMax / 2;
+  return !syncs_.empty() || change_.has_value() || applied_term_ != raft_status_.term ||
+         router_.window_is_full() || router_.waiting_bytes() > kWaitingBytesMax / 2;
 }
 
 bool Replica::AwaitsTick() const {
@@ -709,8 +714,10 @@ void Replica::UpdateClusterView() {
   view.term = raft.term();
   view.commit_index = raft.commit_index();
   view.applied_index = applied_;
-  view.changing = raft.membership().joint();
   const consensus::Membership& membership = raft.membership();
+  view.changing = membership.joint() || !raft.MembershipIsCommitted();
+  view.membership_index = raft.membership_index();
+  const ServerLines lines = MembersOf(membership, options_.servers);
   view.members.clear();
   for (MemberId id : membership.Members()) {
     ClusterView::Member& member = view.members.emplace_back();
@@ -719,6 +726,9 @@ void Replica::UpdateClusterView() {
     const bool self = id == options_.node.raft.self;
     member.reachable = self || links_->DownForMs(id) == 0;
     if (!member.reachable) member.problem = links_->ProblemOf(id);
+    if (const auto line = lines.find(id.value()); line != lines.end()) {
+      member.addresses = line->second;
+    }
     if (!view.is_leader) continue;
     member.match_index = self ? raft.durable_index() : raft.match_index(id);
     member.in_sync = member.reachable && member.match_index >= view.commit_index;

@@ -77,6 +77,7 @@ struct ReplicaOptions {
   bool shares_disk = true;
   // Returns how long syncs of the log took, for the metrics; null: that is not measured.
   std::function<TimeSummary()> sync_times = nullptr;
+  ServerLines servers;  // of the configuration; empty if standalone
   // Named in messages to the administrator.
   std::string data_dir;
   std::string checkpoint_dir;
@@ -169,6 +170,8 @@ class Replica final : public Service,
   ClusterView cluster_view() const override;
   void TransferLeadership(consensus::MemberId target,
                           std::function<void(absl::Status)> done) override;
+  void ChangeMembers(const ServerLines& members, consensus::Index based_on,
+                     std::function<void(absl::Status)> done) override;
   void Barrier(std::function<void(tree::Zxid)> done) override;
   void RequestCheckpoint(tree::Zxid zxid, std::function<void()> done) override;
   tree::Zxid checkpoint_zxid() const override;
@@ -223,6 +226,12 @@ class Replica final : public Service,
   void TouchEverywhere(const std::vector<int64_t>& sessions);
   // Touches the sessions of stalled threads (Frontend::HeldUpSessions).
   void TouchHeldUp();
+  // These are about changes of members (replica_members.cc). Begins a change, on the node thread.
+  absl::Status BeginChange(const consensus::Membership& target, consensus::Index based_on);
+  // Sets the addresses of the other members at the links.
+  void LinkMembers(const consensus::Membership& membership);
+  // Answers those that wait for a change, if its outcome is known.
+  void FinishChange();
   // Starts a barrier once a leader is known, only once per start. When the barrier is done, this
   // server has applied everything that was committed before it.
   void CatchUpOnce();
@@ -316,6 +325,13 @@ class Replica final : public Service,
   std::map<uint64_t, PendingSync> reads_;       // that Raft has not answered, by request id
   std::vector<PendingSync> refused_reads_;      // retried at the next tick
   std::multimap<uint64_t, PendingSync> syncs_;  // by the index that must be applied first
+
+  // The change of members that was asked for here and is under way.
+  struct PendingChange {
+    consensus::Membership target;
+    std::function<void(absl::Status)> done;
+  };
+  std::optional<PendingChange> change_;
 
   ServerMetrics counts_;
   std::chrono::steady_clock::time_point looking_since_;

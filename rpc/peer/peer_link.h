@@ -30,6 +30,7 @@
 #include "rpc/peer/batch_reader.h"
 #include "rpc/peer/frame.h"
 #include "rpc/peer/member_secret.h"
+#include "rpc/peer/peer_address.h"
 #include "rpc/peer/peer_links.h"
 #include "rpc/peer/peer_security.h"
 #include "rpc/peer/peer_socket.h"
@@ -94,6 +95,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   bool IsAt(const std::string& host) const;
   // Closes the connection. The link opens no other afterwards.
   void Stop();
+  const PeerAddress& address() const { return address_; }
 
  private:
   enum class Stage : uint8_t { kConnecting, kHandshake, kGreeting, kOpen };

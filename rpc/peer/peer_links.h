@@ -13,6 +13,7 @@
 #include "consensus/core/types.h"
 #include "consensus/runtime/node.h"
 #include "rpc/peer/frame.h"
+#include "rpc/peer/peer_address.h"
 
 namespace quorate::rpc {
 
@@ -43,6 +44,10 @@ class PeerLinks : public consensus::PeerTransport {
   // Returns why the link to `member` is down, with the address of `member`, for log messages; empty
   // if the link is up, if no attempt has ended yet, or if `member` is not known.
   virtual std::string ProblemOf(consensus::MemberId member) const = 0;
+  // Sets the other members: links to them exist from now on, and those whose address differs are
+  // connected anew. A member that was removed is still reached for some seconds, so that it learns
+  // of its removal. Called on the thread that steps Raft.
+  virtual void SetMembers(const PeerAddresses& others) = 0;
   // Sets the id (16 bytes) of the cluster of this server. Hellos from now on carry it, and a hello
   // with another id is refused.
   virtual void SetClusterId(const std::string& cluster_id) = 0;

@@ -30,6 +30,8 @@ using consensus::MemberId;
 constexpr size_t kUnauthenticatedMax = 64;
 // How long handshakes wait before it is seen whether there is time for them.
 constexpr auto kHandshakePause = std::chrono::milliseconds(5);
+// How long a member that was removed is still reached.
+constexpr auto kRemovalTime = std::chrono::seconds(5);
 constexpr auto kRefusalLogInterval = std::chrono::seconds(10);
 constexpr Poller::Readiness kAwaitsServers = {.readable = true, .writable = false};
 // No session has this id.
@@ -45,11 +47,9 @@ uint64_t RandomProcessNumber() {
 
 PeerNetwork::PeerNetwork(PeerNetworkOptions options, PeerHandler* handler)
     : options_(std::move(options)), process_(RandomProcessNumber()), handler_(handler) {
-  for (const auto& [peer, address] : options_.addresses) {
-    ASSERT(peer != options_.self);
-    links_[peer] = std::make_shared<PeerLink>(&poller_, options_.self, process_, peer, address,
-                                              &options_.security, handler_);
-  }
+  Links links;
+  for (const auto& [peer, address] : options_.addresses) links[peer] = MakeLink(peer, address);
+  Publish(std::move(links));
 }
 
 PeerNetwork::~PeerNetwork() { End(); }
@@ -67,7 +67,9 @@ void PeerNetwork::End() {
   if (std::exchange(is_ended_, true)) return;
   for (const auto& listener : listeners_) poller_.Remove(listener->registration);
   listeners_.clear();
-  for (auto& [peer, link] : links_) link->Stop();
+  for (const auto& set : all_links_) {
+    for (const auto& [peer, link] : *set) link->Stop();
+  }
   while (!receivers_.empty()) receivers_.begin()->second->Close();
 }
 
@@ -86,7 +88,8 @@ void PeerNetwork::Wake() {
 
 void PeerNetwork::Tick() {
   const Clock::time_point now = Clock::now();
-  for (auto& [peer, link] : links_) link->Tick(now);
+  EndRemoved(now);
+  for (const auto& [peer, link] : links()) link->Tick(now);
   for (const auto& listener : listeners_) {
     if (std::exchange(listener->is_accepting, true)) continue;
     poller_.SetInterest(listener->registration, kAwaitsServers);
@@ -191,7 +194,7 @@ void PeerNetwork::MakeRoomForUnauthenticated() {
 
 bool PeerNetwork::IsFromMember(const PeerReceiver& receiver) const {
   return std::ranges::any_of(
-      links_, [&](const auto& entry) { return entry.second->IsAt(receiver.host()); });
+      links(), [&](const auto& entry) { return entry.second->IsAt(receiver.host()); });
 }
 
 bool PeerNetwork::MayHandshake() {
@@ -225,13 +228,13 @@ void PeerNetwork::ContinueHandshakes() {
 }
 
 std::string PeerNetwork::CertificateProblem(const Hello& hello, const X509* certificate) {
-  const auto member = options_.addresses.find(hello.from);
+  const PeerAddress* member = AddressOf(hello.from);
   // OnHello refuses servers that are not known.
   if (!options_.security.checks_names || !options_.security.checks_names_of_connecting ||
-      member == options_.addresses.end()) {
+      member == nullptr) {
     return "";
   }
-  const std::string problem = tls::NameProblem(certificate, member->second.host);
+  const std::string problem = tls::NameProblem(certificate, member->host);
   return problem.empty() ? ""
                          : absl::StrCat(problem, ", which server ", options_.self.value(),
                                         " has in its line server.", hello.from.value(),
@@ -296,9 +299,11 @@ HelloAnswer PeerNetwork::OnHello(const Hello& hello, const std::string& host) {
                                "file myid of server ",
                                self, " holds a wrong number"));
   }
-  if (!options_.addresses.contains(hello.from)) {
+  if (AddressOf(hello.from) == nullptr) {
     return Reject(absl::StrCat("the configuration of server ", self, " has no other server ", from,
-                               ": the server.N lines of all configurations must agree"));
+                               ": the server.N lines of all configurations must agree, or `quorate "
+                               "member add ",
+                               from, "` admits it to the cluster"));
   }
   if (!hello.cluster_id.empty() && !cluster_id_.empty() && hello.cluster_id != cluster_id_) {
     HelloAnswer answer =
@@ -312,9 +317,9 @@ HelloAnswer PeerNetwork::OnHello(const Hello& hello, const std::string& host) {
     // If the network was down, the old process may be gone although this server has not noticed it.
     // Then the machine of that process answers any frame (here, a touch of no session) with a TCP
     // reset, and the next hello is accepted.
-    links_.at(hello.from)->Write([](SendQueue* queue) { queue->AddTouches({kNoSession}); });
+    LinkTo(hello.from)->Write([](SendQueue* queue) { queue->AddTouches({kNoSession}); });
     return Reject(absl::StrCat(
-        "server ", from, " is alive at ", options_.addresses.at(hello.from).ToString(),
+        "server ", from, " is alive at ", AddressOf(hello.from)->ToString(),
         "; two servers have the same number: correct the number of one (in its file myid), or stop "
         "the other"));
   }
@@ -346,8 +351,63 @@ void PeerNetwork::OnEnd(PeerReceiver* receiver) { receivers_.erase(receiver); }
 // --- PeerLinks -----------------------------------------------------------------------------------
 
 PeerLink* PeerNetwork::LinkTo(MemberId member) const {
-  const auto link = links_.find(member);
-  return link == links_.end() ? nullptr : link->second.get();
+  const auto link = links().find(member);
+  return link == links().end() ? nullptr : link->second.get();
+}
+
+const PeerAddress* PeerNetwork::AddressOf(MemberId member) const {
+  const PeerLink* link = LinkTo(member);
+  return link == nullptr ? nullptr : &link->address();
+}
+
+std::shared_ptr<PeerLink> PeerNetwork::MakeLink(MemberId member, const PeerAddress& address) {
+  ASSERT(member != options_.self);
+  auto link = std::make_shared<PeerLink>(&poller_, options_.self, process_, member, address,
+                                         &options_.security, handler_);
+  MutexLock lock(&mutex_);
+  link->SetClusterId(cluster_id_);
+  return link;
+}
+
+void PeerNetwork::Publish(Links links) {
+  all_links_.push_back(std::make_unique<const Links>(std::move(links)));
+  links_.store(all_links_.back().get(), std::memory_order_release);
+}
+
+void PeerNetwork::SetMembers(const PeerAddresses& others) {
+  Links changed = links();
+  bool is_changed = false;
+  for (const auto& [member, address] : others) {
+    removed_.erase(member);
+    std::shared_ptr<PeerLink>& link = changed[member];
+    if (link != nullptr && link->address() == address) continue;
+    if (link != nullptr) replaced_.push_back(link);
+    link = MakeLink(member, address);
+    is_changed = true;
+  }
+  for (const auto& [member, link] : links()) {
+    if (!others.contains(member)) removed_.try_emplace(member, Clock::now() + kRemovalTime);
+  }
+  if (is_changed) Publish(std::move(changed));
+}
+
+void PeerNetwork::EndRemoved(Clock::time_point now) {
+  for (const auto& link : std::exchange(replaced_, {})) link->Stop();
+  if (std::ranges::none_of(removed_, [&](const auto& entry) { return entry.second <= now; }))
+    return;
+  Links remaining = links();
+  std::vector<std::shared_ptr<PeerReceiver>> ending;
+  for (const auto& [member, ends_at] : std::map(removed_)) {
+    if (ends_at > now) continue;
+    removed_.erase(member);
+    remaining.at(member)->Stop();
+    remaining.erase(member);
+    for (const auto& [key, receiver] : receivers_) {
+      if (receiver->from() == member) ending.push_back(receiver);
+    }
+  }
+  Publish(std::move(remaining));
+  for (const auto& receiver : ending) receiver->Close();
 }
 
 void PeerNetwork::SetClusterId(const std::string& cluster_id) {
@@ -355,11 +415,11 @@ void PeerNetwork::SetClusterId(const std::string& cluster_id) {
     MutexLock lock(&mutex_);
     cluster_id_ = cluster_id;
   }
-  for (auto& [peer, link] : links_) link->SetClusterId(cluster_id);
+  for (const auto& [peer, link] : links()) link->SetClusterId(cluster_id);
 }
 
 void PeerNetwork::Send(std::vector<consensus::Message> messages) {
-  for (const auto& [member, link] : links_) {  // all messages for one member at once
+  for (const auto& [member, link] : links()) {  // all messages for one member at once
     const auto is_for_peer = [peer = member](const consensus::Message& message) {
       return message.to == peer;
     };

@@ -9,8 +9,8 @@
 // a message and steps it without a hand-over, and a thread that sends writes to the socket itself.
 // (gRPC wakes two more threads for each message, at several times the processor time.)
 //
-// Thread-safety: one thread, the event loop's, calls HandleEvents and Tick. All handler calls come
-// on it, except those during End. Start is called before that thread runs, and End after it has
+// Thread-safety: one thread, the event loop's, calls HandleEvents, SetMembers and Tick. All handler
+// calls come on it, except those during End. Start is called before that thread runs, and End after it has
 // ended. The other functions may be called from any thread.
 #pragma once
 
@@ -32,6 +32,7 @@
 #include "consensus/core/types.h"
 #include "consensus/runtime/node.h"
 #include "rpc/peer/handshake_budget.h"
+#include "rpc/peer/peer_address.h"
 #include "rpc/peer/peer_link.h"
 #include "rpc/peer/peer_links.h"
 #include "rpc/peer/peer_receiver.h"
@@ -44,8 +45,8 @@ namespace quorate::rpc {
 
 struct PeerNetworkOptions {
   consensus::MemberId self;
-  PeerAddress listen_address;                            // no host: all addresses
-  std::map<consensus::MemberId, PeerAddress> addresses;  // of the others
+  PeerAddress listen_address;  // no host: all addresses
+  PeerAddresses addresses;     // of the other servers that the configuration names
   PeerSecurity security;
 };
 
@@ -77,10 +78,12 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   void Tick() override;
   int64_t DownForMs(consensus::MemberId member) const override;
   std::string ProblemOf(consensus::MemberId member) const override;
+  void SetMembers(const PeerAddresses& others) override;
   void SetClusterId(const std::string& cluster_id) override;
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Links = std::map<consensus::MemberId, std::shared_ptr<PeerLink>>;
   // The most socket events that are handled before the thread returns to its other work.
   static constexpr size_t kEventsAtOnceMax = 16;
 
@@ -125,12 +128,24 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   HelloAnswer Reject(std::string reason) const;
   // Returns the link to `member`; null if that is not a known member.
   PeerLink* LinkTo(consensus::MemberId member) const;
+  // Returns the address of `member`; null if that is not a known member. On the loop's thread.
+  const PeerAddress* AddressOf(consensus::MemberId member) const;
+  std::shared_ptr<PeerLink> MakeLink(consensus::MemberId member, const PeerAddress& address);
+  const Links& links() const { return *links_.load(std::memory_order_acquire); }
+  // Makes `links` those in use.
+  void Publish(Links links);
+  // Ends the links of members that were removed some time ago.
+  void EndRemoved(Clock::time_point now);
 
   const PeerNetworkOptions options_;
   const uint64_t process_;  // Hello::process
   PeerHandler* const handler_;
   Poller poller_{kEventsAtOnceMax};
-  std::map<consensus::MemberId, std::shared_ptr<PeerLink>> links_;
+  // The links in use. A set of links does not change, so that other threads need no lock; a change of
+  // the members makes a new one. `all_links_` keeps the earlier ones until the end, because other
+  // threads may still use them: they are as few as the changes of members.
+  std::atomic<const Links*> links_{nullptr};
+  std::vector<std::unique_ptr<const Links>> all_links_;
 
   // Used only by the event loop's thread.
   std::vector<std::unique_ptr<Listener>> listeners_;
@@ -138,6 +153,10 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   std::optional<Clock::time_point> refusal_logged_at_;
   std::optional<Clock::time_point> unproved_logged_at_;
   HandshakeBudget handshake_budget_;
+  // The members that were removed, and when their links end.
+  std::map<consensus::MemberId, Clock::time_point> removed_;
+  // The links to addresses that members no longer have; Tick ends them.
+  std::vector<std::shared_ptr<PeerLink>> replaced_;
   bool will_continue_handshakes_ = false;  // a task of the poller will do it
   bool is_ended_ = false;
 

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "base/bytes.h"
 #include "base/mutex.h"
 #include "rpc/peer/batch_reader.h"
@@ -75,6 +76,41 @@ TEST_CASE("a peer that stops is noticed, and found again when it is back") {
   pair.network(1).Send({HeartbeatOf(2)});
   pair.Await([&] { return !pair.end(2).rounds.empty(); });
   CHECK(pair.end(2).rounds == std::vector<uint64_t>{2});
+}
+
+TEST_CASE("a member that moves is found at its new address") {
+  Pair pair;
+  pair.Start(1, kCluster);
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
+  pair.Stop(2);
+  pair.Move(2);
+  pair.Start(2, kCluster);
+  // Server 2 still knows where server 1 is.
+  pair.Await([&] { return pair.end(2).ups == 2; });
+  pair.SetOther(1, /*is_member=*/true);
+  pair.Await([&] { return pair.end(1).ups == 2; });
+  pair.network(1).Send({HeartbeatOf(1)});
+  pair.Await([&] { return !pair.end(2).rounds.empty(); });
+}
+
+TEST_CASE("a member that is removed is left after a while, and is taken again") {
+  Pair pair;
+  pair.Start(1, kCluster);
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
+  pair.SetOther(1, /*is_member=*/false);
+  // It still learns of its removal: what is sent to it arrives.
+  pair.network(1).Send({HeartbeatOf(1)});
+  pair.Await([&] { return !pair.end(2).rounds.empty(); });
+  pair.Await([&] { return pair.end(1).downs > 0 && pair.end(2).downs > 0; });
+  while (!absl::StrContains(pair.network(2).ProblemOf(MemberId(1)), "member add 2")) {
+    std::this_thread::yield();
+  }
+  CHECK(pair.network(1).DownForMs(MemberId(2)) == 0);  // it is not known
+  pair.SetOther(1, /*is_member=*/true);
+  pair.Await([&] { return pair.end(1).ups == 2; });
+  pair.Await([&] { return pair.end(2).ups == 2; });
 }
 
 TEST_CASE("a link on which something comes that cannot be taken is closed") {

@@ -8,8 +8,6 @@
 
 #include <cerrno>
 
-#include "absl/strings/str_cat.h"
-
 namespace quorate::rpc {
 namespace {
 
@@ -54,11 +52,6 @@ std::string HostText(boost::asio::ip::address address) {
     address = boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6());
   }
   return address.to_string();
-}
-
-std::string PeerAddress::ToString() const {
-  const bool is_v6 = host.find(':') != std::string::npos;
-  return absl::StrCat(is_v6 ? "[" : "", host, is_v6 ? "]:" : ":", port);
 }
 
 error_code ConfigurePeerSocket(int descriptor) {

@@ -10,14 +10,6 @@
 
 namespace quorate::rpc {
 
-// The address at which the other servers reach a server.
-struct PeerAddress {
-  std::string host;  // a name, or an address without brackets
-  uint16_t port = 0;
-
-  std::string ToString() const;  // host:port
-};
-
 // Returns an address as text; an IPv4 address has the same text on an IPv4 and on an IPv6 socket.
 std::string HostText(boost::asio::ip::address address);
 

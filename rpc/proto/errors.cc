@@ -24,6 +24,7 @@ absl::StatusCode CodeOf(ErrorCode code) {
     case OUT_OF_SEQUENCE:
     case ALREADY_ACKNOWLEDGED:
     case CANNOT_TRANSFER:
+    case CANNOT_CHANGE_MEMBERS:
       return absl::StatusCode::kFailedPrecondition;
     case NO_AUTH:
       return absl::StatusCode::kPermissionDenied;
@@ -41,6 +42,7 @@ absl::StatusCode CodeOf(ErrorCode code) {
       return absl::StatusCode::kOutOfRange;
     case NOT_ATTEMPTED:
     case SESSION_MOVED:
+    case MEMBERS_CHANGED:
       return absl::StatusCode::kAborted;
     case SESSION_EXPIRED:
     case AUTH_FAILED:
@@ -112,6 +114,10 @@ std::string_view TextOf(ErrorCode code) {
       return "the member received no message on the new stream in time";
     case CANNOT_TRANSFER:
       return "leadership cannot be transferred";
+    case CANNOT_CHANGE_MEMBERS:
+      return "the members cannot be changed";
+    case MEMBERS_CHANGED:
+      return "the members have changed meanwhile; read them again";
     case NO_BACKUP:
       return "this member no longer has that backup; start the backup again";
     default:

@@ -92,8 +92,10 @@ class Links : public PeerLinks {
   void Tick() override {}
   int64_t DownForMs(MemberId) const override { return 0; }
   std::string ProblemOf(MemberId) const override { return ""; }
+  void SetMembers(const PeerAddresses& others) override { others_ = others; }
   void SetClusterId(const std::string& cluster_id) override { cluster_id_ = cluster_id; }
   const std::string& cluster_id() const { return cluster_id_; }
+  const PeerAddresses& others() const { return others_; }
 
  private:
   void Post(MemberId to, const std::function<void(std::string*)>& append) {
@@ -107,6 +109,7 @@ class Links : public PeerLinks {
   const MemberId self_;
   Network* const network_;
   std::string cluster_id_;
+  PeerAddresses others_;
 };
 
 Config MemberConfig(uint32_t id, uint32_t members) {
@@ -158,6 +161,7 @@ class Member : private ReplicaHost {
   zk::ConnectionLoop& loop() { return running_->loop; }
   zk::ManualSockets& sockets() { return running_->sockets; }
   const std::string& cluster_id() const { return running_->links.cluster_id(); }
+  const PeerAddresses& linked() const { return running_->links.others(); }
   MemberId id() const { return MemberId(config_.my_id); }
 
   std::unique_ptr<consensus::FaultEnv> env = std::make_unique<consensus::FaultEnv>();
@@ -568,6 +572,86 @@ TEST_CASE("a request that an old member does not know is refused until it is upg
   old.Pass(1000);
   CHECK(create(last, "/c") == ErrorCode::kOk);
   old.PassUntil([&] { return AllCompared(&old); });
+}
+
+ServerLines LinesOf(const std::vector<uint32_t>& members, uint16_t peer_port) {
+  ServerLines lines;
+  for (uint32_t member : members) {
+    lines[member] = {
+        .host = absl::StrCat("host", member), .peer_port = peer_port, .election_port = 1};
+  }
+  return lines;
+}
+
+// Asks the member for a change, and returns the outcome once there is one.
+absl::Status Change(Cluster* cluster, Member& member, const ServerLines& lines,
+                    std::optional<consensus::Index> based_on = std::nullopt) {
+  std::optional<absl::Status> outcome;
+  member.replica().ChangeMembers(
+      lines, based_on.value_or(member.replica().cluster_view().membership_index),
+      [&outcome](absl::Status status) { outcome = std::move(status); });
+  cluster->PassUntil([&] { return outcome.has_value(); });
+  return *outcome;
+}
+
+std::string ConfigOf(Member& member, tree::Stat* stat) {
+  const GuardedTree::ReadGuard tree = member.replica().ReadTree();
+  const tree::Identity anyone{"world", "anyone"};
+  std::string_view data;
+  bool has_data = false;
+  REQUIRE(tree->GetData("/zookeeper/config", {&anyone, 1}, &data, &has_data, stat) ==
+          ErrorCode::kOk);
+  return std::string(data);
+}
+
+TEST_CASE("a change of members reaches links and /zookeeper/config, also after a restart") {
+  Cluster cluster(3, 5);
+  Member& leader = cluster.Leader();
+  const auto base = leader.replica().cluster_view().membership_index;
+  REQUIRE(Change(&cluster, leader, LinesOf({1, 2, 3}, 7)).ok());
+  const auto version = leader.replica().cluster_view().membership_index;
+  CHECK(version > base);
+  cluster.Pass(300);
+  for (uint32_t id = 1; id <= 3; ++id) {
+    Member& member = cluster.member(id);
+    PeerAddresses others;
+    for (const auto& [other, line] : LinesOf({1, 2, 3}, 7)) {
+      if (other != id) others[MemberId(other)] = {line.host, line.peer_port};
+    }
+    CHECK(member.linked() == others);
+    tree::Stat stat;
+    CHECK(ConfigOf(member, &stat) ==
+          absl::StrCat("server.1=host1:7:1:participant\nserver.2=host2:7:1:participant\n",
+                       "server.3=host3:7:1:participant\nversion=", absl::Hex(version.value())));
+    CHECK(stat.mzxid.value() == static_cast<int64_t>(version.value()));
+  }
+  // A member whose configuration names only members of an earlier time starts all the same.
+  Member& follower = cluster.Follower();
+  const PeerAddresses before = follower.linked();
+  cluster.Kill(follower);
+  follower.SetServers({follower.id().value()});
+  cluster.Restart(follower);
+  cluster.Leader();
+  CHECK(follower.linked() == before);
+  cluster.PassUntil([&] { return AllCompared(&cluster); });
+}
+
+TEST_CASE("a change of members that cannot be made has a clear error, and changes nothing") {
+  Cluster cluster(3, 6);
+  Member& leader = cluster.Leader();
+  const auto base = leader.replica().cluster_view().membership_index;
+  CHECK(absl::IsFailedPrecondition(Change(&cluster, cluster.Follower(), LinesOf({1, 2, 3}, 7))));
+  CHECK(absl::IsAborted(Change(&cluster, leader, LinesOf({1, 2, 3}, 7), base + 1)));
+  CHECK(absl::IsInvalidArgument(Change(&cluster, leader, {})));
+  CHECK(absl::IsUnavailable(Change(&cluster, leader, LinesOf({1, 2, 4}, 7))));
+  CHECK(leader.replica().cluster_view().membership_index == base);
+}
+
+TEST_CASE("members change only when all members understand addresses") {
+  Cluster cluster(3, 7, consensus::kVersionAddresses - 1);
+  const absl::Status refused = Change(&cluster, cluster.Leader(), LinesOf({1, 2, 3}, 7));
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("version 9 is not in force yet"));
 }
 
 TEST_CASE("a forwarded write that cannot be applied closes the link, and enters no log") {

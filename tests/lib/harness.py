@@ -99,10 +99,12 @@ class Cluster:
     """A running cluster, driven through tools/cluster. Use as a context manager."""
 
     def __init__(self, server="quorate", size=3, settings=(), start=True, directory=None,
-                 environment=None, tls=False):
+                 environment=None, tls=False, size_max=0):
         """`directory`: the directory for its files, if not a temporary one. `environment`: variables that its servers
-        have in addition to those of this process. `tls`: whether all ports require TLS."""
+        have in addition to those of this process. `tls`: whether all ports require TLS. `size_max`: the highest number
+        of a member that is added later."""
         self.size, self.tls = size, tls
+        self.members = list(range(1, size + 1))
         # Quorate promises, and ZooKeeper does not, that clients of other members stay connected when the
         # leader dies.
         self.keeps_connections = server == "quorate"
@@ -110,7 +112,7 @@ class Cluster:
         self.environment = dict(os.environ, **(environment or {}))
         if server != "quorate":
             self.environment["QUORATED"] = SERVERS[server]
-        self.ports = Reservation(size)
+        self.ports = Reservation(max(size, size_max))
         self.parent = tempfile.mkdtemp(prefix="quorate-test-", dir=directory)
         self.dir = os.path.join(self.parent, "cluster")
         self.settings = list(settings)
@@ -147,7 +149,21 @@ class Cluster:
         return ",".join(self.address(i) for i in self.numbers())
 
     def numbers(self):
-        return range(1, self.size + 1)
+        return self.members
+
+    def grpc(self, *members):
+        """Returns the gRPC addresses of some members, or of all."""
+        return ",".join(f"{HOST}:{self.ports.base + 100 + i}" for i in members or self.numbers())
+
+    def add(self, member, *settings, observer=False):
+        """Starts a new member, and waits until it is one of the cluster."""
+        self.command("observer" if observer else "add", member, *settings)
+        self.members = sorted([*self.members, member])
+
+    def drop(self, member):
+        """Takes a member out of the cluster, and stops it."""
+        self.command("remove", member)
+        self.members.remove(member)
 
     def leader(self, timeout=15):
         """Returns the number of the leader; waits until there is one."""

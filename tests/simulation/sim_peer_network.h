@@ -80,6 +80,8 @@ class SimulatedLinks : public rpc::PeerLinks {
   void Tick() override;
   int64_t DownForMs(consensus::MemberId member) const override;
   std::string ProblemOf(consensus::MemberId) const override { return ""; }
+  // All members of a simulation are linked from the start.
+  void SetMembers(const rpc::PeerAddresses& /*others*/) override {}
   void SetClusterId(const std::string& cluster_id) override { cluster_id_ = cluster_id; }
 
  private:

@@ -105,6 +105,7 @@ class Links final : public rpc::PeerLinks {
     return network_.IsCut(self_) || network_.IsCut(member) ? 1000 : 0;
   }
   std::string ProblemOf(MemberId) const override { return ""; }
+  void SetMembers(const rpc::PeerAddresses&) override {}
   void SetClusterId(const std::string&) override {}
 
  private:

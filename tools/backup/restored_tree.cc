@@ -35,6 +35,15 @@ void CloseSessions(tree::Tree* tree) {
   }
 }
 
+// Empties /zookeeper/config if it names the members of the cluster that was backed up, which are not
+// those of the new one: servers then show the members of their configuration.
+void ForgetMembers(tree::Tree* tree) {
+  tree::Stat stat;
+  if (!tree->FindStat("/zookeeper/config", &stat) || stat.data_length == 0) return;
+  NoListener listener;
+  tree->SetConfig(tree->last_zxid() + 1, "", &listener);
+}
+
 }  // namespace
 
 absl::Status PrepareRestoredTree(const RestoreOptions& options, tree::Tree* tree) {
@@ -47,6 +56,7 @@ absl::Status PrepareRestoredTree(const RestoreOptions& options, tree::Tree* tree
   }
   const tree::Zxid first(static_cast<int64_t>(backup_zxid + options.zxid_bump));
   if (first > tree->last_zxid()) tree->Skip(first);
+  ForgetMembers(tree);
   if (options.without_sessions) CloseSessions(tree);
   return absl::OkStatus();
 }

@@ -60,6 +60,16 @@ TEST_CASE("a restored tree begins above every zxid that the old cluster can have
   CHECK(same.tree().digest() == digest);
 }
 
+TEST_CASE("a restored tree does not name the members of the old cluster") {
+  tree::Server server;
+  tree::RecordingListener listener;
+  server.mutable_tree().SetConfig(server.tree().last_zxid() + 1, "server.1=a:1:2", &listener);
+  REQUIRE(PrepareRestoredTree({}, &server.mutable_tree()).ok());
+  tree::Stat stat;
+  REQUIRE(server.tree().FindStat("/zookeeper/config", &stat));
+  CHECK(stat.data_length == 0);
+}
+
 TEST_CASE("the option --zxid-bump sets a restored tree's zxid, unless it leaves too few zxids") {
   tree::Server server;
   Fill(&server);

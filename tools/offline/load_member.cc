@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
 #include "rpc/member/checkpoints/checkpoint_metadata.h"
+#include "rpc/membership/members.h"
 #include "tools/offline/progress.h"
 #include "tree/snapshot.h"
 #include "tree/store/backup_file.h"
@@ -55,7 +56,7 @@ absl::Status ApplyLog(const consensus::RecoveredLog& log, Progress* progress, tr
       if (entry.kind == consensus::EntryKind::kCommand) {
         tree->Apply(zxid, entry.payload, {}, &listener);
       } else {
-        tree->Skip(zxid);
+        rpc::ApplyControl(entry.kind, entry.payload, zxid, tree, &listener);
       }
       progress->Update([&] {
         return absl::StrCat("applied entry ", entry.index.value(), " of ", log.last_index.value());

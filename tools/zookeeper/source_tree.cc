@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "consensus/log/env.h"
+#include "rpc/membership/members.h"
 #include "tools/offline/tree_records.h"
 #include "tree/record.h"
 #include "tree/snapshot.h"
@@ -65,7 +66,7 @@ absl::Status ApplyLog(const consensus::LogExamination& log, tree::Tree* tree, Pr
       if (entry.kind == consensus::EntryKind::kCommand) {
         tree->Apply(zxid, entry.payload, tree::Proposer{}, &listener);
       } else {
-        tree->Skip(zxid);
+        rpc::ApplyControl(entry.kind, entry.payload, zxid, tree, &listener);
       }
     });
     if (!status.ok()) return status;

@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/seeded_bug.h"
 #include "rpc/audit/request_audit.h"
+#include "rpc/membership/members.h"
 #include "tree/limits.h"
 
 namespace quorate::rpc {
@@ -167,7 +168,8 @@ void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree
       tree->Apply(zxid, command, self_, this);
       RecordProposer(command);
     } else {
-      tree->Skip(zxid);
+      applying_ = {};
+      ApplyControl(entry.kind, entry.payload.view(), zxid, tree, this);
       pending_.no_op_term = entry.term;
     }
     digests[i] = tree->digest();

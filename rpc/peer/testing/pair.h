@@ -64,16 +64,32 @@ class RunningNetwork {
     thread_ = std::thread([this] {
       while (!stop_) {
         network_.HandleEvents(std::chrono::steady_clock::now() + std::chrono::milliseconds(5));
+        if (has_members_) SetMembers();
         network_.Tick();
       }
     });
     return status;
   }
   PeerNetwork& network() { return network_; }
+  // Sets the members on the network's thread.
+  void SetMembersSoon(PeerAddresses others) {
+    MutexLock lock(&mutex_);
+    members_ = std::move(others);
+    has_members_ = true;
+  }
 
  private:
+  void SetMembers() {
+    MutexLock lock(&mutex_);
+    has_members_ = false;
+    network_.SetMembers(members_);
+  }
+
   PeerNetwork network_;
   std::atomic<bool> stop_{false};
+  std::atomic<bool> has_members_{false};
+  Mutex mutex_;
+  PeerAddresses members_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 
@@ -130,6 +146,14 @@ class Pair {
     REQUIRE(networks_[id]->Start(cluster_id).ok());
   }
   void Stop(uint32_t id) { networks_.erase(id); }
+  // Tells server `id` that the other one is its only other member, or that there is none.
+  void SetOther(uint32_t id, bool is_member) {
+    PeerAddresses others;
+    if (is_member) others[MemberId(3 - id)] = addresses_[3 - id];
+    networks_.at(id)->SetMembersSoon(std::move(others));
+  }
+  // Gives server `id` another address, at which it listens from its next start on.
+  void Move(uint32_t id) { addresses_.at(id) = FreeAddress(); }
 
   void Await(const std::function<bool()>& condition) {
     std::unique_lock<std::mutex> lock(mutex_.native());

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The part of a replica that changes the members of the cluster, and follows their addresses.
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rpc/member/replica.h"
+#include "rpc/membership/members.h"
+
+namespace quorate::rpc {
+
+using consensus::MemberId;
+using consensus::Membership;
+
+void Replica::ChangeMembers(const ServerLines& members, consensus::Index based_on,
+                            std::function<void(absl::Status)> done) {
+  absl::StatusOr<Membership> target = MembershipOf(members);
+  if (target.ok() && options_.standalone) {
+    target = absl::FailedPreconditionError(
+        "this server runs alone, without server.N lines, and no other server can reach it; give it "
+        "and the new members server.N lines first");
+  }
+  if (!target.ok()) {
+    node_->Post([status = target.status(), done = std::move(done)] { done(status); });
+    return;
+  }
+  node_->Post([this, target = *std::move(target), based_on, done = std::move(done)]() mutable {
+    absl::Status begun = BeginChange(target, based_on);
+    if (!begun.ok()) return done(std::move(begun));
+    change_ = PendingChange{std::move(target), std::move(done)};
+    FinishChange();
+  });
+}
+
+absl::Status Replica::BeginChange(const Membership& target, consensus::Index based_on) {
+  if (change_.has_value()) {
+    return absl::FailedPreconditionError("another change of members is under way; try again later");
+  }
+  absl::Status begun = node_->raft().ChangeMembership(target, based_on);
+  if (begun.ok()) spdlog::info("members shall be: {}", consensus::ToString(target));
+  return begun;
+}
+
+void Replica::FinishChange() {
+  if (!change_.has_value()) return;
+  const consensus::Raft& raft = node_->raft();
+  const Membership& membership = raft.membership();
+  const bool is_committed = !membership.joint() && raft.MembershipIsCommitted();
+  absl::Status outcome;
+  if (is_committed && membership != change_->target) {
+    outcome = absl::AbortedError(absl::StrCat("the members were changed otherwise meanwhile: ",
+                                              consensus::ToString(membership)));
+  } else if (is_committed && applied_ < raft.membership_index()) {
+    return;
+  } else if (!is_committed && raft.role() == consensus::Role::kLeader) {
+    return;
+  } else if (!is_committed) {
+    outcome = absl::UnavailableError(
+        "this member stopped leading before the change was committed, so it may or may not take "
+        "place: look at the members, and ask again if it did not");
+  }
+  const PendingChange finished = *std::exchange(change_, std::nullopt);
+  finished.done(std::move(outcome));
+}
+
+void Replica::LinkMembers(const Membership& membership) {
+  if (options_.standalone) return;
+  PeerAddresses others;
+  for (const auto& [id, line] : MembersOf(membership, options_.servers)) {
+    if (MemberId(id) != options_.node.raft.self) others[MemberId(id)] = {line.host, line.peer_port};
+  }
+  for (const MemberId id : membership.Members()) {
+    if (id == options_.node.raft.self || others.contains(id)) continue;
+    spdlog::error(
+        "no address of server {} is known: neither the log nor the configuration of this server "
+        "has one; add its server.N line",
+        id.value());
+  }
+  // A server that is not in the membership waits to be admitted by those that its configuration
+  // names.
+  if (!membership.Contains(options_.node.raft.self)) {
+    for (const auto& [id, line] : options_.servers) {
+      if (MemberId(id) != options_.node.raft.self) {
+        others.try_emplace(MemberId(id), PeerAddress{line.host, line.peer_port});
+      }
+    }
+  }
+  links_->SetMembers(others);
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tools/administration/member_command.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rpc/proto/errors.h"
+#include "tools/administration/rolling_restart.h"
+#include "tools/cli/cluster_client.h"
+
+namespace quorate::tools {
+namespace {
+
+using rpc::ServerLine;
+using rpc::ServerLines;
+using std::chrono::steady_clock;
+using Kind = MemberChange::Kind;
+
+constexpr auto kPollInterval = std::chrono::milliseconds(100);
+constexpr auto kSayInterval = std::chrono::seconds(5);
+constexpr auto kSafePatience = std::chrono::seconds(2);
+constexpr int kTimeoutSeconds = 300;
+
+struct Options {
+  MemberChange change;
+  int timeout_seconds = kTimeoutSeconds;
+};
+
+const v1::Member* Find(const v1::MembersResponse& members, uint32_t id) {
+  const auto found = std::find_if(members.members().begin(), members.members().end(),
+                                  [id](const v1::Member& member) { return member.id() == id; });
+  return found == members.members().end() ? nullptr : &*found;
+}
+
+// A change by a running command: it asks the leader, step by step, and waits where it has to.
+class Change {
+ public:
+  Change(const GlobalOptions& global, const Options& options)
+      : global_(global), options_(options) {}
+
+  absl::Status Run() {
+    auto servers = ParseServers(global_.servers);
+    if (!servers.ok()) return servers.status();
+    servers_ = *std::move(servers);
+    auto access = Access::Load(global_.tls, global_.token_file, servers_);
+    if (!access.ok()) return access.status();
+    access_ = *std::move(access);
+    deadline_ = steady_clock::now() + std::chrono::seconds(options_.timeout_seconds);
+    bool is_changed = false;
+    for (;;) {
+      auto done = Advance();
+      if (!done.ok()) return done.status();
+      if (*done) break;
+      is_changed = true;
+    }
+    if (global_.json) {
+      std::cout
+          << nlohmann::ordered_json{{"member", options_.change.id}, {"changed", is_changed}}.dump(2)
+          << "\n";
+    } else {
+      std::cout << (is_changed ? "Done." : "Nothing to do: it is so already.") << "\n";
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Takes one step of the change, and returns whether none is left. Waits and tries again while the
+  // cluster has no leader or the step is refused for now.
+  absl::StatusOr<bool> Advance() {
+    for (;;) {
+      std::string problem;
+      auto members = AskLeader(&problem);
+      if (members.has_value()) {
+        if (members->reduced()) {
+          return absl::PermissionDeniedError(
+              "only administrators change members: use --token-file, or --cert and --key");
+        }
+        auto now = LinesOf(*members);
+        if (!now.ok()) return now.status();
+        auto next = NextStep(options_.change, *now);
+        if (!next.ok()) return next.status();
+        if (*next == *now && !members->changing()) return true;
+        problem = WhyNotYet(*members, *now, *next);
+        if (problem.empty()) {
+          const absl::Status asked = Ask(members->membership_index(), *now, *next);
+          if (asked.ok()) return false;
+          if (!absl::IsUnavailable(asked) && !absl::IsAborted(asked) &&
+              !absl::IsDeadlineExceeded(asked)) {
+            return asked;
+          }
+          problem = std::string(asked.message());
+        }
+      }
+      if (steady_clock::now() > deadline_) {
+        return absl::DeadlineExceededError(
+            absl::StrCat("not done within ", options_.timeout_seconds, " s: ", problem,
+                         "; the steps taken stay, and the same command goes on from there"));
+      }
+      SayAtTimes(problem);
+      std::this_thread::sleep_for(kPollInterval);
+    }
+  }
+
+  // Returns what the step has to wait for; empty if it can be asked for now.
+  static std::string WhyNotYet(const v1::MembersResponse& members, const ServerLines& now,
+                               const ServerLines& next) {
+    if (members.changing()) return "another change of members is in progress";
+    for (const auto& [id, line] : next) {
+      const auto before = now.find(id);
+      if (line.observer || before == now.end() || !before->second.observer) continue;
+      const v1::Member* member = Find(members, id);
+      if (member->reachable() && member->in_sync()) continue;
+      const std::string name = absl::StrCat("member ", id);
+      if (!member->reachable()) {
+        return absl::StrCat("the leader has no connection to ", name,
+                            member->problem().empty() ? "" : ": ", member->problem());
+      }
+      return absl::StrCat(name, " has not caught up yet: its log reaches entry ",
+                          member->match_index());
+    }
+    return "";
+  }
+
+  absl::Status Ask(uint64_t membership_index, const ServerLines& now, const ServerLines& next) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    v1::ChangeMembersRequest request;
+    request.set_membership_index(membership_index);
+    for (const auto& [id, line] : next) {
+      v1::MemberLine* member = request.add_members();
+      member->set_id(id);
+      member->set_server_line(rpc::FormatServerLine(line));
+    }
+    SayStep(now, next);
+    ClusterClient client(leader_, access_);
+    client.Authorize(&context);
+    v1::ChangeMembersResponse response;
+    return v1::FromGrpc(client.stub()->ChangeMembers(&context, request, &response));
+  }
+
+  std::optional<v1::MembersResponse> AskLeader(std::string* problem) {
+    for (const std::string& server : servers_) {
+      auto answer = ClusterClient(server, access_).Members();
+      if (answer.ok() && answer->from_leader()) {
+        leader_ = server;
+        return *std::move(answer);
+      }
+      if (answer.ok()) {
+        *problem = answer->leader() == 0
+                       ? "the cluster has no leader"
+                       : absl::StrCat("--server does not name the gRPC port of the leader, member ",
+                                      answer->leader());
+      } else if (problem->empty()) {
+        *problem = absl::StrCat(server, ": ", answer.status().message());
+      }
+    }
+    return std::nullopt;
+  }
+
+  void SayStep(const ServerLines& now, const ServerLines& next) {
+    const uint32_t id = options_.change.id;
+    const auto line = next.find(id);
+    const std::string text =
+        line == next.end() ? absl::StrCat("removing member ", id)
+        : now.count(id) == 0
+            ? absl::StrCat("adding member ", id, " as an observer, which has ", "no vote")
+        : line->second.observer ? absl::StrCat("making member ", id, " an observer")
+        : now.at(id).observer
+            ? absl::StrCat("giving member ", id, " a vote")
+            : absl::StrCat("moving member ", id, " to ", rpc::FormatServerLine(line->second));
+    if (std::exchange(said_, text) != text) std::cerr << text << std::endl;
+  }
+
+  void SayAtTimes(const std::string& problem) {
+    if (steady_clock::now() < say_at_) return;
+    say_at_ = steady_clock::now() + kSayInterval;
+    std::cerr << "waiting: " << problem << std::endl;
+  }
+
+  const GlobalOptions& global_;
+  const Options& options_;
+  std::vector<std::string> servers_;
+  Access access_;
+  std::string leader_;
+  std::string said_;
+  steady_clock::time_point say_at_;
+  steady_clock::time_point deadline_;
+};
+
+absl::Status CheckSafeToStop(const GlobalOptions& global, uint32_t id) {
+  auto servers = ParseServers(global.servers);
+  if (!servers.ok()) return servers.status();
+  auto access = Access::Load(global.tls, global.token_file, *servers);
+  if (!access.ok()) return access.status();
+  // Polls, because under load a follower is usually a few entries behind.
+  const auto deadline = steady_clock::now() + kSafePatience;
+  for (;;) {
+    absl::Status safe = absl::UnavailableError(
+        "no leader answered, so it is not known; name the gRPC ports of all members with --server");
+    for (const std::string& server : *servers) {
+      auto members = ClusterClient(server, *access).Members();
+      if (!members.ok() || !members->from_leader()) continue;
+      if (Find(*members, id) == nullptr) {
+        return absl::NotFoundError(absl::StrCat("there is no member ", id));
+      }
+      safe = CheckRestartIsSafe(*members, id);
+      break;
+    }
+    if (safe.ok()) {
+      std::cout << "Safe: the others keep a majority without member " << id << ".\n";
+      return safe;
+    }
+    if (steady_clock::now() > deadline) return safe;
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+CLI::App* AddChange(CommandLine* command_line, CLI::App* parent, const char* name, const char* what,
+                    Kind kind) {
+  auto options = std::make_shared<Options>();
+  options->change.kind = kind;
+  CLI::App* command = command_line->Add(parent, name, what, [command_line, options] {
+    return Change(command_line->global(), *options).Run();
+  });
+  command->add_option("ID", options->change.id, "Number of the member, as in its file myid")
+      ->required()
+      ->check(CLI::Range(1, 254));
+  if (kind == Kind::kAdd || kind == Kind::kMove) {
+    command
+        ->add_option("LINE", options->change.server_line,
+                     "Its addresses, as in a server.N line: "
+                     "host:peerPort:electionPort[:observer][;[clientHost:]clientPort]")
+        ->required();
+  }
+  command->add_option("--timeout", options->timeout_seconds, "Seconds that it may take")
+      ->default_val(kTimeoutSeconds)
+      ->check(CLI::Range(1, 86400));
+  return command;
+}
+
+}  // namespace
+
+absl::StatusOr<ServerLines> LinesOf(const v1::MembersResponse& members) {
+  ServerLines lines;
+  for (const v1::Member& member : members.members()) {
+    auto line = rpc::ParseServerLine(member.server_line());
+    if (!line.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the leader does not know the addresses of member ", member.id(),
+                       "; add its server.N line to the leader's configuration"));
+    }
+    lines[member.id()] = *std::move(line);
+  }
+  return lines;
+}
+
+absl::StatusOr<ServerLines> NextStep(const MemberChange& change, const ServerLines& now) {
+  ServerLines next = now;
+  const auto member = next.find(change.id);
+  const bool is_new = member == next.end();
+  if (change.kind == Kind::kRemove) {
+    if (!is_new) next.erase(member);
+    return next;
+  }
+  if (is_new && change.kind != Kind::kAdd) {
+    return absl::NotFoundError(absl::StrCat("there is no member ", change.id));
+  }
+  if (change.kind == Kind::kPromote || change.kind == Kind::kDemote) {
+    member->second.observer = change.kind == Kind::kDemote;
+    return next;
+  }
+  auto wanted = rpc::ParseServerLine(change.server_line);
+  if (!wanted.ok()) return wanted.status();
+  if (is_new) {
+    next[change.id] = *wanted;
+    next[change.id].observer = true;
+    return next;
+  }
+  const bool keeps_role = change.kind == Kind::kMove;
+  if (keeps_role) wanted->observer = member->second.observer;
+  ServerLine as_before = *wanted;
+  as_before.observer = member->second.observer;
+  const bool same_addresses =
+      rpc::FormatServerLine(as_before) == rpc::FormatServerLine(member->second);
+  if (!same_addresses && !keeps_role) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "member ", change.id, " is at ", rpc::FormatServerLine(member->second),
+        "; `quorate member move` changes its addresses, and a new member needs another number"));
+  }
+  if (same_addresses && wanted->observer == member->second.observer) return next;
+  member->second = *std::move(wanted);
+  return next;
+}
+
+void AddMemberCommands(CommandLine* command_line) {
+  CLI::App* group = command_line->AddGroup("member", "Change the members of the cluster");
+  AddChange(command_line, group, "add", "Add a member, and give it a vote once it has caught up",
+            Kind::kAdd)
+      ->footer(
+          "Start the new member first, with an empty data directory and a configuration that has\n"
+          "the server.N lines of all members and its own. With :observer in the line it stays\n"
+          "without a vote. A command that was broken off can be given again.");
+  AddChange(command_line, group, "remove", "Remove a member; stop it afterwards", Kind::kRemove);
+  AddChange(command_line, group, "promote", "Give an observer a vote, once it has caught up",
+            Kind::kPromote);
+  AddChange(command_line, group, "demote", "Take the vote from a member, which stays an observer",
+            Kind::kDemote);
+  AddChange(command_line, group, "move",
+            "Change the addresses of a member, also to replace a dead one by a new machine",
+            Kind::kMove)
+      ->footer(
+          "The member at the new address has the same number. It may have an empty data "
+          "directory:\n"
+          "then it is filled by the others, and does not count before it has caught up.");
+  auto id = std::make_shared<uint32_t>(0);
+  CLI::App* safe = command_line->Add(
+      group, "safe-to-stop", "Tell whether a member can be stopped now",
+      [command_line, id] { return CheckSafeToStop(command_line->global(), *id); });
+  safe->add_option("ID", *id, "Number of the member")->required()->check(CLI::Range(1, 254));
+  safe->footer("Exit status: 0 if the others keep a majority that has caught up, else 1.");
+}
+
+}  // namespace quorate::tools
