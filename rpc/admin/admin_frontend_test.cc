@@ -20,6 +20,8 @@ class ShownCluster : public Administration {
  public:
   ClusterView cluster_view() const override { return view; }
   void TransferLeadership(MemberId, std::function<void(absl::Status)>) override {}
+  void ChangeMembers(const ServerLines&, consensus::Index,
+                     std::function<void(absl::Status)>) override {}
   void Barrier(std::function<void(tree::Zxid)>) override {}
   void RequestCheckpoint(tree::Zxid, std::function<void()>) override {}
   tree::Zxid checkpoint_zxid() const override { return checkpoint; }

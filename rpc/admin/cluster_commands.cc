@@ -31,6 +31,17 @@ Json AddressList(const std::string& host, uint16_t port) {
           {"all_host_strings", Json::array({host})}};
 }
 
+// Returns the members as the server knows them: those of the log, or those of its configuration before
+// the first change.
+ServerLines MembersOf(const CommandContext& context, const ClusterView& view) {
+  if (view.members.empty()) return context.config.servers;
+  ServerLines lines;
+  for (const ClusterView::Member& member : view.members) {
+    if (member.addresses.has_value()) lines[member.id.value()] = *member.addresses;
+  }
+  return lines;
+}
+
 }  // namespace
 
 void ReportLeader(const CommandContext& context, Json* fields) {
@@ -39,19 +50,22 @@ void ReportLeader(const CommandContext& context, Json* fields) {
     return;
   }
   const ClusterView view = context.administration.cluster_view();
-  const auto leader = context.config.servers.find(view.leader.value());
+  const ServerLines members = MembersOf(context, view);
+  const auto leader = members.find(view.leader.value());
   (*fields)["is_leader"] = view.is_leader;
   (*fields)["leader_id"] = view.leader.value();
-  (*fields)["leader_ip"] = leader == context.config.servers.end() ? "" : leader->second.host;
+  (*fields)["leader_ip"] = leader == members.end() ? "" : leader->second.host;
 }
 
 void ReportObservers(const CommandContext& context, Json* fields) {
   (*fields)["synced_observers"] = context.service().metrics().observers_in_sync;
   Json observers = Json::array();
-  for (const ClusterView::Member& member : context.administration.cluster_view().members) {
-    const auto line = context.config.servers.find(member.id.value());
+  const ClusterView view = context.administration.cluster_view();
+  const ServerLines members = MembersOf(context, view);
+  for (const ClusterView::Member& member : view.members) {
+    const auto line = members.find(member.id.value());
     if (!context.status.is_leader || !member.observer || !member.reachable ||
-        line == context.config.servers.end()) {
+        line == members.end()) {
       continue;
     }
     observers.push_back(
@@ -64,7 +78,7 @@ void ReportObservers(const CommandContext& context, Json* fields) {
 
 void ReportVotingView(const CommandContext& context, Json* fields) {
   Json members = Json::object();
-  for (const auto& [id, line] : context.config.servers) {
+  for (const auto& [id, line] : MembersOf(context, context.administration.cluster_view())) {
     if (line.observer || context.config.standalone()) continue;
     members[absl::StrCat(id)] = {
         {"server_addresses", Json::array({Address(line.host, line.peer_port)})},
@@ -90,7 +104,7 @@ void ReportZabState(const CommandContext& context, Json* fields) {
   f["quorum_address"] = AddressList(own->second.host, own->second.peer_port);
   f["election_address"] = AddressList(own->second.host, own->second.election_port);
   f["client_address"] = context.config.ClientEndpoint();
-  f["voting"] = !own->second.observer;
+  f["voting"] = !context.status.observer;
   f["last_zxid"] = absl::StrFormat("0x%x", zxid);
   // A zxid is an index of the log and has no epoch; the term of Raft takes its place.
   f["zab_epoch"] = view.term.value();

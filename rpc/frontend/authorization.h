@@ -209,9 +209,7 @@ struct Principal {
   // "x509:CN=admin,O=Example", "digest:super", "unix" or "ip:10.0.0.1". Has no secret.
   std::string Name() const;
   // Returns whether the principal has proved any identity but its address.
-  bool has_proof() const {
-    return !token.empty() || !subject.empty() || !digest_user.empty();
-  }
+  bool has_proof() const { return !token.empty() || !subject.empty() || !digest_user.empty(); }
 
   Origin origin = Origin::kRemote;
   std::string address{};      // without the port; that of the loopback for a Unix socket

@@ -20,4 +20,14 @@ void CompleteConfigNode(std::string_view members_text, std::string_view path, tr
   if (has_data != nullptr) *has_data = true;
 }
 
+std::string ReadMembersText(const tree::Tree& tree, std::string_view members_text) {
+  // The super user, because the znode may have been given another access control list.
+  const tree::Identity super{"super", ""};
+  std::string_view data;
+  bool has_data = false;
+  tree::Stat stat;
+  const tree::ErrorCode error = tree.GetData(kConfigPath, {&super, 1}, &data, &has_data, &stat);
+  return std::string(error == tree::ErrorCode::kOk && !data.empty() ? data : members_text);
+}
+
 }  // namespace quorate::rpc

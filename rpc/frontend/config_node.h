@@ -7,8 +7,10 @@
 // Thread-safety: functions without state.
 #pragma once
 
+#include <string>
 #include <string_view>
 
+#include "tree/tree.h"
 #include "tree/types.h"
 
 namespace quorate::rpc {
@@ -17,5 +19,9 @@ namespace quorate::rpc {
 // (Config::MembersText) becomes its data. `data` and `has_data` may be null.
 void CompleteConfigNode(std::string_view members_text, std::string_view path, tree::Stat* stat,
                         std::string_view* data = nullptr, bool* has_data = nullptr);
+
+// Returns the content of /zookeeper/config as a client reads it: the data in the tree or, if there is
+// none, `members_text`.
+std::string ReadMembersText(const tree::Tree& tree, std::string_view members_text);
 
 }  // namespace quorate::rpc

@@ -100,6 +100,7 @@ struct ServerStatus {
   bool leader_known = false;
   bool is_leader = false;  // and the first entry of its term is committed
   bool standalone = false;
+  bool observer = false;              // this server has no vote
   int64_t leader_contact_age_ms = 0;  // since a leader was last heard from and could be reached
   // At some moment since its start, this server had applied everything that was committed. Before
   // that moment its tree may be of any age.

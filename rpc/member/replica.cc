@@ -158,6 +158,7 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
   counts_.lookings = 1;
   status_.standalone = options_.standalone;
   status_.voters = options_.node.raft.membership.voters.size();
+  status_.observer = IsObserver(options_.node.raft.membership);
   status_.leader_contact_age_ms = INT32_MAX;
   status_at_ = contact_at_ = clock_->Now();
   cluster_view_.self = options_.node.raft.self;
@@ -656,6 +657,7 @@ void Replica::UpdateStatus() {
   UpdateClusterView();
   const std::vector<MemberId>& voters = raft.membership().voters;
   status_.voters = voters.size();
+  status_.observer = IsObserver(raft.membership());
   status_.followers_in_sync = 0;
   if (status_.is_leader) {
     for (MemberId voter : voters) {

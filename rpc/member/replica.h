@@ -230,6 +230,8 @@ class Replica final : public Service,
   absl::Status BeginChange(const consensus::Membership& target, consensus::Index based_on);
   // Sets the addresses of the other members at the links.
   void LinkMembers(const consensus::Membership& membership);
+  // Returns whether this server has no vote; one that is no member has the role of its configuration.
+  bool IsObserver(const consensus::Membership& membership) const;
   // Answers those that wait for a change, if its outcome is known.
   void FinishChange();
   // Starts a barrier once a leader is known, only once per start. When the barrier is done, this

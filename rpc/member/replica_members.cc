@@ -66,6 +66,13 @@ void Replica::FinishChange() {
   finished.done(std::move(outcome));
 }
 
+bool Replica::IsObserver(const Membership& membership) const {
+  const MemberId self = options_.node.raft.self;
+  if (membership.Contains(self)) return !membership.IsVoter(self);
+  const auto own = options_.servers.find(self.value());
+  return own != options_.servers.end() && own->second.observer;
+}
+
 void Replica::LinkMembers(const Membership& membership) {
   if (options_.standalone) return;
   PeerAddresses others;

@@ -20,6 +20,7 @@
 #include "base/escape.h"
 #include "base/strings.h"
 #include "rpc/config/config_keys.h"
+#include "rpc/frontend/config_node.h"
 #include "rpc/zookeeper/frontend.h"
 #include "rpc/zookeeper/monitor.h"
 #include "rpc/zookeeper/opcodes.h"
@@ -162,8 +163,12 @@ FourLetterWords::Pieces FourLetterWords::AnswerServing(std::string_view word,
     };
   }
   if (word == "conf") {
-    *to += Configuration();
-  } else if (word == "dirs") {
+    return [this](const tree::Tree& tree, std::string* text) {
+      *text += Configuration(tree);
+      return false;
+    };
+  }
+  if (word == "dirs") {
     *to += Directories();
   } else if (word == "crst") {
     frontend_.statistics().ResetConnections();
@@ -230,7 +235,7 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
 
 // --- The process ---------------------------------------------------------------------------------
 
-std::string FourLetterWords::Configuration() {
+std::string FourLetterWords::Configuration(const tree::Tree& tree) {
   const Config& config = frontend_.config();
   const auto line = [&config](std::string_view key) { return ConfigLine(key, config); };
   // A port on which the server does not listen is -1.
@@ -247,7 +252,8 @@ std::string FourLetterWords::Configuration() {
   const ServerLine& own = config.servers.at(config.my_id);
   absl::StrAppend(&text, line("initLimit"), line("syncLimit"),
                   "electionAlg=3\nelectionPort=", own.election_port, "\nquorumPort=", own.peer_port,
-                  "\npeerType=", own.observer ? 1 : 0, "\nmembership: \n", config.MembersText());
+                  "\npeerType=", own.observer ? 1 : 0, "\nmembership: \n",
+                  ReadMembersText(tree, frontend_.members_text()));
   return text;
 }
 

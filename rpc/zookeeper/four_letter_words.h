@@ -47,7 +47,7 @@ class FourLetterWords {
 
  private:
   Pieces AnswerServing(std::string_view word, const ServerStatus& status, std::string* to);
-  std::string Configuration();
+  std::string Configuration(const tree::Tree& tree);
   std::string Environment() const;
   std::string Directories() const;
   std::string ServerLines(const ServerStatus& status, const tree::Tree& tree);

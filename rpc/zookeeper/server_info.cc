@@ -27,9 +27,7 @@ std::string_view ServerInfo::ModeName(const ServerStatus& status) const {
   if (status.read_only) return "read-only";
   if (status.standalone) return "standalone";
   if (status.is_leader) return "leader";
-  const Config& config = frontend_.config();
-  const auto own = config.servers.find(config.my_id);
-  return own != config.servers.end() && own->second.observer ? "observer" : "follower";
+  return status.observer ? "observer" : "follower";
 }
 
 int64_t ServerInfo::uptime_ms() const {
