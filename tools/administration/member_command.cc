@@ -51,7 +51,7 @@ class Change {
     auto servers = ParseServers(global_.servers);
     if (!servers.ok()) return servers.status();
     servers_ = *std::move(servers);
-    auto access = Access::Load(global_.tls, global_.token_file, servers_);
+    auto access = Access::Load(global_.tls, {.file = global_.token_file}, servers_);
     if (!access.ok()) return access.status();
     access_ = *std::move(access);
     deadline_ = steady_clock::now() + std::chrono::seconds(options_.timeout_seconds);
@@ -199,7 +199,7 @@ class Change {
 absl::Status CheckSafeToStop(const GlobalOptions& global, uint32_t id) {
   auto servers = ParseServers(global.servers);
   if (!servers.ok()) return servers.status();
-  auto access = Access::Load(global.tls, global.token_file, *servers);
+  auto access = Access::Load(global.tls, {.file = global.token_file}, *servers);
   if (!access.ok()) return access.status();
   // Polls, because under load a follower is usually a few entries behind.
   const auto deadline = steady_clock::now() + kSafePatience;
