@@ -51,6 +51,13 @@ bool Fits(const Membership& configured, const Membership& known) {
   return known.joint() && configured.voters == known.outgoing;
 }
 
+// Returns whether `configured` has all members of `known`, and more.
+bool IncludesMore(const Membership& configured, const Membership& known) {
+  const std::vector<MemberId> more = configured.Members();
+  const std::vector<MemberId> fewer = known.Members();
+  return more.size() > fewer.size() && std::ranges::includes(more, fewer);
+}
+
 bool HasAside(const std::vector<std::string>& names) {
   return std::any_of(names.begin(), names.end(),
                      [](const std::string& name) { return name.starts_with(kAsidePrefix); });
@@ -123,19 +130,25 @@ class DataDir::Impl {
     if (!logged.empty()) {
       // Once the log has addresses, it alone says who the members are: the configuration names those
       // of an earlier time.
-      const bool has_addresses = std::ranges::any_of(
-          logged, [](const Membership& known) { return !known.addresses.empty(); });
+      const bool has_addresses =
+          std::ranges::any_of(logged,
+                              [](const Membership& known) { return !known.addresses.empty(); }) &&
+          configured.Members().size() > 1;
       // `configured` may match any of them: each may turn out to be the one in force.
       const bool fits =
           has_addresses || std::any_of(logged.begin(), logged.end(), [&](const Membership& known) {
             return Fits(configured, known);
           });
-      if (!fits && logged.front().Contains(identity_.member)) {
-        return OtherMembers(configured, logged.front());
-      }
       // Raft starts from the membership in the file if there is no checkpoint, because all later
       // ones are in the log, where they may be truncated.
       absl::StatusOr<Membership> first = ReadMembershipFile(&env_, path_);
+      // The configuration may also name members that were added while this one was away, if it is not
+      // what Raft starts from.
+      const bool names_more =
+          (checkpoint.has_value() || first.ok()) && IncludesMore(configured, logged.front());
+      if (!fits && !names_more && logged.front().Contains(identity_.member)) {
+        return OtherMembers(configured, logged.front());
+      }
       if (checkpoint.has_value() || absl::IsNotFound(first.status())) return configured;
       return first;
     }

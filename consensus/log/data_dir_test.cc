@@ -186,13 +186,27 @@ TEST_CASE(
     "once the log has addresses, a start takes no notice of the members of the configuration") {
   FaultEnv env;
   Require(Settle(&env, Members({1, 2, 3})).status());
-  SnapshotMeta checkpoint{Index{9}, Term{1}, Members({3, 4, 5})};
+  SnapshotMeta checkpoint{Index{9}, Term{1}, Members({1, 2, 3, 4, 5})};
   auto dir = Open(&env);
   CHECK_FALSE(dir->SettleMembership(Members({1, 2, 3}), checkpoint).ok());
   for (const MemberId member : checkpoint.membership.Members()) {
     checkpoint.membership.addresses[member] = "a";
   }
   CHECK(dir->SettleMembership(Members({1, 2, 3}), checkpoint).ok());
+  // A server that is to run alone is no member of that cluster.
+  Membership alone;
+  alone.voters = {kMember};
+  CHECK_FALSE(dir->SettleMembership(alone, checkpoint).ok());
+}
+
+TEST_CASE("a configuration may name members that were added while the member was away") {
+  FaultEnv env;
+  Require(Settle(&env, Members({1, 2, 3})).status());
+  const SnapshotMeta checkpoint{Index{9}, Term{1}, Members({1, 2, 3})};
+  auto dir = Open(&env);
+  CHECK(dir->SettleMembership(Members({1, 2, 3, 4}), checkpoint).ok());
+  CHECK_FALSE(dir->SettleMembership(Members({1, 2, 4}), checkpoint).ok());
+  CHECK_FALSE(dir->SettleMembership(Members({1, 2}), checkpoint).ok());
 }
 
 TEST_CASE("a directory of a version that kept no membership takes it from the configuration once") {

@@ -264,15 +264,19 @@ grpc::ServerUnaryReactor* ClusterService::ChangeMembers(grpc::CallbackServerCont
                                                         const v1::ChangeMembersRequest* request,
                                                         v1::ChangeMembersResponse* /*response*/) {
   const auto caller = AdmitCall(Operation::kClusterChangeMembers, *context, administrators_);
-  std::string detail;
-  for (const v1::MemberLine& member : request->members()) {
-    absl::StrAppend(&detail, detail.empty() ? "" : " ", "server.", member.id(), "=",
-                    member.server_line());
+  const absl::StatusOr<ServerLines> members =
+      caller.ok() ? ParseMembers(*request) : absl::StatusOr<ServerLines>(caller.status());
+  // A request that is refused may be of any size.
+  std::string detail = members.ok() ? "" : absl::StrCat("members=", request->members_size());
+  if (members.ok()) {
+    for (const auto& [id, line] : *members) {
+      absl::StrAppend(&detail, detail.empty() ? "" : " ", "server.", id, "=",
+                      FormatServerLine(line));
+    }
   }
-  const absl::StatusOr<ServerLines> members = ParseMembers(*request);
-  if (!caller.ok() || !members.ok()) {
+  if (!members.ok()) {
     RecordCall(*context, caller, "changeMembers", detail, AuditResult::kFailure);
-    return FinishWith(context, v1::ToGrpc(!caller.ok() ? caller.status() : members.status()));
+    return FinishWith(context, v1::ToGrpc(members.status()));
   }
   auto* call = new WaitingCall;
   administration_->ChangeMembers(

@@ -553,6 +553,7 @@ TEST_CASE("callers that are no administrators get no addresses, digest, or sizes
   fixture.member.view.self = MemberId(1);
   fixture.member.view.cluster_id = std::string(16, 'c');
   fixture.member.view.members = {{.id = MemberId(1), .match_index = Index(0)}};
+  fixture.member.view.members[0].addresses = fixture.config.servers.at(1);
   fixture.member.checkpoint = tree::Zxid(7);
   for (const bool is_administrator : {false, true}) {
     const std::vector<std::string> authorizations(is_administrator ? 1 : 0,

@@ -296,6 +296,7 @@ void Replica::CatchUpOnce() {
   StartSync({.done = [this](tree::Zxid zxid) {
     spdlog::info("this server has caught up with its leader, at zxid 0x{:x}", zxid.value());
     caught_up_ = true;
+    LinkMembers(node_->raft().membership());
     PublishStatus();
   }});
 }

@@ -228,6 +228,9 @@ class Replica final : public Service,
   void TouchHeldUp();
   // These are about changes of members (replica_members.cc). Begins a change, on the node thread.
   absl::Status BeginChange(const consensus::Membership& target, consensus::Index based_on);
+  // Returns Unavailable if the voters of `target` would have no majority among those that are reached
+  // now and keep their addresses: nothing shows that a new address is right.
+  absl::Status CheckStillReached(const consensus::Membership& target) const;
   // Sets the addresses of the other members at the links.
   void LinkMembers(const consensus::Membership& membership);
   // Returns whether this server has no vote; one that is no member has the role of its configuration.

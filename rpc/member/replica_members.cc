@@ -39,9 +39,32 @@ absl::Status Replica::BeginChange(const Membership& target, consensus::Index bas
   if (change_.has_value()) {
     return absl::FailedPreconditionError("another change of members is under way; try again later");
   }
+  if (absl::Status s = CheckStillReached(target); !s.ok()) return s;
   absl::Status begun = node_->raft().ChangeMembership(target, based_on);
   if (begun.ok()) spdlog::info("members shall be: {}", consensus::ToString(target));
   return begun;
+}
+
+absl::Status Replica::CheckStillReached(const Membership& target) const {
+  const ServerLines now = MembersOf(node_->raft().membership(), options_.servers);
+  const ServerLines then = MembersOf(target, {});
+  size_t reached = 0;
+  for (const MemberId voter : target.voters) {
+    if (voter == options_.node.raft.self) {
+      ++reached;
+      continue;
+    }
+    const auto before = now.find(voter.value());
+    const ServerLine& line = then.at(voter.value());
+    const bool stays =
+        before == now.end() || before->second.host.empty() ||
+        (before->second.host == line.host && before->second.peer_port == line.peer_port);
+    if (stays && links_->DownForMs(voter) == 0) ++reached;
+  }
+  if (reached > target.voters.size() / 2) return absl::OkStatus();
+  return absl::UnavailableError(
+      "too many of the voters of the new membership are at new addresses, where it is not known "
+      "whether they can be reached, or are not reached now; bring one back or add one first");
 }
 
 void Replica::FinishChange() {
@@ -87,8 +110,9 @@ void Replica::LinkMembers(const Membership& membership) {
         id.value());
   }
   // A server that is not in the membership waits to be admitted by those that its configuration
-  // names.
-  if (!membership.Contains(options_.node.raft.self)) {
+  // names. One that was away while the members changed may not know the leader yet: its configuration
+  // can.
+  if (!membership.Contains(options_.node.raft.self) || !caught_up_) {
     for (const auto& [id, line] : options_.servers) {
       if (MemberId(id) != options_.node.raft.self) {
         others.try_emplace(MemberId(id), PeerAddress{line.host, line.peer_port});

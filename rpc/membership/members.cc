@@ -2,10 +2,16 @@
 
 #include "rpc/membership/members.h"
 
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/strings.h"
@@ -21,9 +27,36 @@ std::string PeerAddressOf(const ServerLine& line) {
   return absl::StrCat(InBrackets(line.host), ":", line.peer_port);
 }
 
+bool IsWildcard(const std::string& host) {
+  boost::system::error_code is_name;
+  const auto address = boost::asio::ip::make_address(host, is_name);
+  return !is_name && address.is_unspecified();
+}
+
+// Returns why other members cannot use the host; empty if they can.
+std::string ProblemOfHost(const ServerLine& line) {
+  const auto is_allowed = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ||
+           c == ':' || c == '%';
+  };
+  if (IsWildcard(line.host)) {
+    return "other members cannot reach it there; its server.N line in the configuration of the "
+           "leader, or the line that was given, has to name its own host or address";
+  }
+  if (!std::all_of(line.host.begin(), line.host.end(), is_allowed)) {
+    return "its host has characters that no name or address has";
+  }
+  const auto again = ParseServerLine(FormatServerLine(line));
+  return again.ok() && again->host == line.host ? "" : "its host is neither a name nor an address";
+}
+
 absl::Status CheckLines(const ServerLines& members) {
   std::map<std::string, uint32_t> by_address;
   for (const auto& [id, line] : members) {
+    if (const std::string problem = ProblemOfHost(line); !problem.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "server.", id, "=", absl::CHexEscape(FormatServerLine(line)), ": ", problem));
+    }
     if (line.peer_port == 0 || line.election_port == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("server.", id, "=", FormatServerLine(line),

@@ -22,7 +22,8 @@ namespace quorate::rpc {
 ServerLines MembersOf(const consensus::Membership& membership, const ServerLines& configured);
 
 // Returns the membership that has these members and addresses. InvalidArgument, which names the
-// members, if two of them have the same address, if one lacks a port, or if none has a vote.
+// members, if two of them have the same address, if one lacks a port or has a host at which others
+// cannot reach it (0.0.0.0, for example), or if none has a vote.
 absl::StatusOr<consensus::Membership> MembershipOf(const ServerLines& members);
 
 // Applies an entry that is no command to the tree: one with a new membership changes

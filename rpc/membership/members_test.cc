@@ -62,6 +62,14 @@ TEST_CASE("members that cannot work are refused") {
   CHECK_THAT(refusal({{1, LineOf("a:1")}}), Catch::Contains("needs two ports"));
   CHECK_THAT(refusal({{1, LineOf("a:1:2:observer")}}), Catch::Contains("a vote"));
   CHECK_THAT(refusal({}), Catch::Contains("a vote"));
+  for (const char* line : {"0.0.0.0:1:2", "[::]:1:2"}) {
+    CHECK_THAT(refusal({{1, LineOf(line)}}), Catch::Contains("cannot reach it there"));
+  }
+  for (const char* host : {"a b", "a\nserver.2=b", "[x", "a;b", "a=b"}) {
+    ServerLine line = LineOf("a:1:2");
+    line.host = host;
+    CHECK_THAT(refusal({{1, line}}), Catch::Contains("server.1=") && Catch::Contains("host"));
+  }
 }
 
 TEST_CASE("a membership with addresses becomes the data of /zookeeper/config, with an event") {

@@ -252,7 +252,7 @@ std::string FourLetterWords::Configuration(const tree::Tree& tree) {
   const ServerLine& own = config.servers.at(config.my_id);
   absl::StrAppend(&text, line("initLimit"), line("syncLimit"),
                   "electionAlg=3\nelectionPort=", own.election_port, "\nquorumPort=", own.peer_port,
-                  "\npeerType=", own.observer ? 1 : 0, "\nmembership: \n",
+                  "\npeerType=", frontend_.service().status().observer ? 1 : 0, "\nmembership: \n",
                   ReadMembersText(tree, frontend_.members_text()));
   return text;
 }

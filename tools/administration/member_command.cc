@@ -297,6 +297,10 @@ absl::StatusOr<ServerLines> NextStep(const MemberChange& change, const ServerLin
         "; `quorate member move` changes its addresses, and a new member needs another number"));
   }
   if (same_addresses && wanted->observer == member->second.observer) return next;
+  if (wanted->observer) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "member ", change.id, " has a vote; `quorate member demote` makes it an observer"));
+  }
   member->second = *std::move(wanted);
   return next;
 }

@@ -52,6 +52,11 @@ TEST_CASE("a number that is taken is not given to another address") {
   CHECK_FALSE(moved->at(3).observer);
 }
 
+TEST_CASE("adding a voter as an observer does not take its vote") {
+  CHECK(absl::IsAlreadyExists(
+      NextStep({Kind::kAdd, 3, "host3:2888:3888:observer;2181"}, Three()).status()));
+}
+
 TEST_CASE("what is not there cannot be changed, and may be removed again") {
   CHECK(absl::IsNotFound(NextStep({Kind::kPromote, 9, ""}, Three()).status()));
   CHECK(absl::IsNotFound(NextStep({Kind::kMove, 9, "a:1:2"}, Three()).status()));

@@ -39,7 +39,10 @@ void CloseSessions(tree::Tree* tree) {
 // those of the new one: servers then show the members of their configuration.
 void ForgetMembers(tree::Tree* tree) {
   tree::Stat stat;
-  if (!tree->FindStat("/zookeeper/config", &stat) || stat.data_length == 0) return;
+  // Data that an administrator wrote has another version.
+  if (!tree->FindStat("/zookeeper/config", &stat) || stat.data_length == 0 || stat.version != -1) {
+    return;
+  }
   NoListener listener;
   tree->SetConfig(tree->last_zxid() + 1, "", &listener);
 }
