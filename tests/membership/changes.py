@@ -190,3 +190,23 @@ def test_a_command_that_was_broken_off_goes_on_when_it_is_given_again():
         assert members(cluster)[4]["role"] == "follower"
         again = member_command(cluster, "add", 4, line)
         assert again.returncode == 0 and "Nothing to do" in again.stdout, again
+
+
+def test_a_member_that_was_away_is_told_where_the_leader_is():
+    with harness.Cluster(size_max=4) as cluster:
+        away = cluster.others(cluster.leader())[0]
+        cluster.kill(away)
+        cluster.add(4)
+        cluster.wait_until("member 4 leads", lambda: cluster.leader() == 4 or
+                           administration.transfer_leadership(cluster.grpc(cluster.leader()), 4) or cluster.leader() == 4)
+        cluster.command("launch", away)
+        cluster.wait_until("it does not know the leader", lambda: f"has no other server {away}" not in cluster.log(4) and
+                           "has no other server 4" in cluster.log(4))
+        cluster.command("stop", away)
+        base = cluster.ports.base
+        with open(os.path.join(cluster.member_dir(away), "zoo.cfg"), "a", encoding="utf-8") as file:
+            file.write(f"server.4=127.0.0.1:{base + 204}:{base + 404}\n")
+        cluster.restart(away)
+        with zk.Connection(cluster.address(away)) as connection:
+            connection.create("/back", b"x")
+            assert config(connection)[0] == lines(cluster, 1, 2, 3, 4)
