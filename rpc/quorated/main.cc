@@ -310,9 +310,12 @@ absl::Status Run(const std::string& config_file, int* exit_status) {
     if (audit_log != nullptr) quorate::rpc::RecordServerStart(false, audit_log);
     return server.status();
   }
+  std::atomic<bool> has_run_ended = false;
   std::thread waiter([&] {
     WaitForStopSignal(config_file, &log_files, audit_log);
-    manager.Stop();
+    // A server that ended by itself may execute itself again. It must not tell the manager that it
+    // stops, because the manager would then kill the new server after its time limit for stops.
+    if (!has_run_ended) manager.Stop();
     if (audit_log != nullptr && frontends.has_opened()) quorate::rpc::RecordServerStop(audit_log);
     (*server)->RequestStop();
   });
@@ -320,6 +323,7 @@ absl::Status Run(const std::string& config_file, int* exit_status) {
   if (!frontends.has_opened() && audit_log != nullptr) {
     quorate::rpc::RecordServerStart(false, audit_log);
   }
+  has_run_ended = true;
   // Ends the waiting thread if Run ended by itself. The signal is blocked and the thread waits for
   // it. Therefore the signal ends the wait, not the process.
   // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)

@@ -102,14 +102,15 @@ void ServiceManager::Stop() {
 
 void ServiceManager::Detach() {
   MutexLock lock(&mutex_);
-  phase_ = Phase::kStopping;
+  if (phase_ != Phase::kStopping) phase_ = Phase::kLoading;
   service_ = nullptr;
 }
 
 std::string ServiceManager::Message(const std::string& line) {
   std::string message;
   if (phase_ != phase_reported_) {
-    absl::StrAppend(&message, phase_ == Phase::kServing ? "READY=1\n" : "STOPPING=1\n");
+    if (phase_ == Phase::kServing) absl::StrAppend(&message, "READY=1\n");
+    if (phase_ == Phase::kStopping) absl::StrAppend(&message, "STOPPING=1\n");
   }
   const bool is_alive = phase_ != Phase::kServing ||
                         node_rounds_.load(std::memory_order_relaxed) != node_rounds_reported_;

@@ -45,7 +45,9 @@ class ServiceManager {
   void OnNodeThread() { node_rounds_.fetch_add(1, std::memory_order_relaxed); }
   // Reports that the server stops (STOPPING=1).
   void Stop();
-  // Ends the use of the service. Does nothing if there is none.
+  // Ends the use of the service. Without Stop before, the server counts as loading its data: one that
+  // ended by itself may execute itself again, and the manager expects a process that has reported
+  // STOPPING=1 to end.
   void Detach();
 
   // Reports everything that changed and was not reported yet, and feeds the watchdog: always while the server loads its data

@@ -122,6 +122,28 @@ TEST_CASE("the watchdog is fed while the server loads its data and while it stop
   CHECK(manager.Received() == "WATCHDOG=1\n");
 }
 
+TEST_CASE("a server that ends by itself does not say that it stops") {
+  Manager manager("6000000");
+  ServiceManager reporter;
+  FakeService service;
+  service.current = Serving();
+  reporter.Serve(&service);
+  manager.Received();
+  reporter.Detach();
+  reporter.Report();
+  CHECK(manager.Received() == "WATCHDOG=1\nSTATUS=loading the data\n");
+  reporter.Serve(&service);
+  CHECK(manager.Received() == "READY=1\nSTATUS=serving as follower\n");
+}
+
+TEST_CASE("a server that is asked to stop before it serves says that it stops") {
+  Manager manager(nullptr);
+  ServiceManager reporter;
+  reporter.Detach();
+  reporter.Stop();
+  CHECK(manager.Received() == "STOPPING=1\nSTATUS=stopping\n");
+}
+
 TEST_CASE("the watchdog of another process is not fed") {
   Manager manager("6000000");
   setenv("WATCHDOG_PID", "1", 1);
