@@ -118,6 +118,13 @@ ssize_t TlsStream::Send(const char* from, size_t size) {
     }
     const ssize_t failed = Fail(result);
     waits_for_room_ = SSL_want_write(ssl_.get());
+    if (failed == 0) {
+      // The peer has ended the stream, so that it can take nothing more. 0 would mean that Send can
+      // be called again at once.
+      failure_ = "TLS: the peer has closed the connection";
+      errno = EPROTO;
+      return -1;
+    }
     return total > 0 && errno == EAGAIN ? static_cast<ssize_t>(total) : failed;
   }
   return static_cast<ssize_t>(total);
