@@ -52,9 +52,16 @@ void WarnIfReadable(const std::string& path) {
   spdlog::warn("every user of this machine can read {}, which has passwords; chmod o-r", path);
 }
 
-// Returns the Authenticator for the JAAS file as it is now, and logs what has no effect; nullptr if
-// the file has no such section.
-absl::StatusOr<std::unique_ptr<sasl::Authenticator>> ReadAuthenticator(const Config& config) {
+// Logs what in the JAAS file has no effect, and that it is open to every user of the machine.
+void Warn(const Config& config, const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
+  WarnIfReadable(config.jaas_file);
+}
+
+// Returns the Authenticator for the JAAS file as it is now; nullptr if the file has no such section.
+// Appends to `*warnings` what has no effect.
+absl::StatusOr<std::unique_ptr<sasl::Authenticator>> ReadAuthenticator(
+    const Config& config, std::vector<std::string>* warnings) {
   const absl::StatusOr<std::string> text = ReadJaasFile(config.jaas_file);
   if (!text.ok()) return text.status();
   sasl::Options options;
@@ -66,12 +73,7 @@ absl::StatusOr<std::unique_ptr<sasl::Authenticator>> ReadAuthenticator(const Con
   options.removes_realm = config.kerberos_removes_realm;
   options.auth_to_local_rules = config.auth_to_local_rules;
   options.default_realm = JavaPropertyOfEnvironment("java.security.krb5.realm").value_or("");
-  std::vector<std::string> warnings;
-  auto made = sasl::MakeAuthenticator(options, *text, JavaPropertyOfEnvironment, &warnings);
-  if (!made.ok()) return made.status();
-  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
-  if (*made != nullptr) WarnIfReadable(config.jaas_file);
-  return made;
+  return sasl::MakeAuthenticator(options, *text, JavaPropertyOfEnvironment, warnings);
 }
 
 // Reads the JAAS file again when it has changed. Exchanges that have begun go on with the users that
@@ -116,13 +118,17 @@ class CurrentAuthenticator : public sasl::Authenticator {
     if (!is_changed && (!has_problem_ || now - tried_ < kRetryPeriod)) return current_;
     stamp_ = std::move(stamp);
     tried_ = now;
-    absl::StatusOr<std::unique_ptr<sasl::Authenticator>> made = ReadAuthenticator(config_);
+    std::vector<std::string> warnings;
+    absl::StatusOr<std::unique_ptr<sasl::Authenticator>> made =
+        ReadAuthenticator(config_, &warnings);
     if (made.ok() && *made == nullptr) {
       made = absl::InvalidArgumentError(
           absl::StrCat("it has no section ", config_.sasl_section, " any more"));
     }
     has_problem_ = !made.ok();
+    // Nothing is logged for a try that fails like the one before: clients cause these tries.
     if (made.ok()) {
+      Warn(config_, warnings);
       current_ = *std::move(made);
       spdlog::info("the JAAS file has changed: new exchanges of SASL use it jaas_file={}",
                    config_.jaas_file);
@@ -147,9 +153,11 @@ class CurrentAuthenticator : public sasl::Authenticator {
 absl::StatusOr<std::unique_ptr<sasl::Authenticator>> MakeAuthenticator(const Config& config) {
   if (config.jaas_file.empty()) return nullptr;
   FileStamp stamp = StampOf(config.jaas_file);
-  auto made = ReadAuthenticator(config);
+  std::vector<std::string> warnings;
+  auto made = ReadAuthenticator(config, &warnings);
   if (!made.ok()) return made.status();
   if (*made == nullptr) {
+    for (const std::string& warning : warnings) spdlog::warn("{}", warning);
     if (config.required_auth_schemes == std::vector<std::string>{"sasl"}) {
       return absl::InvalidArgumentError(
           absl::StrCat(config.jaas_file, ": there is no section ", config.sasl_section,
@@ -158,6 +166,7 @@ absl::StatusOr<std::unique_ptr<sasl::Authenticator>> MakeAuthenticator(const Con
     }
     return nullptr;
   }
+  Warn(config, warnings);
   spdlog::info("clients can authenticate by SASL jaas_file={} section={}", config.jaas_file,
                config.sasl_section);
   return std::make_unique<CurrentAuthenticator>(config, std::move(stamp), *std::move(made));
