@@ -9,6 +9,9 @@
 # CFG is the name of a file in the configuration directory, or a path. Variables: ZOOCFGDIR, ZOOCFG,
 # ZOO_LOG_DIR, ZOOPIDFILE, SERVER_JVMFLAGS, JVMFLAGS, CLIENT_JVMFLAGS, ZOO_DATADIR_AUTOCREATE_DISABLE,
 # ZOO_NOEXEC. Variables of the Java machine have no effect.
+#
+# If root starts a server, it runs as the owner of dataDir, who must be able to write ZOO_LOG_DIR and
+# ZOOPIDFILE.
 
 ZOOBINDIR=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=deploy/zookeeper/zkEnv.sh
@@ -47,36 +50,69 @@ require_directories() {
   fi
 }
 
-# Sets `server` to the command of the server. If root starts it, it runs as the owner of the data
-# directory: files of root's in there would keep the service from starting later.
+# Sets `server` to the command of the server, `user` to the user that it runs as, and `as_user` to a prefix
+# for commands of that user. If root starts a server, it runs as the owner of the data directory: files of
+# root's in there would keep the service from starting later.
 server_command() {
   server=("$QUORATED" "$ZOOCFG")
+  user=$(id -un)
+  as_user=()
   local owner
   if [[ $(id -u) -eq 0 && -d $data_dir ]]; then
     owner=$(stat -c %U "$data_dir")
     if [[ $owner != root && $owner != UNKNOWN ]]; then
-      server=(setpriv "--reuid=$owner" "--regid=$(id -g "$owner")" --init-groups "${server[@]}")
+      user=$owner
+      as_user=(setpriv "--reuid=$owner" "--regid=$(id -g "$owner")" --init-groups)
     fi
   fi
 }
 
+# Runs a command of the shell, with the arguments after it, as the user of the server. That user can put
+# links into its directories, through which root would write, read or kill what is not the user's.
+as_user() { # COMMAND ARGUMENT...
+  "${as_user[@]}" bash -c "$1" zkServer.sh "${@:2}"
+}
+
+# Returns whether a process runs. One that has ended may not have been waited for.
+is_running() { # PID
+  kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*[ZX]' "/proc/$1/status"
+}
+
+# Prints the process that the pid file names, if it is one of the server's user.
+server_pid() {
+  local pid
+  [[ -f $pid_file ]] || return 1
+  # shellcheck disable=SC2016  # the inner shell has the arguments
+  pid=$(as_user 'head -c 20 "$1"' "$pid_file" 2>/dev/null)
+  [[ $pid =~ ^[1-9][0-9]*$ && $(stat -c %u "/proc/$pid" 2>/dev/null) == "$(id -u "$user")" ]] || return 1
+  is_running "$pid" && echo "$pid"
+}
+
+# shellcheck disable=SC2016  # the inner shells have the arguments
 start() {
+  local pid
   echo -n "Starting zookeeper ... "
-  if [[ -f $pid_file ]] && kill -0 "$(<"$pid_file")" 2>/dev/null; then
-    echo "already running as process $(<"$pid_file")."
+  server_command
+  if pid=$(server_pid); then
+    echo "already running as process $pid."
     exit 1
   fi
-  mkdir -p "$(dirname "$pid_file")" "$ZOO_LOG_DIR"
-  server_command
-  nohup "${server[@]}" >"$output" 2>&1 </dev/null &
-  local pid=$!
-  if ! echo -n "$pid" >"$pid_file"; then
+  if ! as_user 'mkdir -p "${1%/*}" && : >"$1"' "$output"; then
+    echo "FAILED TO START"
+    echo "zkServer.sh: user $user cannot write $output; give $ZOO_LOG_DIR to that user, or set ZOO_LOG_DIR" >&2
+    exit 1
+  fi
+  # The shells execute the next program, so that this is the process of the server.
+  "${as_user[@]}" bash -c 'exec nohup "${@:2}" >"$1" 2>&1 </dev/null' zkServer.sh "$output" "${server[@]}" &
+  pid=$!
+  if ! as_user 'mkdir -p "${1%/*}" && echo -n "$2" >"$1"' "$pid_file" "$pid"; then
     echo "FAILED TO WRITE PID"
+    echo "zkServer.sh: user $user cannot write $pid_file; process $pid is the server" >&2
     exit 1
   fi
   # A server with a wrong configuration ends within this time.
   sleep 1
-  if ! kill -0 "$pid" 2>/dev/null; then
+  if ! is_running "$pid"; then
     echo "FAILED TO START"
     exit 1
   fi
@@ -86,12 +122,13 @@ start() {
 start_foreground() {
   server_command
   if [[ -n ${ZOO_NOEXEC:-} ]]; then
-    "${server[@]}"
+    "${as_user[@]}" "${server[@]}"
   else
-    exec "${server[@]}"
+    exec "${as_user[@]}" "${server[@]}"
   fi
 }
 
+# shellcheck disable=SC2016  # the inner shells have the arguments
 stop() {
   echo -n "Stopping zookeeper ... "
   if [[ ! -f $pid_file ]]; then
@@ -99,14 +136,23 @@ stop() {
     return
   fi
   local pid
-  pid=$(<"$pid_file")
-  kill "$pid"
-  rm "$pid_file"
-  # Until it has ended, or as long as a leader may take to hand over its leadership.
-  for ((i = 0; i < 50; ++i)); do
-    kill -0 "$pid" 2>/dev/null || break
-    sleep 0.1
-  done
+  server_command
+  if pid=$(server_pid); then
+    as_user 'kill "$1"' "$pid"
+    # As long as the service may take: a server that loads its data stops after that.
+    for ((i = 0; i < 600; ++i)); do
+      is_running "$pid" || break
+      sleep 0.1
+    done
+    if is_running "$pid"; then
+      echo "FAILED TO STOP"
+      echo "zkServer.sh: process $pid has not ended within 60 seconds" >&2
+      exit 1
+    fi
+  else
+    echo "zkServer.sh: $pid_file names no running process of user $user, and is removed" >&2
+  fi
+  as_user 'rm -f "$1"' "$pid_file"
   echo "STOPPED"
 }
 
@@ -206,6 +252,7 @@ case "${1:-}" in
   start-foreground) start_foreground ;;
   print-cmd)
     server_command
+    server=("${as_user[@]}" "${server[@]}")
     echo "\"${server[*]}\" > \"$output\" 2>&1 < /dev/null"
     ;;
   stop) stop ;;

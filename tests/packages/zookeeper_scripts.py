@@ -83,7 +83,7 @@ def tools_of_files_and_cron_jobs_have_zookeepers_exit_status(machine):
 def zkserver_starts_and_stops_servers(machine):
     _write(machine, OWN + "/conf/zoo.cfg", f"tickTime=2000\ndataDir={OWN}/data\nclientPort=2191\n")
     config = ("--config", OWN + "/conf")
-    machine.root.run("install", "-d", "-o", "quorate", "-g", "quorate", OWN + "/data")
+    machine.root.run("install", "-d", "-o", "quorate", "-g", "quorate", OWN + "/data", OWN + "/logs")
     environment = ("env", f"ZOO_LOG_DIR={OWN}/logs", BIN + "zkServer.sh", *config)
     started = machine.root.run(*environment, "start")
     assert started.stdout == "Starting zookeeper ... STARTED\n", started.stdout
@@ -106,6 +106,30 @@ def zkserver_starts_and_stops_servers(machine):
     assert status == 0 and output.startswith("Apache ZooKeeper, version 3.8.0-quorate\nquorated "), output
     status, output, errors = _script(machine, "zkServer.sh", "nonsense")
     assert status == 0 and not output and "Usage: " in errors, errors
+
+
+def zkserver_of_root_follows_no_links_of_the_servers_user(machine):
+    config = ("--config", OWN + "/conf")
+    pid_file = OWN + "/data/zookeeper_server.pid"
+    environment = ("env", f"ZOO_LOG_DIR={OWN}/logs", "HOSTNAME=here", "USER=root", BIN + "zkServer.sh", *config)
+    _write(machine, OWN + "/of_root", "kept")
+    root = machine.root
+    output = OWN + "/logs/zookeeper-root-server-here.out"
+    root.run("ln", "-sf", OWN + "/of_root", output)
+    refused = root.run(*environment, "start", check=False)
+    assert (refused.returncode, refused.stdout) == (1, "Starting zookeeper ... FAILED TO START\n"), refused.stdout
+    assert f"user quorate cannot write {output}" in refused.stderr, refused.stderr
+    assert root.output("cat", OWN + "/of_root") == "kept"
+    root.run("rm", output)
+    with subprocess.Popen(["sleep", "600"]) as of_root:
+        try:
+            for text in (str(of_root.pid), f"-{of_root.pid}", "many"):
+                _write(machine, pid_file, text)
+                stopped = root.run(*environment, "stop")
+                assert "names no running process of user quorate" in stopped.stderr, stopped.stderr
+                assert of_root.poll() is None, f"zkServer.sh has killed a process of root's for {text}"
+        finally:
+            of_root.kill()
 
 
 def zkserver_finds_the_port_in_the_servers_line(machine):
@@ -176,5 +200,6 @@ def the_package_replaces_those_of_zookeeper_and_takes_their_data(machine):
 
 
 TESTS = (the_scripts_work_on_the_service, tools_of_files_and_cron_jobs_have_zookeepers_exit_status,
-         zkserver_starts_and_stops_servers, zkserver_finds_the_port_in_the_servers_line,
-         start_foreground_is_the_server_itself, the_package_replaces_those_of_zookeeper_and_takes_their_data)
+         zkserver_starts_and_stops_servers, zkserver_of_root_follows_no_links_of_the_servers_user,
+         zkserver_finds_the_port_in_the_servers_line, start_foreground_is_the_server_itself,
+         the_package_replaces_those_of_zookeeper_and_takes_their_data)
