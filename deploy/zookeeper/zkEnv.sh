@@ -20,7 +20,8 @@ if [[ -f $ZOOCFGDIR/java.env ]]; then . "$ZOOCFGDIR/java.env"; fi
 # quorated reads properties ("-Dname=value") from these.
 export SERVER_JVMFLAGS JVMFLAGS
 
-ZOO_LOG_DIR=${ZOO_LOG_DIR:-/var/log/quorate}
+# Where the server writes its audit log, unless the configuration names a file.
+export ZOO_LOG_DIR=${ZOO_LOG_DIR:-/var/log/quorate}
 QUORATED=${QUORATED:-/usr/sbin/quorated}
 QUORATE=${QUORATE:-/usr/bin/quorate}
 
