@@ -58,6 +58,10 @@ grpc_port() {
   fi
 }
 
+# Without the file, the default for the port may do.
+if [[ -z ${ZK_GRPC_PORT:-} ]] && ! can_read_config; then
+  echo "zkCli.sh: the port for gRPC is taken to be clientPort + 100; ZK_GRPC_PORT names another" >&2
+fi
 chroot=""
 if [[ $servers == */* ]]; then chroot=/${servers#*/}; fi
 grpc_servers=""

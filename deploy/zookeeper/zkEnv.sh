@@ -25,6 +25,13 @@ export ZOO_LOG_DIR=${ZOO_LOG_DIR:-/var/log/quorate}
 QUORATED=${QUORATED:-/usr/sbin/quorated}
 QUORATE=${QUORATE:-/usr/bin/quorate}
 
+# Returns whether the configuration file can be read or is missing. Otherwise says what to do.
+can_read_config() {
+  if [[ ! -e $ZOOCFG || -r $ZOOCFG ]]; then return 0; fi
+  echo "${0##*/}: cannot read $ZOOCFG; run as root or as a member of group $(stat -L -c %G "$ZOOCFG")" >&2
+  return 1
+}
+
 # Prints the value of a key in the configuration file $1; of several, the last.
 config_value() { # FILE KEY
   sed -nE "s/^[[:space:]]*${2//./\\.}[[:space:]]*[=:][[:space:]]*(.*[^[:space:]])[[:space:]]*\$/\\1/p" "$1" \

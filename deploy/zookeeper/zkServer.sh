@@ -32,6 +32,9 @@ fi
 echo "ZooKeeper JMX enabled by default" >&2
 echo "Using config: $ZOOCFG" >&2
 
+case "${1:-}" in
+  start | start-foreground | stop | restart | status | print-cmd) can_read_config || exit 1 ;;
+esac
 data_dir=$(config_value "$ZOOCFG" dataDir)
 log_dir=$(config_value "$ZOOCFG" dataLogDir)
 pid_file=${ZOOPIDFILE:-$data_dir/zookeeper_server.pid}

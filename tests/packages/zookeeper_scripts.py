@@ -53,6 +53,14 @@ def the_scripts_work_on_the_service(machine):
         assert errors == BANNER + "/etc/zookeeper/conf/zoo.cfg\n", errors
         assert output == "Client port found: 2181. Client address: 127.0.0.1. Client SSL: false.\nMode: standalone\n", output
         assert status == 0
+        for words in (("status",), ("stop",), ("print-cmd",)):
+            status, output, errors = _script(machine, "zkServer.sh", *words, user="nobody")
+            assert (status, output) == (1, ""), f"{words}: {output}"
+            assert errors.endswith("zkServer.sh: cannot read /etc/zookeeper/conf/zoo.cfg; run as root or as a member of group "
+                                   "quorate\n"), errors
+        assert _script(machine, "zkServer.sh", "version", user="nobody")[0] == 0
+        status, output, errors = _script(machine, "zkCli.sh", "-server", "localhost:2181", "ls", "/", user="nobody")
+        assert status == 0 and "zkCli.sh: cannot read /etc/zookeeper/conf/zoo.cfg" in errors, output + errors
         assert _script(machine, "zkCli.sh", "-server", "localhost:2181", "create", "/typed", "x")[:2] == (
             0, "Connecting to localhost:2181\nCreated /typed\n")
         assert _script(machine, "zkCli.sh", "-timeout", "5000", "get", "/typed")[:2] == (0, "Connecting to localhost:2181\nx\n")
