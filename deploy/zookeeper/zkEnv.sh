@@ -17,8 +17,13 @@ ZOOCFG=${ZOOCFG:-zoo.cfg}
 if [[ $ZOOCFG != /* ]]; then ZOOCFG=$ZOOCFGDIR/$ZOOCFG; fi
 # shellcheck source=/dev/null
 if [[ -f $ZOOCFGDIR/java.env ]]; then . "$ZOOCFGDIR/java.env"; fi
+# Debian's package has options in this file, whose other variables are for Java.
+if [[ -z ${JAVA_OPTS:-} && -f $ZOOCFGDIR/environment ]]; then
+  # shellcheck source=/dev/null
+  JAVA_OPTS=$(. "$ZOOCFGDIR/environment" >/dev/null && printf %s "${JAVA_OPTS:-}")
+fi
 # quorated reads properties ("-Dname=value") from these.
-export SERVER_JVMFLAGS JVMFLAGS
+export SERVER_JVMFLAGS JVMFLAGS JAVA_OPTS
 
 # Where the server writes its audit log, unless the configuration names a file.
 export ZOO_LOG_DIR=${ZOO_LOG_DIR:-/var/log/quorate}
