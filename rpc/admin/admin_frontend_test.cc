@@ -173,6 +173,11 @@ TEST_CASE("the fields of commands are those of ZooKeeper, in its order") {
                                                 "error"});
   f.service.current.is_leader = true;
   CHECK(f.Command("server_stats").contains("proposal_stats"));
+  f.frontend.statistics().local_connections_without_tls = 2;
+  f.frontend.statistics().remote_connections_without_tls = 3;
+  const Json statistics = f.Command("server_stats")["server_stats"];
+  CHECK(statistics["non_mtlslocal_conn_count"] == 2);
+  CHECK(statistics["non_mtlsremote_conn_count"] == 3);
   CHECK(Keys(f.Command("stats")) == List{"version", "read_only", "server_stats", "client_response",
                                          "proposal_stats", "node_count", "connections",
                                          "secure_connections", "command", "error"});
@@ -256,6 +261,10 @@ TEST_CASE("names of metrics are legal, and each appears once") {
   std::set<std::string_view> names;
   for (const zk::Metric& metric : zk::Metrics()) CHECK(names.insert(metric.name).second);
   for (const zk::UnusedMetric& metric : zk::UnusedMetrics()) {
+    INFO(metric.name);
+    CHECK(names.insert(metric.name).second);
+  }
+  for (const LabelledMetric& metric : LabelledMetrics()) {
     INFO(metric.name);
     CHECK(names.insert(metric.name).second);
   }

@@ -118,8 +118,8 @@ void ReportServerStatistics(const CommandContext& context, Json* fields) {
       {"last_processed_zxid", tree->last_zxid().value()},
       {"num_alive_client_connections", statistics.connections()},
       {"auth_failed_count", totals.auth_failures + context.service().failed_authentications()},
-      {"non_mtlsremote_conn_count", 0},
-      {"non_mtlslocal_conn_count", 0},
+      {"non_mtlsremote_conn_count", statistics.remote_connections_without_tls.load()},
+      {"non_mtlslocal_conn_count", statistics.local_connections_without_tls.load()},
       {"uptime", info.uptime_ms()},
   };
   f["client_response"] = responses;
