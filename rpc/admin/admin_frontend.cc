@@ -184,8 +184,9 @@ HttpResponse AdminFrontend::Respond(const HttpRequest& request) {
   const std::string_view path = target->path;
   if (path == kMetricsPath) return Metrics(*target);
   if (path.starts_with(kHealthPrefix)) {
-    auto health = HealthResponse(*target, parts_.frontend->service().status(),
-                                 parts_.administration->cluster_view());
+    auto health =
+        HealthResponse(*target, parts_.frontend->service().status(),
+                       parts_.administration->cluster_view(), parts_.config.ContactLimitMs());
     return health.has_value() ? *std::move(health) : NotFound(*target);
   }
   const std::string& url = parts_.config.admin_command_url;

@@ -14,14 +14,18 @@ namespace {
 using consensus::MemberId;
 
 // Returns why the server does not serve; empty if it does.
-std::string ReasonNotReady(const ServerStatus& status) {
+std::string ReasonNotReady(const ServerStatus& status, int64_t contact_limit_ms) {
   if (!status.leader_known) {
     return status.read_only ? "there is no leader; only read-only clients are served"
                             : "there is no leader";
   }
   if (!status.caught_up) return "this server has not caught up with the leader yet";
-  if (!status.in_touch) {
-    return absl::StrCat("the leader was not heard from for ", status.leader_contact_age_ms, " ms");
+  // The status says "in touch" for ever if the thread that renews it hangs; its age then grows.
+  if (!status.in_touch || status.leader_contact_age_ms > contact_limit_ms) {
+    return absl::StrCat(status.is_leader || status.standalone
+                            ? "this server has not renewed its status for "
+                            : "the leader was not heard from for ",
+                        status.leader_contact_age_ms, " ms");
   }
   return "";
 }
@@ -32,7 +36,8 @@ HttpResponse Verdict(std::string reason) {
 
 }  // namespace
 
-std::string ReasonNotToStop(MemberId member, const ServerStatus& status, const ClusterView& view) {
+std::string ReasonNotToStop(MemberId member, const ServerStatus& status, const ClusterView& view,
+                            int64_t contact_limit_ms) {
   const auto found =
       std::find_if(view.members.begin(), view.members.end(),
                    [member](const ClusterView::Member& other) { return other.id == member; });
@@ -40,7 +45,7 @@ std::string ReasonNotToStop(MemberId member, const ServerStatus& status, const C
   if (found == view.members.end()) {
     return absl::StrCat("member ", member.value(), " is not in the cluster");
   }
-  if (std::string reason = ReasonNotReady(status); !reason.empty()) return reason;
+  if (std::string reason = ReasonNotReady(status, contact_limit_ms); !reason.empty()) return reason;
   if (found->observer) return "";
   if (!view.is_leader) {
     return absl::StrCat("only the leader knows whether the others have all entries; ask member ",
@@ -62,19 +67,19 @@ std::string ReasonNotToStop(MemberId member, const ServerStatus& status, const C
 }
 
 std::optional<HttpResponse> HealthResponse(const RequestTarget& target, const ServerStatus& status,
-                                           const ClusterView& view) {
+                                           const ClusterView& view, int64_t contact_limit_ms) {
   if (target.path == "/health/live") return Verdict("");
   if (target.path == "/health/startup") {
     return Verdict(status.caught_up ? "" : "this server has not caught up with a leader yet");
   }
-  if (target.path == "/health/ready") return Verdict(ReasonNotReady(status));
+  if (target.path == "/health/ready") return Verdict(ReasonNotReady(status, contact_limit_ms));
   if (target.path != "/health/safe-to-stop") return std::nullopt;
   uint32_t member = view.self.value();
   const std::optional<std::string_view> text = target.Find("member");
   if (text.has_value() && !absl::SimpleAtoi(ToAbsl(*text), &member)) {
     return TextResponse(400, "?member has to be the number of a server.N line");
   }
-  return Verdict(ReasonNotToStop(MemberId(member), status, view));
+  return Verdict(ReasonNotToStop(MemberId(member), status, view, contact_limit_ms));
 }
 
 }  // namespace quorate::rpc::admin

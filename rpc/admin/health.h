@@ -9,6 +9,9 @@
 //                         leader knows that: it answers for itself, and for another member with
 //                         ?member=N. Other members, if they have a vote, answer 503 and name the leader
 //
+// The last two also fail if the status of the server is old: it is renewed by the thread that applies
+// writes, which then hangs, as on a disk that does not answer.
+//
 // Thread-safety: a function of its arguments.
 #pragma once
 
@@ -28,12 +31,13 @@ inline constexpr std::string_view kHealthPaths[] = {"/health/live", "/health/rea
                                                     "/health/safe-to-stop", "/health/startup"};
 
 // Returns the response for one of kHealthPaths: 200, or 503 with the reason in words; 400 if the
-// number of a member is none; nullopt for other paths.
+// number of a member is none; nullopt for other paths. `contact_limit_ms` is the age of contact with
+// the leader from which the server counts as out of touch; a leader's is the age of its status.
 std::optional<HttpResponse> HealthResponse(const RequestTarget& target, const ServerStatus& status,
-                                           const ClusterView& view);
+                                           const ClusterView& view, int64_t contact_limit_ms);
 
 // Returns why the member must not stop now; empty if it may.
 std::string ReasonNotToStop(consensus::MemberId member, const ServerStatus& status,
-                            const ClusterView& view);
+                            const ClusterView& view, int64_t contact_limit_ms);
 
 }  // namespace quorate::rpc::admin

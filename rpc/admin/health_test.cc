@@ -10,6 +10,8 @@ namespace {
 
 using consensus::MemberId;
 
+constexpr int64_t kContactLimitMs = 10'000;
+
 // A cluster of three voters and an observer, seen by its leader, member 1, which is well.
 struct State {
   State() {
@@ -24,7 +26,8 @@ struct State {
     }
   }
   HttpResponse Get(const std::string& target) const {
-    const auto response = HealthResponse(*ParseRequestTarget(target), status, view);
+    const auto response =
+        HealthResponse(*ParseRequestTarget(target), status, view, kContactLimitMs);
     REQUIRE(response.has_value());
     return *response;
   }
@@ -65,6 +68,17 @@ TEST_CASE("a server that has lost contact with its leader is not ready") {
   state.status.leader_contact_age_ms = 4321;
   CHECK(Has(state.Get("/health/ready").body, "4321 ms"));
   CHECK(state.Status("/health/ready") == 503);
+}
+
+TEST_CASE("a leader whose status is old is not ready, nor safe to stop") {
+  State state;
+  state.status.leader_contact_age_ms = kContactLimitMs;
+  CHECK(state.Status("/health/ready") == 200);
+  state.status.leader_contact_age_ms = 60'000;
+  CHECK(state.Status("/health/live") == 200);
+  CHECK(state.Get("/health/ready").body == "this server has not renewed its status for 60000 ms\n");
+  CHECK(state.Status("/health/ready") == 503);
+  CHECK(state.Status("/health/safe-to-stop?member=2") == 503);
 }
 
 TEST_CASE("a member may stop only if the other voters keep a majority that is up to date") {
@@ -108,8 +122,9 @@ TEST_CASE("the only server is never safe to stop, nor is a member that does not 
 
 TEST_CASE("other paths are none of health") {
   const State state;
-  CHECK_FALSE(
-      HealthResponse(*ParseRequestTarget("/health/other"), state.status, state.view).has_value());
+  CHECK_FALSE(HealthResponse(*ParseRequestTarget("/health/other"), state.status, state.view,
+                             kContactLimitMs)
+                  .has_value());
 }
 
 }  // namespace
