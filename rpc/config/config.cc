@@ -478,7 +478,21 @@ class Parser {
                                 "\" is not allowed; it has to begin with /, and to have "
                                 "only letters, digits and ._-/ after it"));
     }
+    if (!config_.admin_server) return absl::OkStatus();
+    if (config_.admin_need_client_auth && !config_.has_admin_tls()) {
+      return Error(
+          "admin.needClientAuth",
+          "without HTTPS, nobody is asked for a certificate; set admin.forceHttps=true, or "
+          "take admin.needClientAuth out");
+    }
     if (!config_.has_admin_tls()) return absl::OkStatus();
+    if (config_.admin_need_client_auth && !config_.admin_force_https) {
+      config_.warnings.push_back(
+          absl::StrCat(config_.file,
+                       ": admin.needClientAuth: callers over plain HTTP, which "
+                       "admin.portUnification takes too, are not asked for a certificate; set "
+                       "admin.forceHttps=true"));
+    }
     if (config_.quorum_ssl_key_store.empty()) {
       return Error("ssl.quorum.keyStore.location",
                    "it is missing; HTTPS (admin.forceHttps, admin.portUnification) needs a key and "

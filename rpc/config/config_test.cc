@@ -811,6 +811,24 @@ TEST_CASE("HTTP is on as in ZooKeeper, and its keys are checked") {
             .find("ssl.quorum.trustStore.location") != std::string::npos);
 }
 
+TEST_CASE("a certificate of HTTP clients can be required only with HTTPS") {
+  const std::string rest =
+      "dataDir=/d\nclientPort=1\nadmin.needClientAuth=true\nssl.quorum.keyStore.location=/k\n"
+      "ssl.quorum.trustStore.location=/t\n";
+  CHECK(Problem(rest).find("admin.needClientAuth: without HTTPS") != std::string::npos);
+  CHECK(ParseConfig("zoo.cfg", rest + "admin.enableServer=false\n", NoFile).ok());
+  const auto warnings = [&rest](const std::string& more) {
+    const auto config = ParseConfig("zoo.cfg", rest + more, NoFile);
+    REQUIRE(config.ok());
+    return config->warnings;
+  };
+  const std::vector<std::string> shown = warnings("admin.portUnification=true\n");
+  REQUIRE(shown.size() == 1);
+  CHECK(shown[0].find("admin.needClientAuth: callers over plain HTTP") != std::string::npos);
+  CHECK(warnings("admin.forceHttps=true\n").empty());
+  CHECK(warnings("admin.forceHttps=true\nadmin.portUnification=true\n").empty());
+}
+
 TEST_CASE("the gRPC front end is on if its port is given") {
   const std::string common = "dataDir=/d\nclientPort=1\n";
   CHECK(ParseConfig("zoo.cfg", common, NoFile)->grpc_port == 0);
