@@ -57,7 +57,8 @@ std::string ReasonNotToStop(MemberId member, const ServerStatus& status, const C
   for (const ClusterView::Member& other : view.members) {
     if (other.observer) continue;
     ++voters;
-    const bool has_all = other.id == view.self || (other.reachable && other.in_sync);
+    // The leader commits what a majority of the others has, even if its own disk is behind.
+    const bool has_all = (other.id == view.self || other.reachable) && other.in_sync;
     ready += other.id != member && has_all ? 1 : 0;
   }
   const size_t majority = voters / 2 + 1;
