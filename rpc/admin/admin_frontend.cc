@@ -4,7 +4,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <boost/asio/ip/address.hpp>
 #include <set>
 #include <utility>
 
@@ -33,8 +32,9 @@ std::optional<HttpResponse> RefuseMethod(const HttpRequest& request) {
   return response;
 }
 
-// Returns whether the host of a request is a name that no other site can have: localhost or an
-// address. A browser that was led to this machine by the name of another site sends that name.
+// Returns whether the host of a request is this machine for itself: localhost or an address of the
+// loopback. A browser that was led to this machine by the name of another site sends that name, and a
+// proxy of this machine may send the name or the address by which others know it.
 bool IsOwnHost(std::string_view host) {
   std::string_view name = host;
   if (name.starts_with('[')) {
@@ -43,20 +43,24 @@ bool IsOwnHost(std::string_view host) {
     name = name.substr(0, name.rfind(':'));
   }
   if (name.empty() || absl::AsciiStrToLower(ToAbsl(name)) == "localhost") return true;
-  boost::system::error_code error;
-  boost::asio::ip::make_address(std::string(name), error);
-  return !error;
+  return OriginOfAddress(name) == Principal::Origin::kLoopback;
 }
 
-// Returns why a request may come from a page of another site in a browser; empty if it cannot.
+// Returns why a request may come from a page of another site in a browser, or from another machine
+// through a proxy; empty if it cannot.
 std::string ForeignReason(const HttpRequest& request, const Principal& caller) {
   const std::string& site = request.fetch_site;
   if (!site.empty() && site != "none" && site != "same-origin") {
     return "a page of another site sends this request";
   }
-  if (!caller.has_proof() && !IsOwnHost(request.host)) {
-    return "the request names this machine neither by its address nor as localhost; without an "
-           "administrator's credentials it has to";
+  if (caller.has_proof()) return "";
+  if (request.is_passed_on) {
+    return "a proxy has passed this request on; without an administrator's credentials it has to "
+           "come from this machine";
+  }
+  if (!IsOwnHost(request.host)) {
+    return "the request names this machine neither as localhost nor by an address of the loopback; "
+           "without an administrator's credentials it has to";
   }
   return "";
 }

@@ -333,8 +333,24 @@ TEST_CASE("a page of another site cannot use the rights of a local user") {
   CHECK(f.Get("/commands/crst", With(&HttpRequest::fetch_site, "same-origin")).status == 200);
   // A name of another site that was made to lead to this machine.
   CHECK(f.Get("/commands/crst", With(&HttpRequest::host, "evil.example:8080")).status == 403);
-  for (const char* host : {"127.0.0.1:8080", "[::1]:8080", "LocalHost", "10.0.0.3"}) {
+  for (const char* host :
+       {"127.0.0.1:8080", "[::1]:8080", "[::ffff:127.0.0.1]:8080", "LocalHost"}) {
     CHECK(f.Get("/commands/crst", With(&HttpRequest::host, host)).status == 200);
+  }
+}
+
+TEST_CASE("a proxy of this machine does not give its clients the rights of a local user") {
+  Config config = WithCluster();
+  config.super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+  HttpRequest passed_on = WithCredentials("Basic c3VwZXI6dGVzdA==");  // super:test
+  passed_on.is_passed_on = true;
+  CHECK(AdminFixture(config).Get("/commands/crst", passed_on).status == 200);
+  passed_on.authorization.clear();
+  AdminFixture f;
+  CHECK(f.Get("/commands/crst", passed_on).status == 403);
+  CHECK(f.Get("/commands/ruok", passed_on).status == 200);
+  for (const char* host : {"10.0.0.3:8080", "[fd00::3]:8080", "[::ffff:10.0.0.3]"}) {
+    CHECK(f.Get("/commands/crst", With(&HttpRequest::host, host)).status == 403);
   }
 }
 

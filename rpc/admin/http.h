@@ -22,6 +22,7 @@ struct HttpRequest {
   std::string authorization;
   std::string fetch_site;  // Sec-Fetch-Site, by which browsers tell which site sends the request
   bool has_several_authorizations = false;
+  bool is_passed_on = false;  // by a proxy, which has added Forwarded, X-Forwarded-For or Via
 };
 
 struct HttpResponse {

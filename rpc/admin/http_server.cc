@@ -219,6 +219,9 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     request.authorization = text(message[http::field::authorization]);
     request.has_several_authorizations = message.count(http::field::authorization) > 1;
     request.fetch_site = text(message["Sec-Fetch-Site"]);
+    request.is_passed_on = message.count(http::field::forwarded) > 0 ||
+                           message.count("X-Forwarded-For") > 0 ||
+                           message.count(http::field::via) > 0;
     return request;
   }
 

@@ -39,6 +39,7 @@ class Echo : public HttpHandler {
     }
     response.body = request.method + " " + request.target + " " + request.host + " " +
                     request.authorization + " " + request.caller.address;
+    if (request.is_passed_on) response.headers.emplace_back("X-Passed-On", "1");
     response.headers.emplace_back("X-Test", "1");
     return response;
   }
@@ -135,6 +136,21 @@ TEST_CASE("requests of one connection are answered in their order") {
   CHECK(text.starts_with("HTTP/1.1 200 OK\r\n"));
   CHECK(Has(text, "X-Test: 1\r\n"));
   CHECK(Has(text, "Cache-Control: no-store\r\n"));
+}
+
+TEST_CASE("a request that a proxy has passed on is known by its headers") {
+  const Running running;
+  const auto is_passed_on = [&running](const std::string& headers) {
+    Client client(running);
+    client.Send(Get("/x", headers + "Connection: close\r\n"));
+    return Has(client.ReadAll(), "X-Passed-On: 1\r\n");
+  };
+  CHECK_FALSE(is_passed_on(""));
+  for (const char* name : {"Forwarded", "x-forwarded-for", "VIA"}) {
+    INFO(name);
+    CHECK(is_passed_on(std::string(name) + ": a\r\n"));
+    CHECK(is_passed_on(std::string(name) + ":\r\n"));
+  }
 }
 
 TEST_CASE("HEAD has the headers of GET, and no body") {
