@@ -3,10 +3,15 @@
 // The table of metrics, and the lines made from it.
 #include "rpc/zookeeper/monitor.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
 #include <string_view>
+
+#include "rpc/zookeeper/server_info.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -149,6 +154,23 @@ TEST_CASE("values are shown as ZooKeeper shows them") {
   sources.status.standalone = true;
   CHECK(sources.Text().find("zk_peer_state") == std::string::npos);
   CHECK(sources.Text().find("zk_quorum_size") == std::string::npos);
+}
+
+TEST_CASE("a process without a free descriptor has as many open as it may") {
+  const auto before = ServerInfo::CountDescriptors();
+  CHECK(before.open > 0);
+  // All descriptors below the lowest free one are open.
+  const int lowest_free = dup(0);
+  REQUIRE(lowest_free > 0);
+  close(lowest_free);
+  rlimit limit{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const rlimit full{static_cast<rlim_t>(lowest_free), limit.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &full) == 0);
+  const auto descriptors = ServerInfo::CountDescriptors();
+  setrlimit(RLIMIT_NOFILE, &limit);
+  CHECK(descriptors.open == lowest_free);
+  CHECK(descriptors.max == full.rlim_cur);
 }
 
 }  // namespace

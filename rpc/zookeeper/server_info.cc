@@ -7,8 +7,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
-#include <iterator>
 
 #include "rpc/zookeeper/frontend.h"
 
@@ -38,9 +39,15 @@ int64_t ServerInfo::uptime_ms() const {
 ServerInfo::Descriptors ServerInfo::CountDescriptors() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  std::error_code ignored;
-  const auto open = std::distance(std::filesystem::directory_iterator("/proc/self/fd", ignored),
-                                  std::filesystem::directory_iterator{});
+  int64_t open = 0;
+  std::error_code error;
+  std::filesystem::directory_iterator entries("/proc/self/fd", error);
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    ++open;
+  }
+  // The directory most likely cannot be read because no descriptor is free. An alert compares the two,
+  // and must not see 0 then.
+  if (error) open = static_cast<int64_t>(std::min<uint64_t>(limit.rlim_cur, INT64_MAX));
   return {open, limit.rlim_cur};
 }
 

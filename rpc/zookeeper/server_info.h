@@ -39,7 +39,8 @@ class ServerInfo {
   int64_t trace_mask() const { return trace_mask_.load(); }
   void set_trace_mask(int64_t mask) { trace_mask_.store(mask); }
 
-  // The open descriptors of the process, and how many it may have. Reads /proc.
+  // The open descriptors of the process, and how many it may have. Reads /proc; both are equal if
+  // that fails, as it does if no descriptor is free.
   struct Descriptors {
     int64_t open = 0;
     uint64_t max = 0;
