@@ -18,7 +18,9 @@
 #include <boost/beast/http/message_generator.hpp>
 #include <chrono>
 #include <list>
+#include <map>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -88,11 +90,14 @@ class HttpServer::Impl {
 
  private:
   class Connection;
-  using Waiting = std::list<std::shared_ptr<Connection>>;
+  using Connections = std::list<std::shared_ptr<Connection>>;
 
   absl::Status Listen();
   void Accept();
   void Admit(tcp::socket socket);
+  // Returns the connection that makes room for a new one, only one of `address` unless that is empty;
+  // null if there is none.
+  std::shared_ptr<Connection> FindToReplace(const std::string& address) const;
 
   const HttpServerOptions options_;
   HttpHandler& handler_;
@@ -101,7 +106,9 @@ class HttpServer::Impl {
   // These are used on that thread alone.
   size_t connections_ = 0;
   size_t unsent_bytes_ = 0;  // of the bodies of responses that are being written
-  Waiting waiting_;          // for a request; the one that waits longest first
+  std::map<std::string, size_t> connections_of_address_;
+  Connections waiting_;  // for a request; the one that waits longest first
+  Connections writing_;  // a response; the one that began first comes first
   // The pending work of both owns connections, so it is destroyed before the above.
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
@@ -112,14 +119,17 @@ class HttpServer::Impl {
 // A connection lives as long as an operation of it is under way.
 class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Impl* server, tcp::socket socket) : server_(*server), tcp_(std::move(socket)) {
+  Connection(Impl* server, tcp::socket socket, const std::string& address)
+      : server_(*server), tcp_(std::move(socket)) {
     ++server_.connections_;
-    error_code ignored;
-    caller_.address = AddressText(tcp_.socket().remote_endpoint(ignored));
+    ++server_.connections_of_address_[address];
+    caller_.address = address;
     caller_.origin = OriginOfAddress(caller_.address);
   }
   ~Connection() {
     --server_.connections_;
+    const auto of_address = server_.connections_of_address_.find(caller_.address);
+    if (--of_address->second == 0) server_.connections_of_address_.erase(of_address);
     server_.unsent_bytes_ -= unsent_bytes_;
   }
   Connection(const Connection&) = delete;
@@ -138,9 +148,10 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
           return *first == kTlsHandshake ? self->BeginTls() : self->Read();
         });
   }
-  // Ends a connection that waits for a request.
+  const std::string& address() const { return caller_.address; }
+  // Ends a connection whose request is not being handled.
   void Close() {
-    EndToWait();
+    LeaveList();
     error_code ignored;
     tcp_.socket().close(ignored);
   }
@@ -148,12 +159,15 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
  private:
   void BeginToWait() {
     tcp_.expires_after(std::chrono::milliseconds(server_.options_.idle_timeout_ms));
-    waits_at_ = server_.waiting_.insert(server_.waiting_.end(), shared_from_this());
+    EnterList(&server_.waiting_);
   }
-  void EndToWait() {
-    if (!waits_at_.has_value()) return;
-    server_.waiting_.erase(*waits_at_);
-    waits_at_.reset();
+  // REQUIRES: it is in no list.
+  void EnterList(Connections* list) {
+    list_ = list;
+    place_ = list->insert(list->end(), shared_from_this());
+  }
+  void LeaveList() {
+    if (list_ != nullptr) std::exchange(list_, nullptr)->erase(place_);
   }
 
   void BeginTls() {
@@ -188,7 +202,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   }
 
   void OnRead(const error_code& error) {
-    EndToWait();
+    LeaveList();
     if (error) {
       const std::optional<HttpResponse> response = ResponseToError(error);
       if (!response.has_value()) return Close();
@@ -256,8 +270,10 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
       server_.unsent_bytes_ += unsent_bytes_;
     }
     tcp_.expires_after(std::chrono::milliseconds(server_.options_.idle_timeout_ms));
+    EnterList(&server_.writing_);
     http::message_generator generator(std::move(message));
     auto done = [self = shared_from_this(), keep_alive](const error_code& error, size_t) {
+      self->LeaveList();
       self->server_.unsent_bytes_ -= std::exchange(self->unsent_bytes_, 0);
       if (error) return self->Close();
       if (!keep_alive) return self->BeginDrain();
@@ -300,7 +316,8 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   bool is_head_ = false;
   size_t unsent_bytes_ = 0;  // this connection's part of that of the server
   size_t drained_bytes_ = 0;
-  std::optional<Waiting::iterator> waits_at_;
+  Connections* list_ = nullptr;  // the list of the server that it is in, at place_
+  Connections::iterator place_;
 };
 
 absl::Status HttpServer::Impl::Listen() {
@@ -334,6 +351,7 @@ void HttpServer::Impl::Stop() {
   error_code ignored;
   acceptor_.close(ignored);
   waiting_.clear();
+  writing_.clear();
 }
 
 void HttpServer::Impl::Accept() {
@@ -353,12 +371,27 @@ void HttpServer::Impl::Accept() {
 }
 
 void HttpServer::Impl::Admit(tcp::socket socket) {
-  if (connections_ >= options_.connections_max) {
-    if (waiting_.empty()) return;
-    const std::shared_ptr<Connection> oldest = waiting_.front();
+  error_code ignored;
+  const std::string address = AddressText(socket.remote_endpoint(ignored));
+  const auto others = connections_of_address_.find(address);
+  const bool is_greedy = others != connections_of_address_.end() &&
+                         others->second >= options_.connections_per_address_max;
+  if (is_greedy || connections_ >= options_.connections_max) {
+    const std::shared_ptr<Connection> oldest = FindToReplace(is_greedy ? address : "");
+    if (oldest == nullptr) return;
     oldest->Close();
   }
-  std::make_shared<Connection>(this, std::move(socket))->Begin();
+  std::make_shared<Connection>(this, std::move(socket), address)->Begin();
+}
+
+std::shared_ptr<HttpServer::Impl::Connection> HttpServer::Impl::FindToReplace(
+    const std::string& address) const {
+  for (const Connections* list : {&waiting_, &writing_}) {
+    for (const std::shared_ptr<Connection>& connection : *list) {
+      if (address.empty() || connection->address() == address) return connection;
+    }
+  }
+  return nullptr;
 }
 
 HttpServer::HttpServer(HttpServerOptions options, HttpHandler* handler)

@@ -12,8 +12,10 @@
 //   take a response within that time.
 // - Responses that clients have not taken are at most unsent_bytes_max together, without those of less
 //   than 64 KiB; a request whose response would exceed it gets 503.
-// - With connections_max connections, a new one replaces the one that has waited longest for its
-//   request; it is refused if all others have one under way.
+// - With connections_max connections, or connections_per_address_max from one address, a new one
+//   replaces the one, of that address in the second case, that has waited longest for its request; if
+//   none waits, the one that has taken longest to fetch its response. It is refused if the requests of
+//   all others are being handled.
 //
 // Thread-safety: Start and Stop are called from one thread.
 #pragma once
@@ -43,6 +45,7 @@ struct HttpServerOptions {
   tls::CurrentContext* tls = nullptr;  // outlives the server; needed for TLS
   int idle_timeout_ms = 30'000;
   size_t connections_max = 256;
+  size_t connections_per_address_max = 64;
   size_t unsent_bytes_max = 64u << 20;
 };
 

@@ -61,13 +61,15 @@ class Echo : public HttpHandler {
 };
 
 struct Running {
-  explicit Running(size_t connections_max = 256, int idle_timeout_ms = 30'000)
+  explicit Running(size_t connections_max = 256, int idle_timeout_ms = 30'000,
+                   size_t connections_per_address_max = 64)
       : server({.address_key = "k.address",
                 .port_key = "k.port",
                 .address = "127.0.0.1",
                 .port = 0,
                 .idle_timeout_ms = idle_timeout_ms,
                 .connections_max = connections_max,
+                .connections_per_address_max = connections_per_address_max,
                 .unsent_bytes_max = kUnsentBytesMax},
                &echo) {
     REQUIRE(server.Start().ok());
@@ -80,8 +82,9 @@ struct Running {
 
 class Client {
  public:
-  explicit Client(const Running& running) : socket_(io_) {
+  explicit Client(const Running& running, const char* from = "127.0.0.1") : socket_(io_) {
     socket_.open(tcp::v4());
+    socket_.bind({boost::asio::ip::make_address(from), 0});
     socket_.set_option(boost::asio::socket_base::receive_buffer_size(1 << 16));
     socket_.connect({boost::asio::ip::make_address("127.0.0.1"), running.server.port()});
   }
@@ -217,6 +220,42 @@ TEST_CASE("with too many connections, a new one replaces the one that waits long
   CHECK(first.ReadAll().empty());
   second.Send(Get("/still", "Connection: close\r\n"));
   CHECK(Has(second.ReadAll(), "GET /still"));
+}
+
+TEST_CASE("one address cannot have all connections") {
+  const Running running(/*connections_max=*/4, /*idle_timeout_ms=*/30'000,
+                        /*connections_per_address_max=*/2);
+  Client other(running, "127.0.0.2");
+  other.Send(Get("/other"));
+  other.ReadUntil("127.0.0.2");
+  Client first(running);
+  first.Send(Get("/1"));
+  first.ReadUntil("127.0.0.1");
+  Client second(running);
+  second.Send(Get("/2"));
+  second.ReadUntil("127.0.0.1");
+  Client third(running);
+  third.Send(Get("/3"));
+  CHECK(Has(third.ReadUntil("127.0.0.1"), "GET /3"));
+  CHECK(first.ReadAll().empty());
+  other.Send(Get("/still", "Connection: close\r\n"));
+  CHECK(Has(other.ReadAll(), "GET /still"));
+}
+
+TEST_CASE("if no connection waits, the one that has taken longest to fetch is replaced") {
+  Running running(/*connections_max=*/2);
+  Client greedy(running);
+  greedy.Send(Get("/large"));
+  greedy.ReadUntil("\r\n\r\n");  // the write has begun
+  Client slow(running);
+  slow.Send(Get("/slow"));
+  running.echo.AwaitSlow();
+  Client third(running);
+  third.Send(Get("/quick"));
+  CHECK(Has(third.ReadUntil("127.0.0.1"), "GET /quick"));
+  CHECK(greedy.ReadAll().size() < kLargeBytes);
+  running.echo.Release();
+  CHECK(Has(slow.ReadUntil("127.0.0.1"), "GET /slow"));
 }
 
 TEST_CASE("quick requests are answered while another request is being handled") {
