@@ -328,7 +328,10 @@ absl::Status HttpServer::Impl::Listen() {
         absl::StrCat(options_.address_key, ": \"", options_.address,
                      "\" is neither an IP address nor a name that is known: ", error.message()));
   }
-  error = ListenOn(found.front(), Families::kBoth, &acceptor_);
+  // 0.0.0.0, the default, means all addresses, as for Java's servers: those of IPv6 too.
+  const bool on_all = found.front().address() == asio::ip::address_v4::any();
+  error = on_all ? ListenOnAll(options_.port, &acceptor_)
+                 : ListenOn(found.front(), Families::kBoth, &acceptor_);
   if (!error) port_ = acceptor_.local_endpoint(error).port();
   if (!error) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("cannot listen for HTTP on ", options_.address, ":",

@@ -39,7 +39,7 @@ struct HttpServerOptions {
 
   std::string address_key;  // the configuration keys of address and port, for errors
   std::string port_key;
-  std::string address;  // an IP address or a name of this machine
+  std::string address;  // an IP address or a name of this machine; 0.0.0.0: all, IPv6 too
   uint16_t port = 0;    // 0: the system chooses
   Encryption encryption = Encryption::kNone;
   tls::CurrentContext* tls = nullptr;  // outlives the server; needed for TLS

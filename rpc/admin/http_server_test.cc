@@ -62,10 +62,10 @@ class Echo : public HttpHandler {
 
 struct Running {
   explicit Running(size_t connections_max = 256, int idle_timeout_ms = 30'000,
-                   size_t connections_per_address_max = 64)
+                   size_t connections_per_address_max = 64, const char* address = "127.0.0.1")
       : server({.address_key = "k.address",
                 .port_key = "k.port",
-                .address = "127.0.0.1",
+                .address = address,
                 .port = 0,
                 .idle_timeout_ms = idle_timeout_ms,
                 .connections_max = connections_max,
@@ -83,10 +83,12 @@ struct Running {
 class Client {
  public:
   explicit Client(const Running& running, const char* from = "127.0.0.1") : socket_(io_) {
-    socket_.open(tcp::v4());
-    socket_.bind({boost::asio::ip::make_address(from), 0});
+    const auto address = boost::asio::ip::make_address(from);
+    socket_.open(address.is_v6() ? tcp::v6() : tcp::v4());
+    socket_.bind({address, 0});
     socket_.set_option(boost::asio::socket_base::receive_buffer_size(1 << 16));
-    socket_.connect({boost::asio::ip::make_address("127.0.0.1"), running.server.port()});
+    const char* to = address.is_v6() ? "::1" : "127.0.0.1";
+    socket_.connect({boost::asio::ip::make_address(to), running.server.port()});
   }
   void Send(const std::string& bytes) {
     // The server may have closed the connection before it got everything.
@@ -256,6 +258,27 @@ TEST_CASE("if no connection waits, the one that has taken longest to fetch is re
   CHECK(greedy.ReadAll().size() < kLargeBytes);
   running.echo.Release();
   CHECK(Has(slow.ReadUntil("127.0.0.1"), "GET /slow"));
+}
+
+bool HasIpv6() {
+  boost::asio::io_context io;
+  tcp::socket socket(io);
+  boost::system::error_code error;
+  socket.open(tcp::v6(), error);
+  if (!error) socket.bind({boost::asio::ip::make_address("::1"), 0}, error);
+  return !error;
+}
+
+TEST_CASE("the address 0.0.0.0 is that of IPv6 too") {
+  const Running running(/*connections_max=*/256, /*idle_timeout_ms=*/30'000,
+                        /*connections_per_address_max=*/64, "0.0.0.0");
+  Client over_ipv4(running);
+  over_ipv4.Send(Get("/4"));
+  CHECK(Has(over_ipv4.ReadUntil("127.0.0.1"), "GET /4"));
+  if (!HasIpv6()) return;  // a machine without it
+  Client over_ipv6(running, "::1");
+  over_ipv6.Send(Get("/6"));
+  CHECK(Has(over_ipv6.ReadUntil("::1"), "GET /6"));
 }
 
 TEST_CASE("quick requests are answered while another request is being handled") {
