@@ -183,12 +183,21 @@ int64_t Statistics::outstanding() const {
 
 std::optional<uint32_t> Statistics::Visit(uint32_t from_tag, size_t count_max,
                                           const ConnectionFunction& connection) const {
-  MutexLock lock(&mutex_);
-  auto it = connections_.lower_bound(from_tag);
-  for (size_t i = 0; i < count_max && it != connections_.end(); ++i, ++it) {
-    connection(*it->second, it->second->resets_seen.value() != connection_resets());
+  std::vector<std::shared_ptr<ConnectionStatistics>> visited;
+  std::optional<uint32_t> next;
+  {
+    // The loops wait for the mutex when clients connect, so the work for each is done without it.
+    MutexLock lock(&mutex_);
+    auto it = connections_.lower_bound(from_tag);
+    for (; visited.size() < count_max && it != connections_.end(); ++it) {
+      visited.push_back(it->second);
+    }
+    if (it != connections_.end()) next = it->first;
   }
-  return it == connections_.end() ? std::nullopt : std::optional(it->first);
+  for (const std::shared_ptr<ConnectionStatistics>& one : visited) {
+    connection(*one, one->resets_seen.value() != connection_resets());
+  }
+  return next;
 }
 
 int64_t Statistics::SessionOf(uint32_t tag) const {

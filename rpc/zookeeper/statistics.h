@@ -189,7 +189,8 @@ class Statistics {
 
   // Calls `connection` for up to `count_max` connections in the order of their tags, from
   // `from_tag` on. Returns the tag to continue with; no value if there are no more. `cleared`: the
-  // connection has not seen the last reset, so its resettable values count as 0.
+  // connection has not seen the last reset, so its resettable values count as 0. No lock is held during
+  // the calls; a connection may be removed meanwhile.
   using ConnectionFunction =
       std::function<void(const ConnectionStatistics& connection, bool cleared)>;
   std::optional<uint32_t> Visit(uint32_t from_tag, size_t count_max,
