@@ -329,8 +329,9 @@ std::string Administrators::Description() const {
       config_.grpc_unix_socket.empty() ? "" : ", and callers through grpcUnixSocket";
   if (!is_configured_) {
     return "no administrators are configured: callers from loopback addresses may copy the whole "
-           "tree "
-           "and transfer leadership" +
+           "tree, transfer leadership and change members over gRPC, and read settings, sessions "
+           "and "
+           "watches and reset statistics over HTTP" +
            socket;
   }
   std::vector<std::string> kinds;

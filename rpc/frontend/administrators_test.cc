@@ -313,5 +313,14 @@ TEST_CASE("the refusal names the configured ways") {
         "administrators are those of administrator.subjects, and callers through grpcUnixSocket");
 }
 
+TEST_CASE("the log tells what callers of the machine may do over each protocol") {
+  const Config config;
+  ManualClock clock;
+  const std::string text = Administrators(config, &clock).Description();
+  for (const char* part : {"no administrators are configured", "over gRPC", "over HTTP"}) {
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace quorate::rpc

@@ -88,7 +88,6 @@ void GrpcFrontend::LogAccess() const {
   if (!config_.grpc_unix_socket.empty()) {
     spdlog::info("listening for gRPC clients socket={}", config_.grpc_unix_socket);
   }
-  spdlog::info("gRPC: {}", administrators_->Description());
   const bool is_local = config_.grpc_port == 0 || config_.grpc_address == "localhost" ||
                         OriginOfAddress(config_.grpc_address) == Principal::Origin::kLoopback;
   if (is_local || config_.grpc_tls) return;

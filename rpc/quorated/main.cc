@@ -166,6 +166,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   absl::Status Listen() {
     if (administrators_.has_value()) {
       if (absl::Status s = administrators_->Open(); !s.ok()) return s;
+      spdlog::info("{}", administrators_->Description());
     }
     if (grpc_.has_value()) {
       native_->Start();
