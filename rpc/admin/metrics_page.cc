@@ -92,16 +92,14 @@ std::string MetricsPage::Text(const std::set<std::string, std::less<>>& only,
   const ServerStatus status = frontend_.service().status();
   const auto descriptors = zk::ServerInfo::CountDescriptors();
   const auto now = clock_.Now();
-  {
-    const auto tree = frontend_.service().ReadTree();
-    frontend_.info().ReadMetrics(status, descriptors, *tree, [&](const zk::MetricSources& sources) {
-      for (const zk::Metric& metric : zk::Metrics()) {
-        if (metric.is_shown != nullptr && !metric.is_shown(sources)) continue;
-        text.Add(metric, metric.value(sources), &window_, now);
-      }
-      AddProcess(sources, &text);
-    });
-  }
+  const auto tree = zk::TreeTotals::Read(frontend_.service());
+  frontend_.info().ReadMetrics(status, descriptors, tree, [&](const zk::MetricSources& sources) {
+    for (const zk::Metric& metric : zk::Metrics()) {
+      if (metric.is_shown != nullptr && !metric.is_shown(sources)) continue;
+      text.Add(metric, metric.value(sources), &window_, now);
+    }
+    AddProcess(sources, &text);
+  });
   for (const zk::UnusedMetric& metric : zk::UnusedMetrics()) text.Add(metric);
   AddServer(status, &text);
   AddMembers(&text);

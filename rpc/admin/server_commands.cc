@@ -78,8 +78,8 @@ void ReportMonitor(const CommandContext& context, Json* fields) {
   const auto add = [&members](std::string_view name, const zk::PlainValue& value) {
     std::visit([&](const auto& v) { members.emplace_back(std::string(name), v); }, value);
   };
-  const auto tree = context.service().ReadTree();
-  context.frontend.info().ReadMetrics(context.status, descriptors, *tree,
+  const auto tree = zk::TreeTotals::Read(context.service());
+  context.frontend.info().ReadMetrics(context.status, descriptors, tree,
                                       [&](const zk::MetricSources& sources) {
                                         zk::ForEachValue(sources, add);
                                         zk::ForEachUnusedValue(add);

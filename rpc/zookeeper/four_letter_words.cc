@@ -226,9 +226,9 @@ FourLetterWords::Pieces FourLetterWords::Connections() {
 FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
   const ServerInfo::Descriptors descriptors = ServerInfo::CountDescriptors();
   return [this, status, descriptors](const tree::Tree& tree, std::string* to) {
-    frontend_.info().ReadMetrics(status, descriptors, tree, [to](const MetricSources& sources) {
-      *to += MonitorText(sources);
-    });
+    frontend_.info().ReadMetrics(
+        status, descriptors, TreeTotals(tree),
+        [to](const MetricSources& sources) { *to += MonitorText(sources); });
     return false;
   };
 }

@@ -137,13 +137,13 @@ constexpr Metric kMetrics[] = {
      QUORATE_VALUE(s.totals.read_latency_ms)},
     {"updatelatency", MetricType::kDistribution, "time from a write to its reply, in ms",
      QUORATE_VALUE(s.totals.update_latency_ms)},
-    {"znode_count", MetricType::kGauge, "znodes in the tree", QUORATE_VALUE(s.tree.node_count())},
+    {"znode_count", MetricType::kGauge, "znodes in the tree", QUORATE_VALUE(s.tree.nodes)},
     {"ephemerals_count", MetricType::kGauge, "ephemeral znodes in the tree",
-     QUORATE_VALUE(s.tree.ephemeral_count())},
+     QUORATE_VALUE(s.tree.ephemerals)},
     {"approximate_data_size", MetricType::kGauge, "bytes of the paths and data of all znodes",
-     QUORATE_VALUE(s.tree.data_bytes())},
+     QUORATE_VALUE(s.tree.data_bytes)},
     {"global_sessions", MetricType::kGauge, "sessions of the cluster",
-     QUORATE_VALUE(s.tree.session_count())},
+     QUORATE_VALUE(s.tree.sessions)},
     {"local_sessions", MetricType::kGauge, "sessions that only this server knows",
      QUORATE_VALUE(s.read_only_sessions)},
     {"watch_count", MetricType::kGauge, "watches of ZooKeeper clients of this server",
@@ -170,11 +170,11 @@ constexpr Metric kMetrics[] = {
      "1 while memory is nearly used up, and writes that add data are refused",
      QUORATE_VALUE(s.memory.low())},
     {"quorate_memory_tree_bytes", MetricType::kGauge, "memory of znodes",
-     QUORATE_VALUE(s.tree.node_memory_bytes())},
+     QUORATE_VALUE(s.tree.node_memory_bytes)},
     {"quorate_memory_sessions_bytes", MetricType::kGauge, "memory of sessions",
-     QUORATE_VALUE(s.tree.session_memory_bytes())},
+     QUORATE_VALUE(s.tree.session_memory_bytes)},
     {"quorate_memory_result_caches_bytes", MetricType::kGauge,
-     "memory of kept responses to idempotent writes", QUORATE_VALUE(s.tree.answer_memory_bytes())},
+     "memory of kept responses to idempotent writes", QUORATE_VALUE(s.tree.answer_memory_bytes)},
     {"quorate_memory_watches_bytes", MetricType::kGauge, "memory of watches of all clients",
      QUORATE_VALUE(s.server.watches.bytes)},
     {"quorate_memory_unsent_bytes", MetricType::kGauge,
@@ -420,6 +420,20 @@ class Parts {
 };
 
 }  // namespace
+
+TreeTotals::TreeTotals(const tree::Tree& tree)
+    : nodes(tree.node_count()),
+      ephemerals(tree.ephemeral_count()),
+      data_bytes(tree.data_bytes()),
+      sessions(tree.session_count()),
+      node_memory_bytes(tree.node_memory_bytes()),
+      session_memory_bytes(tree.session_memory_bytes()),
+      answer_memory_bytes(tree.answer_memory_bytes()) {}
+
+TreeTotals TreeTotals::Read(const Service& service) {
+  const auto tree = service.ReadTree();
+  return TreeTotals(*tree);
+}
 
 std::span<const Metric> Metrics() { return kMetrics; }
 

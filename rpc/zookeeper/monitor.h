@@ -21,6 +21,22 @@
 
 namespace quorate::rpc::zk {
 
+// What the metrics show of a tree. It is copied, so that they are formatted without the lock of the
+// tree, for which writes would wait.
+struct TreeTotals {
+  explicit TreeTotals(const tree::Tree& tree);
+  // Returns those of the tree of `service`, which is locked for that time only.
+  static TreeTotals Read(const Service& service);
+
+  size_t nodes;
+  size_t ephemerals;
+  size_t data_bytes;
+  size_t sessions;
+  size_t node_memory_bytes;
+  size_t session_memory_bytes;
+  size_t answer_memory_bytes;
+};
+
 // The sources of the metrics: a snapshot of this server. The references outlive the object.
 struct MetricSources {
   const ServerStatus& status;
@@ -29,7 +45,7 @@ struct MetricSources {
   const TenantTable& tenants;
   const Statistics& statistics;
   const Statistics::Totals& totals;  // of `statistics`
-  const tree::Tree& tree;
+  TreeTotals tree;
   int64_t failed_authentications = 0;  // Service::failed_authentications
   std::string_view version;
   std::string_view mode;  // leader, follower, ...

@@ -32,7 +32,7 @@ struct Sources {
                         .tenants = tenants,
                         .statistics = statistics,
                         .totals = totals,
-                        .tree = tree,
+                        .tree = TreeTotals(tree),
                         .version = "1.0",
                         .mode = "observer",
                         .open_files_max = UINT64_MAX});

@@ -52,7 +52,7 @@ ServerInfo::Descriptors ServerInfo::CountDescriptors() {
 }
 
 void ServerInfo::ReadMetrics(const ServerStatus& status, Descriptors descriptors,
-                             const tree::Tree& tree,
+                             const TreeTotals& tree,
                              const std::function<void(const MetricSources&)>& use) const {
   Service& service = frontend_.service();
   const ServerMetrics metrics = service.metrics();

@@ -46,9 +46,8 @@ class ServerInfo {
     uint64_t max = 0;
   };
   static Descriptors CountDescriptors();
-  // Calls `use` with the sources of all metrics of this moment. REQUIRES: the caller holds the lock
-  // of `tree`.
-  void ReadMetrics(const ServerStatus& status, Descriptors descriptors, const tree::Tree& tree,
+  // Calls `use` with the sources of all metrics of this moment.
+  void ReadMetrics(const ServerStatus& status, Descriptors descriptors, const TreeTotals& tree,
                    const std::function<void(const MetricSources& sources)>& use) const;
 
   // Returns the names and values that ZooKeeper's `envi` shows and that exist without Java.
