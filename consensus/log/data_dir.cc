@@ -51,13 +51,6 @@ bool Fits(const Membership& configured, const Membership& known) {
   return known.joint() && configured.voters == known.outgoing;
 }
 
-// Returns whether `configured` has all members of `known`, and more.
-bool IncludesMore(const Membership& configured, const Membership& known) {
-  const std::vector<MemberId> more = configured.Members();
-  const std::vector<MemberId> fewer = known.Members();
-  return more.size() > fewer.size() && std::ranges::includes(more, fewer);
-}
-
 bool HasAside(const std::vector<std::string>& names) {
   return std::any_of(names.begin(), names.end(),
                      [](const std::string& name) { return name.starts_with(kAsidePrefix); });
@@ -142,11 +135,7 @@ class DataDir::Impl {
       // Raft starts from the membership in the file if there is no checkpoint, because all later
       // ones are in the log, where they may be truncated.
       absl::StatusOr<Membership> first = ReadMembershipFile(&env_, path_);
-      // The configuration may also name members that were added while this one was away, if it is not
-      // what Raft starts from.
-      const bool names_more =
-          (checkpoint.has_value() || first.ok()) && IncludesMore(configured, logged.front());
-      if (!fits && !names_more && logged.front().Contains(identity_.member)) {
+      if (!fits && logged.front().Contains(identity_.member)) {
         return OtherMembers(configured, logged.front());
       }
       if (checkpoint.has_value() || absl::IsNotFound(first.status())) return configured;

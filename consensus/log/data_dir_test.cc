@@ -199,16 +199,6 @@ TEST_CASE(
   CHECK_FALSE(dir->SettleMembership(alone, checkpoint).ok());
 }
 
-TEST_CASE("a configuration may name members that were added while the member was away") {
-  FaultEnv env;
-  Require(Settle(&env, Members({1, 2, 3})).status());
-  const SnapshotMeta checkpoint{Index{9}, Term{1}, Members({1, 2, 3})};
-  auto dir = Open(&env);
-  CHECK(dir->SettleMembership(Members({1, 2, 3, 4}), checkpoint).ok());
-  CHECK_FALSE(dir->SettleMembership(Members({1, 2, 4}), checkpoint).ok());
-  CHECK_FALSE(dir->SettleMembership(Members({1, 2}), checkpoint).ok());
-}
-
 TEST_CASE("a directory of a version that kept no membership takes it from the configuration once") {
   FaultEnv env;
   {

@@ -55,11 +55,17 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
     with _stopped_member() as (backup, data), harness.Cluster() as cluster, \
             tempfile.TemporaryDirectory(prefix="quorate-operator-") as directory:
         where = cluster.command("grpc")
+        line = f"127.0.0.1:{cluster.ports.base + 203}:{cluster.ports.base + 403}"
         new = ("--data-dir", f"{directory}/new", "--member", 1, "--members", "1,2,3")
         # For each command: words with which it succeeds, words with which it fails quickly, and whether its output has
         # several documents, one on each line.
         table = {
             "status": ([], [], False), "members": ([], [], False),
+            "member safe-to-stop": ([1], [1], False),
+            "member demote": ([3], [3, "--timeout", 1], False), "member promote": ([3], [3, "--timeout", 1], False),
+            "member add": ([3, line], [3, line, "--timeout", 1], False),
+            "member move": ([3, line], [3, line, "--timeout", 1], False),
+            "member remove": ([9], [9, "--timeout", 1], False),
             "rolling-restart": (["--dry-run"], ["--dry-run"], False),
             "shell": (["--", "ls", "/"], ["--timeout", 1, "--", "ls", "/"], True),
             "watch": (["/watched", "--after", "1", "--count", 1], ["relative"], True),

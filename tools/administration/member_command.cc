@@ -216,7 +216,11 @@ absl::Status CheckSafeToStop(const GlobalOptions& global, uint32_t id) {
       break;
     }
     if (safe.ok()) {
-      std::cout << "Safe: the others keep a majority without member " << id << ".\n";
+      if (global.json) {
+        std::cout << nlohmann::ordered_json{{"member", id}, {"safe", true}}.dump(2) << "\n";
+      } else {
+        std::cout << "Safe: the others keep a majority without member " << id << ".\n";
+      }
       return safe;
     }
     if (steady_clock::now() > deadline) return safe;
