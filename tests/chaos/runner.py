@@ -213,6 +213,9 @@ class Executor:
             _, _, fault, generator = heapq.heappop(self.active)
             generator.close()
             fault.ended()
+        # A fault that ended a member may have started it again while its disk was full.
+        cluster = self.scene.cluster
+        self.scene.to_launch |= {i for i in cluster.numbers() if not cluster.pid(i) and cluster.is_to_start_again(i)}
         self.scene.launch_missing()
 
     def downs(self):
