@@ -100,7 +100,12 @@ start() {
     echo "already running as process $pid."
     exit 1
   fi
-  if ! as_user 'mkdir -p "${1%/*}" && : >"$1"' "$output"; then
+  if ! as_user 'mkdir -p "$(dirname "$1")" && : >>"$1"' "$pid_file"; then
+    echo "FAILED TO WRITE PID"
+    echo "zkServer.sh: user $user cannot write $pid_file; set ZOOPIDFILE to a path that it can write" >&2
+    exit 1
+  fi
+  if ! as_user 'mkdir -p "$(dirname "$1")" && : >"$1"' "$output"; then
     echo "FAILED TO START"
     echo "zkServer.sh: user $user cannot write $output; give $ZOO_LOG_DIR to that user, or set ZOO_LOG_DIR" >&2
     exit 1
@@ -108,9 +113,10 @@ start() {
   # The shells execute the next program, so that this is the process of the server.
   "${as_user[@]}" bash -c 'exec nohup "${@:2}" >"$1" 2>&1 </dev/null' zkServer.sh "$output" "${server[@]}" &
   pid=$!
-  if ! as_user 'mkdir -p "${1%/*}" && echo -n "$2" >"$1"' "$pid_file" "$pid"; then
+  if ! as_user 'echo -n "$2" >"$1"' "$pid_file" "$pid"; then
+    as_user 'kill "$1"' "$pid"
     echo "FAILED TO WRITE PID"
-    echo "zkServer.sh: user $user cannot write $pid_file; process $pid is the server" >&2
+    echo "zkServer.sh: user $user cannot write $pid_file; the server was stopped again" >&2
     exit 1
   fi
   # A server with a wrong configuration ends within this time.
@@ -153,9 +159,9 @@ stop() {
       exit 1
     fi
   else
-    echo "zkServer.sh: $pid_file names no running process of user $user, and is removed" >&2
+    echo "zkServer.sh: $pid_file names no running process of user $user" >&2
   fi
-  as_user 'rm -f "$1"' "$pid_file"
+  as_user 'rm -f "$1"' "$pid_file" || echo "zkServer.sh: $pid_file could not be removed" >&2
   echo "STOPPED"
 }
 

@@ -9,8 +9,9 @@
 //                         leader knows that: it answers for itself, and for another member with
 //                         ?member=N. Other members, if they have a vote, answer 503 and name the leader
 //
-// The last two also fail if the status of the server is old: it is renewed by the thread that applies
-// writes, which then hangs, as on a disk that does not answer.
+// The last two also fail if the status of the server is old, because the thread that renews it, which
+// steps Raft, hangs. A disk that does not answer delays another thread, and shows only in that the other
+// members elect another leader.
 //
 // Thread-safety: a function of its arguments.
 #pragma once

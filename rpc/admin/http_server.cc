@@ -107,8 +107,9 @@ class HttpServer::Impl {
   size_t connections_ = 0;
   size_t unsent_bytes_ = 0;  // of the bodies of responses that are being written
   std::map<std::string, size_t> connections_of_address_;
-  Connections waiting_;  // for a request; the one that waits longest first
-  Connections writing_;  // a response; the one that began first comes first
+  Connections waiting_;   // for a request; the one that waits longest first
+  Connections writing_;   // a response; the one that began first comes first
+  Connections draining_;  // after their last response; the one that began first comes first
   // The pending work of both owns connections, so it is destroyed before the above.
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
@@ -288,6 +289,8 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   }
 
   void BeginDrain() {
+    LeaveList();
+    EnterList(&server_.draining_);
     tcp_.expires_after(kDrainTime);
     if (tls_.has_value()) {
       tls_->async_shutdown([self = shared_from_this()](const error_code&) { self->Close(); });
@@ -355,6 +358,7 @@ void HttpServer::Impl::Stop() {
   acceptor_.close(ignored);
   waiting_.clear();
   writing_.clear();
+  draining_.clear();
 }
 
 void HttpServer::Impl::Accept() {
@@ -389,7 +393,7 @@ void HttpServer::Impl::Admit(tcp::socket socket) {
 
 std::shared_ptr<HttpServer::Impl::Connection> HttpServer::Impl::FindToReplace(
     const std::string& address) const {
-  for (const Connections* list : {&waiting_, &writing_}) {
+  for (const Connections* list : {&draining_, &waiting_, &writing_}) {
     for (const std::shared_ptr<Connection>& connection : *list) {
       if (address.empty() || connection->address() == address) return connection;
     }

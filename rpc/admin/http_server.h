@@ -13,9 +13,9 @@
 // - Responses that clients have not taken are at most unsent_bytes_max together, without those of less
 //   than 64 KiB; a request whose response would exceed it gets 503.
 // - With connections_max connections, or connections_per_address_max from one address, a new one
-//   replaces the one, of that address in the second case, that has waited longest for its request; if
-//   none waits, the one that has taken longest to fetch its response. It is refused if the requests of
-//   all others are being handled.
+//   replaces one, of that address in the second case: the first that has had its last response, then the
+//   one that has waited longest for its request, then the one that has taken longest to fetch its
+//   response. It is refused if the requests of all others are being handled.
 //
 // Thread-safety: Start and Stop are called from one thread.
 #pragma once

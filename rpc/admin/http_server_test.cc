@@ -224,6 +224,16 @@ TEST_CASE("with too many connections, a new one replaces the one that waits long
   CHECK(Has(second.ReadAll(), "GET /still"));
 }
 
+TEST_CASE("a connection that has had its last response makes room for a new one") {
+  const Running running(/*connections_max=*/1);
+  Client first(running);
+  first.Send(Get("/1", "Connection: close\r\n"));
+  CHECK(Has(first.ReadAll(), "GET /1"));  // the server closes; the client does not
+  Client second(running);
+  second.Send(Get("/2"));
+  CHECK(Has(second.ReadUntil("127.0.0.1"), "GET /2"));
+}
+
 TEST_CASE("one address cannot have all connections") {
   const Running running(/*connections_max=*/4, /*idle_timeout_ms=*/30'000,
                         /*connections_per_address_max=*/2);

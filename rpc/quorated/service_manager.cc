@@ -87,7 +87,8 @@ void ServiceManager::Serve(const Service* service) {
   {
     MutexLock lock(&mutex_);
     service_ = service;
-    phase_ = Phase::kServing;
+    // The server may have been asked to stop while it loaded its data.
+    if (phase_ != Phase::kStopping) phase_ = Phase::kServing;
   }
   Report();
 }

@@ -144,6 +144,21 @@ TEST_CASE("a server that is asked to stop before it serves says that it stops") 
   CHECK(manager.Received() == "STOPPING=1\nSTATUS=stopping\n");
 }
 
+TEST_CASE("a server that was asked to stop while it loaded does not say that it is ready") {
+  Manager manager(nullptr);
+  ServiceManager reporter;
+  FakeService service;
+  service.current = Serving();
+  reporter.Stop();
+  CHECK(manager.Received() == "STOPPING=1\nSTATUS=stopping\n");
+  reporter.Serve(&service);
+  reporter.Detach();
+  reporter.Report();
+  const std::string received = manager.Received();
+  CHECK(received.find("READY") == std::string::npos);
+  CHECK(received.find("loading") == std::string::npos);
+}
+
 TEST_CASE("the watchdog of another process is not fed") {
   Manager manager("6000000");
   setenv("WATCHDOG_PID", "1", 1);

@@ -21,8 +21,8 @@
 
 namespace quorate::rpc::zk {
 
-// What the metrics show of a tree. It is copied, so that they are formatted without the lock of the
-// tree, for which writes would wait.
+// What the metrics show of a tree. It is copied, so that the pages over HTTP are formatted without the
+// lock of the tree, for which writes would wait.
 struct TreeTotals {
   explicit TreeTotals(const tree::Tree& tree);
   // Returns those of the tree of `service`, which is locked for that time only.
