@@ -17,10 +17,12 @@ def port(cluster, member=1):
     return cluster.ports.base + ADMIN_OFFSET + member
 
 
-def request(where, path, method="GET", headers=None, tls=None):
-    """Sends a request to a port, over TLS with the context `tls` if it is given. Returns the Answer."""
-    connection = (http.client.HTTPSConnection(harness.HOST, where, timeout=TIMEOUT_SECONDS, context=tls) if tls
-                  else http.client.HTTPConnection(harness.HOST, where, timeout=TIMEOUT_SECONDS))
+def request(where, path, method="GET", headers=None, tls=None, source=""):
+    """Sends a request to a port, over TLS with the context `tls` if it is given, from the address `source` if it is given.
+    Returns the Answer."""
+    more = {"timeout": TIMEOUT_SECONDS, "source_address": (source, 0) if source else None}
+    connection = (http.client.HTTPSConnection(harness.HOST, where, context=tls, **more) if tls
+                  else http.client.HTTPConnection(harness.HOST, where, **more))
     try:
         connection.request(method, path, headers=headers or {})
         response = connection.getresponse()
