@@ -17,11 +17,11 @@
 
 namespace quorate::internal {
 
-// Where the token is; at most one of the two is set.
+// Where an administrator's token comes from; at most one of the two is set.
 struct TokenSource {
   std::string token{};
-  // A file with a token on its first line that is not empty and does not begin with #, as TOKEN or
-  // NAME:TOKEN.
+  // The path of a file. The token is on the first line that is not empty and does not begin with #, as
+  // TOKEN or NAME:TOKEN.
   std::string file{};
 };
 

@@ -59,10 +59,12 @@ std::optional<std::string_view> RequestTarget::Find(std::string_view key) const 
 absl::StatusOr<RequestTarget> ParseRequestTarget(std::string_view target) {
   if (target.size() > kTargetBytesMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the target is longer than ", kTargetBytesMax, " bytes"));
+        absl::StrCat("the target of the request, its path and query, is longer than ",
+                     kTargetBytesMax, " bytes; shorten it"));
   }
   if (target.empty() || target.front() != '/') {
-    return absl::InvalidArgumentError("the target does not begin with /");
+    return absl::InvalidArgumentError(
+        "the target of the request does not begin with /; ask for a path, such as /commands/stat");
   }
   target = target.substr(0, target.find('#'));
   const size_t mark = std::min(target.find('?'), target.size());

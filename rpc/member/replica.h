@@ -235,7 +235,7 @@ class Replica final : public Service,
   void LinkMembers(const consensus::Membership& membership);
   // Returns whether this server has no vote; one that is no member has the role of its configuration.
   bool IsObserver(const consensus::Membership& membership) const;
-  // Answers those that wait for a change, if its outcome is known.
+  // Answers the caller of ChangeMembers that waits, if the outcome of its change is known.
   void FinishChange();
   // Starts a barrier once a leader is known, only once per start. When the barrier is done, this
   // server has applied everything that was committed before it.

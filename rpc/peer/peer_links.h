@@ -45,8 +45,8 @@ class PeerLinks : public consensus::PeerTransport {
   // if the link is up, if no attempt has ended yet, or if `member` is not known.
   virtual std::string ProblemOf(consensus::MemberId member) const = 0;
   // Sets the other members: links to them exist from now on, and those whose address differs are
-  // connected anew. A member that was removed is still reached for some seconds, so that it learns
-  // of its removal. Called on the thread that steps Raft.
+  // connected anew. The link to a member that was removed stays open for some seconds, so that the
+  // entry that removes it still arrives there. Called on the thread that steps Raft.
   virtual void SetMembers(const PeerAddresses& others) = 0;
   // Sets the id (16 bytes) of the cluster of this server. Hellos from now on carry it, and a hello
   // with another id is refused.

@@ -300,10 +300,13 @@ HelloAnswer PeerNetwork::OnHello(const Hello& hello, const std::string& host) {
                                self, " holds a wrong number"));
   }
   if (AddressOf(hello.from) == nullptr) {
-    return Reject(absl::StrCat("the configuration of server ", self, " has no other server ", from,
-                               ": the server.N lines of all configurations must agree, or `quorate "
-                               "member add ",
-                               from, "` admits it to the cluster"));
+    return Reject(
+        absl::StrCat("the configuration of server ", self, " has no other server ", from,
+                     ": the server.N lines of all configurations must agree. `quorate member "
+                     "add ",
+                     from, "` admits a new server; if server ", self,
+                     " was away while the members changed, add the lines of the new ones "
+                     "to its configuration"));
   }
   if (!hello.cluster_id.empty() && !cluster_id_.empty() && hello.cluster_id != cluster_id_) {
     HelloAnswer answer =

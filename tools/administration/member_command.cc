@@ -158,7 +158,7 @@ class Change {
         *problem = answer->leader() == 0
                        ? "the cluster has no leader"
                        : absl::StrCat("--server does not name the gRPC port of the leader, member ",
-                                      answer->leader());
+                                      answer->leader(), "; name those of all members");
       } else if (problem->empty()) {
         *problem = absl::StrCat(server, ": ", answer.status().message());
       }
