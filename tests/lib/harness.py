@@ -67,6 +67,14 @@ def wait_for_exit(process, seconds):
     return process.poll() is not None
 
 
+def wait_for(what, condition, seconds):
+    """Waits until the condition holds, which must be within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
 class Reservation:
     """A range of free ports. A socket bound to its base, which no member uses, reserves the range as long as this
     object lives, so that other test runs do not take it."""
@@ -229,10 +237,7 @@ class Cluster:
 
     def wait_until(self, what, condition):
         """Waits until the condition holds, which must be within WAIT_SECONDS."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not condition():
-            assert time.monotonic() < deadline, f"not within {WAIT_SECONDS} s: {what}"
-            time.sleep(0.05)
+        wait_for(what, condition, WAIT_SECONDS)
 
     def check_alive(self):
         """Raises with the end of the log if a member has ended by itself (tests restart the members that they kill).

@@ -67,7 +67,7 @@ def shapes(cluster, member):
 
 
 def compare(size):
-    with zookeeper(size) as theirs, harness.Cluster("quorate", size) as ours:
+    with zookeeper(size) as theirs, harness.Cluster("quorate", size, web.STEADY) as ours:
         web.await_serving(ours)
         theirs.wait_until("ZooKeeper serves", lambda: all(
             web.command(theirs, "srvr", i)["error"] is None for i in theirs.numbers()))

@@ -61,6 +61,8 @@ def shared_promtool_finds_no_error(cluster):
 
 def shared_the_names_of_dashboards_are_there(cluster):
     leader = cluster.leader()
+    cluster.wait_until("the leader has two followers",
+                       lambda: samples(page(cluster, leader))["synced_followers"] == {"": 2})
     for member in cluster.numbers():
         found = samples(page(cluster, member))
         assert not set(EXPECTED) - set(found), set(EXPECTED) - set(found)
@@ -152,7 +154,15 @@ def prometheus(cluster):
         return {item["metric"].get("instance", ""): float(item["value"][1])
                 for item in json.loads(answer.text)["data"]["result"]}
 
+    def is_ready():
+        assert process.poll() is None, "Prometheus ended; see prometheus.log"
+        with contextlib.suppress(OSError):
+            return web.request(where, "/-/ready").status == 200
+        return False
+
     try:
+        # Reading a program of 100 MB from a busy disk takes longer than what is waited for elsewhere.
+        harness.wait_for("Prometheus is ready", is_ready, seconds=120)
         yield evaluate
     finally:
         process.terminate()
@@ -160,14 +170,14 @@ def prometheus(cluster):
 
 
 def test_prometheus_reads_three_members_and_sees_one_go_down():
-    with harness.Cluster("quorate", 3) as cluster, prometheus(cluster) as evaluate:
+    with harness.Cluster("quorate", 3, web.STEADY) as cluster, prometheus(cluster) as evaluate:
         name = {i: f"{harness.HOST}:{web.port(cluster, i)}" for i in cluster.numbers()}
         cluster.wait_until("all members are up",
                            lambda: evaluate("up") == dict.fromkeys(name.values(), 1.0))
         leader = cluster.leader()
         cluster.wait_until("one leader is seen, with two followers",
                            lambda: evaluate("synced_followers") == {name[leader]: 2.0})
-        victim = cluster.followers()[0]
+        victim = cluster.others(leader)[0]
         cluster.kill(victim)
         cluster.wait_until("the member is seen down", lambda: (evaluate("up") or {}).get(name[victim]) == 0)
         cluster.wait_until("the leader has one follower fewer",
