@@ -495,7 +495,7 @@ constexpr ConfigKey kConfigKeys[] = {
      .is_property = true,
      .meaning =
          "clients' certificates have to be on no revocation list; the lists are in the trust "
-         "store"},
+         "store, beside it, or in files that the server's certificates name"},
     {.name = "ssl.hostnameVerification",
      .value = Boolean{&Config::ssl_hostname_verification},
      .section = Section::kTls,
@@ -656,7 +656,7 @@ constexpr ConfigKey kConfigKeys[] = {
      .is_property = true,
      .meaning =
          "members' certificates have to be on no revocation list; the lists are in the trust "
-         "store"},
+         "store, beside it, or in files that the server's certificates name"},
     {.name = "ssl.quorum.hostnameVerification",
      .value = Boolean{&Config::quorum_ssl_hostname_verification},
      .section = Section::kMemberTls,

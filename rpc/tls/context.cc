@@ -4,6 +4,7 @@
 
 #include <openssl/err.h>
 
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "rpc/tls/ciphers.h"
 #include "rpc/tls/names.h"
 #include "rpc/tls/openssl.h"
+#include "rpc/tls/revocation.h"
 #include "rpc/tls/stores.h"
 
 namespace quorate::rpc::tls {
@@ -29,10 +31,6 @@ absl::Status Refused(const StoreOptions& store, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(
       store.location, ": OpenSSL refuses the ", absl::string_view(what.data(), what.size()), " (",
       LatestReason(), "); make a new key and certificate, RSA with 2048 bits or more"));
-}
-
-std::string RevocationFile(const StoreOptions& trust_store) {
-  return trust_store.location + ".crl";
 }
 
 absl::Status UseKeyStore(const Options& options, SSL_CTX* context,
@@ -94,32 +92,23 @@ int OnVerify(int is_valid, X509_STORE_CTX* verification) {
   return 1;
 }
 
-absl::Status AddRevocationLists(const StoreOptions& options, std::vector<CrlPtr> lists,
-                                X509_STORE* trusted) {
-  auto more = ReadRevocationLists(RevocationFile(options));
-  if (!more.ok() && (lists.empty() || !absl::IsNotFound(more.status()))) {
-    return absl::Status(
-        more.status().code(),
-        absl::StrCat(
-            "certificates cannot be checked for revocation: ", more.status().message(),
-            ". The lists of the CAs have to be in this file, or in the trust store in PEM"));
+// Adds the lists of the trust store and of the files that certificates name. REQUIRES: the key store
+// is in use.
+absl::Status UseRevocationLists(const Options& options, TrustStore store, SSL_CTX* context,
+                                ListFiles* files) {
+  std::vector<const X509*> certificates = {SSL_CTX_get0_certificate(context)};
+  STACK_OF(X509)* chain = nullptr;
+  SSL_CTX_get0_chain_certs(context, &chain);
+  for (int i = 0; i < sk_X509_num(chain); ++i) certificates.push_back(sk_X509_value(chain, i));
+  for (const CertificatePtr& certificate : store.certificates) {
+    certificates.push_back(certificate.get());
   }
-  if (more.ok()) {
-    for (CrlPtr& list : *more) lists.push_back(std::move(list));
-  }
-  for (const CrlPtr& list : lists) {
-    if (X509_STORE_add_crl(trusted, list.get()) != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(options.location, ": OpenSSL refuses a certificate revocation list (",
-                       LatestReason(), "); fetch the list again"));
-    }
-  }
-  X509_STORE_set_flags(trusted, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
-  return absl::OkStatus();
+  return AddRevocationLists(options.trust_store, std::move(store.revocation_lists), certificates,
+                            SSL_CTX_get_cert_store(context), files);
 }
 
 absl::Status UseTrustStore(const Options& options, SSL_CTX* context,
-                           std::vector<std::string>* warnings) {
+                           std::vector<std::string>* warnings, ListFiles* files) {
   const bool is_asked_for = options.client_auth != ClientAuth::kNone;
   if (!is_asked_for && !options.connects) return absl::OkStatus();
   const bool is_needed = options.client_auth == ClientAuth::kNeed;
@@ -155,7 +144,7 @@ absl::Status UseTrustStore(const Options& options, SSL_CTX* context,
   X509_STORE_set_flags(trusted, X509_V_FLAG_PARTIAL_CHAIN);
   SetCaNames(store->certificates, context);
   if (!options.check_revocation) return absl::OkStatus();
-  return AddRevocationLists(options.trust_store, std::move(store->revocation_lists), trusted);
+  return UseRevocationLists(options, *std::move(store), context, files);
 }
 
 }  // namespace
@@ -178,8 +167,11 @@ absl::StatusOr<std::shared_ptr<const Context>> Context::Create(const Options& op
   SSL_CTX_set_dh_auto(made, 1);
   absl::Status status = SetProtocolsAndCiphers(options, made, &context->warnings_);
   if (status.ok()) status = UseKeyStore(options, made, &context->warnings_);
-  if (status.ok()) status = UseTrustStore(options, made, &context->warnings_);
+  ListFiles files;
+  if (status.ok()) status = UseTrustStore(options, made, &context->warnings_, &files);
   if (!status.ok()) return status;
+  context->list_stamps_ = std::move(files.stamps);
+  std::move(files.warnings.begin(), files.warnings.end(), std::back_inserter(context->warnings_));
   return context;
 }
 

@@ -57,12 +57,17 @@ class Context {
   // certificates that are out of date; for the log.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
+  // The stamps of the files with revocation lists that certificates name, each taken before the file
+  // was read. Options alone do not name them, so that Stamps() has them not.
+  const std::vector<FileStamp>& list_stamps() const { return list_stamps_; }
+
  private:
   Context(SSL_CTX* context, bool connects) : context_(context), connects_(connects) {}
 
   SSL_CTX* const context_;  // owned
   const bool connects_;     // Options::connects
   std::vector<std::string> warnings_;
+  std::vector<FileStamp> list_stamps_;
 };
 
 // Returns why a call on `ssl` has just failed on this thread, for the log, and empties the error
@@ -70,8 +75,8 @@ class Context {
 // the connection, the reason that it sent.
 std::string FailureOf(const SSL* ssl);
 
-// Returns the stamps of all files that a Context with these options is made from. A caller that
-// finds them changed makes a new Context; it takes the stamps before it calls Create, so that no
+// Returns the stamps of the files that these options name. A caller that
+// finds them, or those of Context::list_stamps(), changed makes a new Context; it takes the stamps before it calls Create, so that no
 // change in between is missed.
 std::vector<FileStamp> Stamps(const Options& options);
 

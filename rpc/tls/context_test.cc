@@ -31,9 +31,13 @@ struct Outcome {
 class Fixture {
  public:
   Fixture() {
-    options.key_store.location =
-        WriteTestFile("server.pem", ToPem(server.key.get()) + ToPem(server.certificate.get()));
+    SetServer(server);
     SetTrust(ToPem(ca.certificate.get()));
+  }
+
+  void SetServer(const TestIdentity& identity) {
+    options.key_store.location =
+        WriteTestFile("server.pem", ToPem(identity.key.get()) + ToPem(identity.certificate.get()));
   }
 
   void SetTrust(const std::string& pem) {
@@ -385,6 +389,53 @@ TEST_CASE("revoked certificates are refused, by lists in the trust store or besi
   CHECK(fixture.Connect(fixture.Client(&fixture.client)).is_done);
   CHECK_THAT(fixture.Connect(fixture.Client(&revoked)).failure, Contains("revoked"));
   std::filesystem::remove(beside);
+}
+
+TEST_CASE("revocation lists are read from files that the server's own certificates name") {
+  Fixture fixture;
+  fixture.options.check_revocation = true;
+  const std::string path = TestPath("points.crl");
+  std::filesystem::remove(path);
+  const std::string points = "URI:http://ca.example/ca.crl,URI:file://" + path;
+  std::string trusted = ToPem(fixture.ca.certificate.get());
+  if (GENERATE(false, true)) {
+    const TestIdentity naming =
+        MakeIdentity({.common_name = "naming", .is_ca = true, .distribution_points = points});
+    trusted += ToPem(naming.certificate.get());
+  } else {
+    fixture.SetServer(MakeIdentity(
+        {.common_name = "server", .issuer = &fixture.ca, .distribution_points = points}));
+  }
+  fixture.SetTrust(trusted);
+  CHECK_THAT(fixture.CreateError(), Contains("files that its certificates name"));
+
+  const TestIdentity revoked = MakeIdentity({.common_name = "lost", .issuer = &fixture.ca});
+  const CrlPtr list = MakeRevocationList(fixture.ca, {revoked.certificate.get()});
+  WriteTestFile("points.crl", ToPem(list.get()));
+  REQUIRE(fixture.Create()->list_stamps().size() == 1);
+  CHECK(fixture.Create()->list_stamps()[0] == StampOf(path));
+  CHECK(fixture.Connect(fixture.Client(&fixture.client)).is_done);
+  CHECK_THAT(fixture.Connect(fixture.Client(&revoked)).failure, Contains("revoked"));
+
+  // With a list elsewhere, a file that is missing is a warning.
+  std::filesystem::remove(path);
+  fixture.SetTrust(trusted + ToPem(list.get()));
+  REQUIRE(fixture.Create()->warnings().size() == 1);
+  CHECK_THAT(fixture.Create()->warnings()[0], Contains(path));
+}
+
+TEST_CASE("a file that only a client's certificate names is not read") {
+  Fixture fixture;
+  fixture.options.check_revocation = true;
+  const TestIdentity naming =
+      MakeIdentity({.common_name = "naming",
+                    .issuer = &fixture.ca,
+                    .distribution_points = "URI:file://" + TestPath("clients.crl")});
+  WriteTestFile("clients.crl",
+                ToPem(MakeRevocationList(fixture.ca, {naming.certificate.get()}).get()));
+  fixture.SetTrust(ToPem(fixture.ca.certificate.get()) +
+                   ToPem(MakeRevocationList(fixture.ca, {}).get()));
+  CHECK(fixture.Connect(fixture.Client(&naming)).is_done);
 }
 
 TEST_CASE("a client whose CA has no current revocation list is refused") {

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "base/file_stamp.h"
 #include "base/thread.h"
 
 namespace quorate::rpc::tls {
@@ -58,7 +60,10 @@ bool CurrentContext::Refresh() {
   std::vector<FileStamp> stamps = Stamps(options_);
   // The reason why files could not be used may end without a change of theirs, for example if this
   // process was not yet allowed to read them.
-  const bool has_changed = stamps != stamps_;
+  const std::shared_ptr<const Context> before = Get();
+  const auto is_unchanged = [](const FileStamp& stamp) { return StampOf(stamp.path) == stamp; };
+  const bool has_changed =
+      stamps != stamps_ || (problem_.ok() && !absl::c_all_of(before->list_stamps(), is_unchanged));
   if (!has_changed && problem_.ok()) return false;
   stamps_ = std::move(stamps);
   absl::StatusOr<std::shared_ptr<const Context>> context = Context::Create(options_);

@@ -89,6 +89,31 @@ TEST_CASE("a symbolic link that leads elsewhere counts as a change") {
   while ((*current)->Get() == before) usleep(10'000);
 }
 
+TEST_CASE("a list of revoked certificates that a certificate names is read again when it changes") {
+  const std::string path = TestPath("named.crl");
+  const TestIdentity ca = MakeIdentity(
+      {.common_name = "ca", .is_ca = true, .distribution_points = "URI:file://" + path});
+  Options options;
+  options.key_store.location = WriteTestFile("named.pem", PemOf(ca));
+  options.trust_store.location = WriteTestFile("named-ca.pem", ToPem(ca.certificate.get()));
+  options.check_revocation = true;
+  const std::string list = ToPem(MakeRevocationList(ca, {}).get());
+  WriteTestFile("named.crl", list);
+  const auto current = CurrentContext::Create(options, /*reloads=*/false);
+  REQUIRE(current.ok());
+  CHECK_FALSE((*current)->Refresh());
+  WriteTestFile("named.crl", list + list);
+  CHECK((*current)->Refresh());
+  CHECK_FALSE((*current)->Refresh());
+  const std::shared_ptr<const Context> before = (*current)->Get();
+  WriteTestFile("named.crl", "nothing");
+  CHECK_FALSE((*current)->Refresh());
+  CHECK((*current)->Get() == before);
+  WriteTestFile("named.crl", list);
+  CHECK((*current)->Refresh());
+  CHECK((*current)->Get() != before);
+}
+
 TEST_CASE("without a usable store there is no context") {
   Options options;
   options.key_store.location = TestPath("missing.pem");

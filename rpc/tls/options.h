@@ -42,13 +42,14 @@ struct Options {
   std::vector<std::string> cipher_suites;
   ClientAuth client_auth = ClientAuth::kNeed;
   // Refuses certificates that their issuer has revoked, by certificate revocation lists (CRLs) in
-  // two places:
+  // three places:
   // - the trust store, if it is PEM: blocks "X509 CRL" among the certificates;
-  // - the file with the name of the trust store and ".crl" after it: PEM, or one list in DER.
-  // At least one of the two must have a list. Each certificate of a client's chain, except the one
+  // - the file with the name of the trust store and ".crl" after it: PEM, or one list in DER;
+  // - files of this machine that the certificates of the trust store and of the key store name as
+  //   distribution points (rpc/tls/revocation.h).
+  // At least one of them must have a list. Each certificate of a client's chain, except the one
   // that the trust store has, needs a list of its issuer that is not out of date; otherwise the
-  // client is refused. Lists are not fetched from the distribution points that certificates name,
-  // and neither OCSP, nor delta lists, nor lists of other issuers are supported.
+  // client is refused. Lists are not fetched over a network, and neither OCSP, nor delta lists, nor lists of other issuers are supported.
   bool check_revocation = false;
   // The context also opens connections (Context::NewClient). Their servers must have a certificate
   // from a CA of the trust store, whatever client_auth is.

@@ -139,6 +139,10 @@ TestIdentity MakeIdentity(const TestIdentityOptions& options) {
   if (!options.usage.empty()) {
     AddExtension(certificate, issuer, NID_ext_key_usage, options.usage.c_str());
   }
+  if (!options.distribution_points.empty()) {
+    AddExtension(certificate, issuer, NID_crl_distribution_points,
+                 options.distribution_points.c_str());
+  }
   EVP_PKEY* signer = options.issuer == nullptr ? made.key.get() : options.issuer->key.get();
   ASSERT(X509_sign(certificate, signer, EVP_sha256()) > 0);
   return made;

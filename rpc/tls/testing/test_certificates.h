@@ -28,6 +28,8 @@ struct TestIdentityOptions {
   // "serverAuth,clientAuth"; empty: there is none.
   std::string names = {};
   std::string usage = {};
+  // The crlDistributionPoints, such as "URI:file:///etc/pki/ca.crl"; empty: there are none.
+  std::string distribution_points = {};
   // Seconds from now.
   long starts_s = -3600;
   long ends_s = 86400;
