@@ -12,6 +12,8 @@
 #include "tools/certs/command.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/completion_command.h"
+#include "tools/monitor/doctor_command.h"
+#include "tools/monitor/top_command.h"
 #include "tools/offline/commands.h"
 #include "tools/shell/guard_commands.h"
 #include "tools/shell/shell_command.h"
@@ -23,6 +25,8 @@ int main(int argc, char** argv) {
   quorate::tools::CommandLine command_line;
   command_line.SetVersion(quorate::ProgramVersionText());
   quorate::tools::AddStatusCommands(&command_line);
+  quorate::tools::AddTopCommand(&command_line);
+  quorate::tools::AddDoctorCommand(&command_line);
   quorate::tools::AddRollingRestartCommand(&command_line);
   quorate::tools::AddMemberCommands(&command_line);
   quorate::tools::AddShellCommand(&command_line);

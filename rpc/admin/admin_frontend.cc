@@ -219,15 +219,19 @@ HttpResponse AdminFrontend::Metrics(const RequestTarget& target) {
   for (const auto& [key, value] : target.parameters) {
     if (key == "name[]") only.insert(value);
   }
+  HttpResponse response;
+  response.content_type = kMetricsContentType;
+  response.body = MetricsText(only);
+  return response;
+}
+
+std::string AdminFrontend::MetricsText(const std::set<std::string, std::less<>>& names) {
   std::vector<CertificateExpiry> certificates;
   if (const auto context = parts_.client_tls(); context != nullptr) {
     certificates.push_back({"ssl", ExpirySeconds(*context)});
   }
   if (tls_ != nullptr) certificates.push_back({"ssl.quorum", ExpirySeconds(*tls_->Get())});
-  HttpResponse response;
-  response.content_type = kMetricsContentType;
-  response.body = metrics_.Text(only, certificates);
-  return response;
+  return metrics_.Text(names, certificates);
 }
 
 HttpResponse AdminFrontend::RunCommand(std::string_view name, const RequestTarget& target,

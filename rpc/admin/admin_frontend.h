@@ -18,6 +18,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,11 +54,15 @@ class AdminFrontend {
   AdminFrontend(const AdminFrontend&) = delete;
   AdminFrontend& operator=(const AdminFrontend&) = delete;
 
-  // Begins to serve the ports that are configured. An error names the key and the way out.
+  // Begins to serve the ports that are configured, if any. An error names the key and the way out.
   absl::Status Open();
   void Close();
   // Returns the port of admin.serverPort. REQUIRES: it is open.
   uint16_t port() const { return admin_server_->port(); }
+
+  // Returns the metrics with these names, or all if there are none, in the text format of Prometheus.
+  // REQUIRES: Open has succeeded.
+  std::string MetricsText(const std::set<std::string, std::less<>>& names);
 
   // Returns the response to a request on admin.serverPort.
   HttpResponse Respond(const HttpRequest& request);

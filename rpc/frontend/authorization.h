@@ -39,6 +39,7 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
 #define QUORATE_OPERATIONS(ROW)                                                                      \
   ROW(kClusterStatus, kGrpc, "quorate.v1.Cluster/Status", kReduced, "")                              \
   ROW(kClusterMembers, kGrpc, "quorate.v1.Cluster/Members", kReduced, "")                            \
+  ROW(kClusterMetrics, kGrpc, "quorate.v1.Cluster/Metrics", kAdministrator, "")                      \
   ROW(kClusterTransferLeadership, kGrpc, "quorate.v1.Cluster/TransferLeadership", kAdministrator,    \
       "")                                                                                            \
   ROW(kClusterChangeMembers, kGrpc, "quorate.v1.Cluster/ChangeMembers", kAdministrator, "")          \

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/assert.h"
 #include "base/strings.h"
 #include "base/version.h"
 #include "rpc/grpc/caller.h"
@@ -194,6 +195,16 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
     }
     if (is_whole) SetAddresses(known, known.id == view.self, member);
   }
+  return FinishWith(context, grpc::Status::OK);
+}
+
+grpc::ServerUnaryReactor* ClusterService::Metrics(grpc::CallbackServerContext* context,
+                                                  const v1::MetricsRequest* request,
+                                                  v1::MetricsResponse* response) {
+  const auto caller = AdmitCall(Operation::kClusterMetrics, *context, administrators_);
+  if (!caller.ok()) return Refuse(context, caller);
+  ASSERT(metrics_text_);
+  response->set_text(metrics_text_({request->names().begin(), request->names().end()}));
   return FinishWith(context, grpc::Status::OK);
 }
 

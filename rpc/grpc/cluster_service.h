@@ -10,6 +10,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -39,6 +43,12 @@ class ClusterService : public v1::Cluster::CallbackService {
   // called before the service is registered; `audit` outlives the object.
   void SetAudit(AuditLog* audit) { audit_ = audit; }
 
+  // Returns the metrics with the names, in the text format of Prometheus; all if there are no names.
+  using MetricsText = std::function<std::string(const std::set<std::string, std::less<>>& names)>;
+  // Sets what Metrics returns. REQUIRES: called before the service is registered; `text` may be called
+  // from any thread until the server has ended.
+  void SetMetrics(MetricsText text) { metrics_text_ = std::move(text); }
+
   // Sets the disk use that Status reports from now on.
   void SetDiskUse(DiskUse use);
 
@@ -47,6 +57,7 @@ class ClusterService : public v1::Cluster::CallbackService {
   using v1::Cluster::CallbackService::Backup;
   using v1::Cluster::CallbackService::ChangeMembers;
   using v1::Cluster::CallbackService::Members;
+  using v1::Cluster::CallbackService::Metrics;
   using v1::Cluster::CallbackService::Status;
   using v1::Cluster::CallbackService::TransferLeadership;
 
@@ -56,6 +67,9 @@ class ClusterService : public v1::Cluster::CallbackService {
   grpc::ServerUnaryReactor* Members(grpc::CallbackServerContext* context,
                                     const v1::MembersRequest* request,
                                     v1::MembersResponse* response) override;
+  grpc::ServerUnaryReactor* Metrics(grpc::CallbackServerContext* context,
+                                    const v1::MetricsRequest* request,
+                                    v1::MetricsResponse* response) override;
   grpc::ServerUnaryReactor* TransferLeadership(grpc::CallbackServerContext* context,
                                                const v1::TransferLeadershipRequest* request,
                                                v1::TransferLeadershipResponse* response) override;
@@ -84,6 +98,7 @@ class ClusterService : public v1::Cluster::CallbackService {
   Administrators* const administrators_;
   BackupSender* const backups_;
   AuditLog* audit_ = nullptr;
+  MetricsText metrics_text_;
   const Clock* const clock_;
   const std::chrono::steady_clock::time_point started_;
 

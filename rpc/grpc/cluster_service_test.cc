@@ -10,12 +10,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "rpc/audit/testing/recorded_audit.h"
@@ -141,6 +143,9 @@ class Fixture {
         backups_(&member, Clock::System(), options),
         service_(config, &member, &member, &administrators, &backups_, Clock::System()) {
     service_.SetAudit(audit.log());
+    service_.SetMetrics([](const std::set<std::string, std::less<>>& names) {
+      return "metrics:" + absl::StrJoin(names, ",");
+    });
     REQUIRE(
         server.Start({.address = "127.0.0.1:0"}, {{v1::Cluster::service_full_name(), &service_}})
             .ok());
@@ -434,6 +439,20 @@ TEST_CASE("TransferLeadership returns the answer of the member") {
       CHECK(status.error_message() == "not this one");
     }
   }
+}
+
+TEST_CASE("Metrics returns those that are asked for") {
+  Fixture fixture;
+  const auto ask = [&](const std::vector<std::string>& names) {
+    grpc::ClientContext context;
+    v1::MetricsRequest request;
+    for (const std::string& name : names) request.add_names(name);
+    v1::MetricsResponse response;
+    REQUIRE(fixture.stub->Metrics(&context, request, &response).ok());
+    return response.text();
+  };
+  CHECK(ask({}) == "metrics:");
+  CHECK(ask({"b", "a", "b"}) == "metrics:a,b");
 }
 
 TEST_CASE("ChangeMembers asks the member, and returns its errors with codes") {

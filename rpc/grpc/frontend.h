@@ -41,6 +41,8 @@ class GrpcFrontend {
   }
   // As ClusterService::SetAudit. REQUIRES: called before Open.
   void SetAudit(AuditLog* audit) { cluster_.SetAudit(audit); }
+  // As ClusterService::SetMetrics. REQUIRES: called before Open.
+  void SetMetrics(ClusterService::MetricsText text) { cluster_.SetMetrics(std::move(text)); }
 
   // Listens and serves. Serves `services`, which are given with their full names and must outlive
   // Close, in addition to its own. Returns Unavailable, with the address, if it cannot listen, and

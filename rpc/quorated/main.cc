@@ -17,6 +17,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -107,11 +108,11 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
     listener_ = std::make_unique<quorate::rpc::zk::ZkListener>(frontend_.get());
     std::vector<quorate::rpc::Frontends::Entry> entries{
         {frontend_.get(), quorate::rpc::kZooKeeperTags}};
-    const bool has_http = config.admin_server || config.metrics_server;
-    if (has_http || quorate::rpc::GrpcFrontend::IsConfigured(config)) {
+    const bool has_grpc = quorate::rpc::GrpcFrontend::IsConfigured(config);
+    if (config.admin_server || config.metrics_server || has_grpc) {
       administrators_.emplace(config, clock, &frontend_->statistics().administrators_refused);
     }
-    if (quorate::rpc::GrpcFrontend::IsConfigured(config)) {
+    if (has_grpc) {
       grpc_.emplace(config, service, administration, &*administrators_, clock);
       grpc_->SetAudit(audit_);
       frontend_->statistics().handshakes_failed_elsewhere = quorate::rpc::FailedGrpcHandshakes;
@@ -119,7 +120,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
       native_->SetRequestAudit(audit);
       entries.push_back({native_->frontend(), quorate::rpc::kNativeTags});
     }
-    if (has_http) {
+    if (administrators_.has_value()) {
       configuration_ = ContentOf(config.file);
       admin_.emplace(
           quorate::rpc::admin::AdminParts{.config = config,
@@ -131,6 +132,11 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
                                           .version = version_,
                                           .configuration_text = configuration_,
                                           .client_tls = [this] { return listener_->tls(); }});
+    }
+    if (has_grpc) {
+      grpc_->SetMetrics([this](const std::set<std::string, std::less<>>& names) {
+        return has_opened_ ? admin_->MetricsText(names) : "";
+      });
     }
     frontends_.emplace(std::move(entries), &*history_, audit);
     if (audit_ != nullptr) cluster_audit_.emplace(audit_, service, administration);
@@ -198,7 +204,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   std::optional<quorate::rpc::native::NativeStack> native_;
   std::optional<quorate::rpc::GrpcFrontend> grpc_;
   std::optional<quorate::rpc::Frontends> frontends_;
-  // Set if there is HTTP.
+  // Set if there is gRPC, which shows its metrics, or HTTP.
   std::optional<quorate::rpc::admin::AdminFrontend> admin_;
 };
 

@@ -255,7 +255,7 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
                 "RemoveRecursive", "Set", "TryRemove", "Txn", "Watch"], methods
             assert methods["quorate.v1.Sessions"] == ["Session"], methods
             assert sorted(methods["quorate.v1.Cluster"]) == [
-                "Backup", "ChangeMembers", "Members", "Status", "TransferLeadership"], methods
+                "Backup", "ChangeMembers", "Members", "Metrics", "Status", "TransferLeadership"], methods
             read = reflection.call("quorate.v1.Tree", "Get", {"path": path, "options": {"linearizable": True}})
             assert base64.b64decode(read["result"]["data"]) == b"seen", read
             assert reflection.call("quorate.v1.Cluster", "Status", {})["member"] == 1

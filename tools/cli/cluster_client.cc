@@ -82,6 +82,16 @@ absl::StatusOr<v1::MembersResponse> ClusterClient::Members() {
   return response;
 }
 
+absl::StatusOr<std::string> ClusterClient::Metrics() {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerTimeout);
+  Authorize(&context);
+  v1::MetricsResponse response;
+  const grpc::Status status = stub_->Metrics(&context, {}, &response);
+  if (!status.ok()) return v1::FromGrpc(status);
+  return std::move(*response.mutable_text());
+}
+
 std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses, const Access& access) {
   std::vector<std::future<absl::StatusOr<v1::StatusResponse>>> questions;
   questions.reserve(addresses.size());

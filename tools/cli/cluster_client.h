@@ -35,9 +35,11 @@ class ClusterClient {
   // Adds an administrator's credentials to a call of stub().
   void Authorize(grpc::ClientContext* context) const { access_.Authorize(context); }
 
-  // Ask the member for its status, and for the members of its cluster. Errors name the address.
+  // Ask the member for its status, for the members of its cluster, and for its metrics in the text
+  // format of Prometheus. Errors name the address.
   absl::StatusOr<v1::StatusResponse> Status();
   absl::StatusOr<v1::MembersResponse> Members();
+  absl::StatusOr<std::string> Metrics();
 
  private:
   const std::string address_;
