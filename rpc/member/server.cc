@@ -25,6 +25,7 @@
 #include "rpc/member/disk/free_space.h"
 #include "rpc/member/disk/incarnation.h"
 #include "rpc/member/disk/incomplete_directory.h"
+#include "rpc/member/exit_status.h"
 #include "rpc/member/fatal_error.h"
 #include "rpc/member/member_security.h"
 #include "tree/store/rocks_record_store.h"
@@ -71,23 +72,28 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, FrontendFa
   // ResourceExhausted may also be about other resources than disks, such as open files.
   const bool is_full = absl::StrContains(server.status().message(), std::strerror(ENOSPC)) ||
                        absl::StrContains(server.status().message(), std::strerror(EDQUOT));
-  if (!absl::IsResourceExhausted(server.status()) || !is_full) return server;
+  const bool is_known = server.ok() || ExitStatusOf(server.status()) != ExitStatus::kError;
+  if (is_known || (absl::IsResourceExhausted(server.status()) && !is_full)) return server;
+  if (!is_full) return WithExitStatus(server.status(), ExitStatus::kDataDirectory);
   // A server that has data needs no free space to start, unless its log has to begin again.
-  return absl::ResourceExhaustedError(absl::StrCat(server.status().message(),
-                                                   ". The disk is full, and this step of the start "
-                                                   "needs free space; nothing is lost. Free some "
-                                                   "space on the disks of ",
-                                                   absl::StrJoin(dirs, " and "),
-                                                   ", and start the server again"));
+  return WithExitStatus(
+      absl::ResourceExhaustedError(absl::StrCat(
+          server.status().message(),
+          ". The disk is full, and this step of the start needs free space; nothing is "
+          "lost. Free some space on the disks of ",
+          absl::StrJoin(dirs, " and "), ", and start the server again")),
+      ExitStatus::kDataDirectory);
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFactory* frontends) {
   for (const std::string& warning : config.warnings) spdlog::warn("{}", warning);
   ReplicaOptions options =
       MakeReplicaOptions(config, RandomBytes::System()->Make(consensus::kClusterIdBytes));
-  if (absl::Status s = options.node.raft.Validate(); !s.ok()) return s;
+  if (absl::Status s = options.node.raft.Validate(); !s.ok()) {
+    return WithExitStatus(std::move(s), ExitStatus::kConfiguration);
+  }
   auto security = MakePeerSecurity(config);
-  if (!security.ok()) return security.status();
+  if (!security.ok()) return WithExitStatus(security.status(), ExitStatus::kConfiguration);
   auto env = std::make_unique<MeasuredEnv>(consensus::Env::Posix(), Clock::System());
   options.sync_times = [measured = env.get()] { return measured->sync_times(); };
   const int64_t now_ms = Clock::System()->WallMs();
@@ -178,7 +184,9 @@ absl::Status Server::Run() {
         "did not fail, look at the disk: it may have damaged what was written",
         cut->path, cut->bytes, cut->offset, cut->index.value());
   }
-  if (absl::Status s = network_->Start(data_dir_->cluster_id()); !s.ok()) return s;
+  if (absl::Status s = network_->Start(data_dir_->cluster_id()); !s.ok()) {
+    return WithExitStatus(std::move(s), ExitStatus::kPeerPort);
+  }
   disk_space_->Start();
   memory_->Start();
   replica_->node().Start(config_.standalone() ? nullptr : network_.get());

@@ -41,6 +41,7 @@
 #include "rpc/grpc/frontend.h"
 #include "rpc/grpc/grpc_log.h"
 #include "rpc/grpc/native/stack.h"
+#include "rpc/member/exit_status.h"
 #include "rpc/member/fatal_error.h"
 #include "rpc/member/server.h"
 #include "rpc/quorated/cluster_audit.h"
@@ -72,9 +73,6 @@ constexpr char kUsage[] =
     "Exit status: 0 after a clean stop, 1 if it could not start or go on, 2 for wrong usage, 4 if "
     "it\n"
     "could not serve HTTP (admin.serverPort).\n";
-
-constexpr int kExitFailure = 1;
-constexpr int kExitNoHttp = 4;  // as ZooKeeper's, if its AdminServer cannot start
 
 constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 
@@ -151,8 +149,6 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   }
   // Returns whether clients were served at some time. Any thread.
   bool has_opened() const { return has_opened_; }
-  // Returns whether Open failed because of HTTP.
-  bool lacks_http() const { return lacks_http_; }
   void Close() override {
     manager_->Detach();
     if (admin_.has_value()) admin_->Close();
@@ -180,9 +176,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
     }
     if (absl::Status s = listener_->Start(); !s.ok()) return s;
     if (!admin_.has_value()) return absl::OkStatus();
-    absl::Status s = admin_->Open();
-    lacks_http_ = !s.ok();
-    return s;
+    return WithExitStatus(admin_->Open(), quorate::rpc::ExitStatus::kAdminServer);
   }
 
   quorate::rpc::AuditLog* const audit_;
@@ -191,7 +185,6 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   const std::string version_ = quorate::ProgramVersionText();
   std::string configuration_;
   std::atomic<bool> has_opened_ = false;
-  std::atomic<bool> lacks_http_ = false;
   // Both are set only if there is an audit log.
   std::optional<quorate::rpc::RequestAudit> request_audit_;
   std::optional<quorate::rpc::ClusterAudit> cluster_audit_;
@@ -296,15 +289,17 @@ void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* l
   }
 }
 
-// Runs the server. Returns Aborted if a new process has to run the server again. With another error,
-// sets `*exit_status`.
-absl::Status Run(const std::string& config_file, int* exit_status) {
+// Runs the server. Returns Aborted if a new process has to run the server again.
+absl::Status Run(const std::string& config_file) {
   quorate::rpc::LogFiles log_files;
   spdlog::info("quorated version={} pid={}", quorate::ProgramVersionText(), getpid());
   WarnOfDescriptorLimit();
   auto config = quorate::rpc::LoadConfig(config_file);
-  if (!config.ok()) return config.status();
-  if (absl::Status s = quorate::rpc::SetGrpcCipherSuites(*config); !s.ok()) return s;
+  absl::Status usable = config.status();
+  if (usable.ok()) usable = quorate::rpc::SetGrpcCipherSuites(*config);
+  if (!usable.ok()) {
+    return WithExitStatus(std::move(usable), quorate::rpc::ExitStatus::kConfiguration);
+  }
   quorate::rpc::WarnOfOpenPaths(*config);
   auto audit = quorate::rpc::OpenAuditLog(*config);
   if (!audit.ok()) return audit.status();
@@ -336,7 +331,6 @@ absl::Status Run(const std::string& config_file, int* exit_status) {
   // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
   pthread_kill(waiter.native_handle(), SIGTERM);
   waiter.join();
-  if (frontends.lacks_http()) *exit_status = kExitNoHttp;
   return result;
 }
 
@@ -374,7 +368,7 @@ int main(int argc, char** argv) {
   }
   if (argc != 2) {
     std::fputs(kUsage, stderr);
-    return 2;
+    return static_cast<int>(quorate::rpc::ExitStatus::kConfiguration);
   }
   // All files are their owner's alone, also those that libraries make: they have the data that access
   // control lists protect.
@@ -399,14 +393,12 @@ int main(int argc, char** argv) {
   StartLog();
   RaiseDescriptorLimit();
   quorate::tree::SetTableKey(quorate::RandomBytes::System()->Make(quorate::tree::TableKey::kBytes));
-  int exit_status = kExitFailure;
-  absl::Status result = Run(argv[1], &exit_status);
+  absl::Status result = Run(argv[1]);
   if (absl::IsAborted(result)) {
     spdlog::warn("starting again: {}", std::string(result.message()));
     result = StartAgain(argv);
   }
   FlushLog();
-  if (result.ok()) return 0;
-  quorate::rpc::ReportFatal(std::string(result.message()));
-  return exit_status;
+  if (!result.ok()) quorate::rpc::ReportFatal(std::string(result.message()));
+  return static_cast<int>(quorate::rpc::ExitStatusOf(result));
 }

@@ -91,7 +91,7 @@ def _damage_log(directory):
 def _refusal(server, cluster, member):
     """Starts a member that must refuse to start. Returns its output."""
     server = cluster.environment.get("QUORATED", harness.SERVERS[server])
-    return _run(server, os.path.join(cluster.member_dir(member), "zoo.cfg"), status=1)
+    return _run(server, os.path.join(cluster.member_dir(member), "zoo.cfg"), status=3)
 
 
 def _serve_from_made_directories(server, size, zxid):

@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 
 import server as servers
@@ -64,6 +65,21 @@ def test_two_servers_at_one_address_are_refused():
         servers.write(f"{directory}/data/myid", "1\n")
         said = servers.refusal(servers.write(f"{directory}/zoo.cfg", _base(directory, port) + members))
         assert f"server.2: server.1 has the same address, 127.0.0.1:{port + 201}" in said, said
+
+
+def test_the_exit_status_says_which_directory_or_port_cannot_be_used():
+    with servers.place() as (directory, port), socket.socket() as holder:
+        servers.write(f"{directory}/data/myid", "1\n")
+        members = "".join(f"server.{i}=127.0.0.1:{port + 200 + i}:{port + 300 + i}\n" for i in (1, 2, 3))
+        config = servers.write(f"{directory}/zoo.cfg", _base(directory, port) + members)
+        holder.bind(("127.0.0.1", port + 201))
+        holder.listen()
+        said = servers.refusal(config, status=servers.NO_PEER_PORT)
+        assert f"127.0.0.1:{port + 201}" in said and "in use" in said, said
+        shutil.rmtree(f"{directory}/data/checkpoints")
+        servers.write(f"{directory}/data/checkpoints", "a file in the place of a directory")
+        said = servers.refusal(config, status=servers.WRONG_DATA_DIRECTORY)
+        assert f"{directory}/data/checkpoints" in said, said
 
 
 def test_one_port_for_two_protocols_is_refused():

@@ -104,7 +104,7 @@ def test_a_single_servers_data_in_a_cluster_of_three_is_recognised_and_can_be_mo
                 connection.create("/kept", b"data")
             stop(single)
         # The mistake: server lines, and two empty members.
-        said = servers.refusal(write_config(directory, base, 1, three))
+        said = servers.refusal(write_config(directory, base, 1, three), status=servers.WRONG_DATA_DIRECTORY)
         assert "the members of this cluster are voters 1, but the server lines of the configuration name voters " \
             "1, 2, 3" in said, said
         assert "`quorate restore --from-member`" in said, said
@@ -189,7 +189,7 @@ def test_edited_server_lines_are_refused_and_the_real_voters_are_shown():
         for server in members:
             server.wait_for_log("has caught up with its leader")
         stop(members[0])
-        said = servers.refusal(write_config(directory, base, 1, five))
+        said = servers.refusal(write_config(directory, base, 1, five), status=servers.WRONG_DATA_DIRECTORY)
         assert "the members of this cluster are voters 1, 2, 3, but the server lines of the configuration name " \
             "voters 1, 2, 3, 4, 5. Restore those lines" in said, said
         # A server that is not a member is told so.

@@ -14,6 +14,11 @@ import quorate_cli
 
 START_SECONDS = 20
 POLL_SECONDS = 0.02
+# Exit statuses of the server (rpc/member/exit_status.h).
+WRONG_CONFIGURATION = 2
+WRONG_DATA_DIRECTORY = 3
+NO_PEER_PORT = 14
+FAILED_STARTS = (1, WRONG_CONFIGURATION, WRONG_DATA_DIRECTORY, 4, NO_PEER_PORT)
 
 
 def quorated():
@@ -74,12 +79,12 @@ def wait_until(what, condition, seconds=START_SECONDS):
         time.sleep(POLL_SECONDS)
 
 
-def refusal(*arguments, user=None, program=None):
-    """Runs a server that has to end by itself with status 1. Returns its output."""
+def refusal(*arguments, user=None, program=None, status=WRONG_CONFIGURATION):
+    """Runs a server that has to end by itself with this exit status. Returns its output."""
     result = subprocess.run([program or quorated(), *arguments], stdin=subprocess.DEVNULL, text=True, user=user,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=START_SECONDS,
                             check=False)
-    assert result.returncode == 1, f"exit status {result.returncode}:\n{result.stdout}"
+    assert result.returncode == status, f"exit status {result.returncode}:\n{result.stdout}"
     return result.stdout
 
 

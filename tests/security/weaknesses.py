@@ -80,5 +80,5 @@ def test_what_is_asked_for_and_missing_stops_the_start():  # CVE-2023-44981, CVE
                 file.write(f"dataDir={parent}/data\nclientPort=1\n{line}\n")
             done = subprocess.run([program, config], capture_output=True, text=True, timeout=60, check=False)
             said = done.stdout + done.stderr
-            assert done.returncode == 1 and line.split("=")[0] in said and "unsupported value" in said, f"{line}: {said}"
+            assert done.returncode == 2 and line.split("=")[0] in said and "unsupported value" in said, f"{line}: {said}"
         assert not os.path.exists(os.path.join(parent, "data"))

@@ -104,7 +104,7 @@ class Scene(kills.UnderLoad):
         process = self.servers.processes[member]
         assert harness.wait_for_exit(process, SECONDS), f"{step} fails, and the server does not end"
         del self.servers.processes[member]
-        assert process.returncode == 1, f"{step}: the server ended with {process.returncode}"
+        assert process.returncode in (1, 3), f"{step}: the server ended with {process.returncode}"
         path = f"{self.cluster.member_dir(member)}/{step.split()[1]}"
         pattern = re.escape(path).replace(re.escape("#"), r"\d+") + r"\b.*Input/output error"
         log = self.cluster.log(member)[said:]

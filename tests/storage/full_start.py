@@ -279,7 +279,7 @@ def alone_a_new_server_says_that_it_needs_free_space(server):
             servers.start(1)
             process = servers.processes.pop(1)
             assert harness.wait_for_exit(process, READ_SECONDS), "the server does not end"
-            assert process.returncode == 1
+            assert process.returncode == 3
         said = cluster.log(1)
         assert "this step of the start needs free space" in said and cluster.member_dir(1) in said, said
         cluster.disks[1].free_space()

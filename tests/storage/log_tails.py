@@ -138,7 +138,7 @@ def _damage(record):
             process.kill()
             process.wait()
         log = record.scene.cluster.log(record.member)[said:]
-        assert process.returncode == 1, log
+        assert process.returncode == 3, log
         for word in (record.path, f"offset {record.offset} ", "`quorate rebuild`"):
             assert word in log, f"the error lacks {word}:\n{log}"
         record.turn(bit)
