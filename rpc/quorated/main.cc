@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -29,6 +30,7 @@
 #include "base/assertion_hook.h"
 #include "base/build_version.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/random.h"
 #include "base/seeded_bug.h"
 #include "rpc/admin/admin_frontend.h"
@@ -243,11 +245,14 @@ void WarnOfDescriptorLimit() {
       limit.rlim_cur, kEnough);
 }
 
+// The signal by which this process tells its thread for signals to end. No other process sends it.
+int EndSignal() { return SIGRTMIN; }
+
 // Returns all signals that this program handles. One thread waits for them.
 sigset_t HandledSignals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, EndSignal()}) {
     sigaddset(&set, number);
   }
   return set;
@@ -273,13 +278,15 @@ void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files,
   }
 }
 
-// Returns when SIGTERM or SIGINT was received. `audit` may be nullptr. Handles the other signals in the meantime.
-void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* log_files,
+// Returns when SIGTERM or SIGINT was received, or EndSignal; whether it was not the latter. `audit`
+// may be nullptr. Handles the other signals in the meantime.
+bool WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* log_files,
                        quorate::rpc::AuditLog* audit) {
   const sigset_t signals = HandledSignals();
   for (int number = 0;;) {
     sigwait(&signals, &number);
-    if (number == SIGTERM || number == SIGINT) return;
+    if (number == EndSignal()) return false;
+    if (number == SIGTERM || number == SIGINT) return true;
     if (number == SIGHUP) {
       Reload(config_file, log_files, audit);
     } else {
@@ -288,6 +295,65 @@ void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* l
     }
   }
 }
+
+// Waits for the signals of the process on a thread of its own, and stops the server on SIGTERM and
+// SIGINT, at any time of its life.
+class SignalWaiter {
+ public:
+  // `wait` returns whether the server shall stop (WaitForStopSignal), and `on_stop` is called on the
+  // thread before a server that runs is stopped.
+  SignalWaiter(std::function<bool()> wait, std::function<void()> on_stop)
+      : wait_(std::move(wait)), on_stop_(std::move(on_stop)), thread_([this] { Wait(); }) {}
+  ~SignalWaiter() { End(); }
+  SignalWaiter(const SignalWaiter&) = delete;
+  SignalWaiter& operator=(const SignalWaiter&) = delete;
+
+  // From now on `server` is stopped, and not the process. It must outlive the call of End.
+  void SetServer(quorate::rpc::Server* server) {
+    quorate::MutexLock lock(&mutex_);
+    server_ = server;
+  }
+
+  // Ends the thread. Returns whether a signal has asked for a stop. A later one stays pending, also
+  // for a program that this process executes.
+  bool End() {
+    if (thread_.joinable()) {
+      {
+        quorate::MutexLock lock(&mutex_);
+        is_ended_ = true;
+      }
+      // The signal is blocked and the thread waits for it, so that it ends the wait, not the process.
+      // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
+      pthread_kill(thread_.native_handle(), EndSignal());
+      thread_.join();
+    }
+    return is_stopped_;
+  }
+
+ private:
+  void Wait() {
+    if (!wait_()) return;
+    is_stopped_ = true;
+    quorate::MutexLock lock(&mutex_);
+    if (is_ended_) return;
+    if (server_ == nullptr) {
+      // Nobody is served yet, and what is being read is as safe as in a crash.
+      spdlog::info("stopped while the data was read");
+      FlushLog();
+      std::_Exit(static_cast<int>(quorate::rpc::ExitStatus::kOk));
+    }
+    on_stop_();
+    server_->RequestStop();
+  }
+
+  const std::function<bool()> wait_;
+  const std::function<void()> on_stop_;
+  std::atomic<bool> is_stopped_ = false;
+  quorate::Mutex mutex_;
+  quorate::rpc::Server* server_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool is_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last, as it uses the others
+};
 
 // Runs the server. Returns Aborted if a new process has to run the server again.
 absl::Status Run(const std::string& config_file) {
@@ -307,31 +373,24 @@ absl::Status Run(const std::string& config_file) {
   quorate::rpc::ServiceManager manager;
   manager.Start();
   ServerFrontends frontends(*config, audit_log, &manager);
+  SignalWaiter waiter([&] { return WaitForStopSignal(config_file, &log_files, audit_log); },
+                      [&] {
+                        manager.Stop();
+                        if (audit_log != nullptr && frontends.has_opened()) {
+                          quorate::rpc::RecordServerStop(audit_log);
+                        }
+                      });
   auto server = quorate::rpc::Server::Create(*std::move(config), &frontends);
-  if (!server.ok()) {
-    if (audit_log != nullptr) quorate::rpc::RecordServerStart(false, audit_log);
-    return server.status();
-  }
-  std::atomic<bool> has_run_ended = false;
-  std::thread waiter([&] {
-    WaitForStopSignal(config_file, &log_files, audit_log);
-    // A server that ended by itself may execute itself again. It must not tell the manager that it
-    // stops, because the manager would then kill the new server after its time limit for stops.
-    if (!has_run_ended) manager.Stop();
-    if (audit_log != nullptr && frontends.has_opened()) quorate::rpc::RecordServerStop(audit_log);
-    (*server)->RequestStop();
-  });
-  const absl::Status result = (*server)->Run();
+  if (server.ok()) waiter.SetServer(server->get());
+  const absl::Status result = server.ok() ? (*server)->Run() : server.status();
   if (!frontends.has_opened() && audit_log != nullptr) {
     quorate::rpc::RecordServerStart(false, audit_log);
   }
-  has_run_ended = true;
-  // Ends the waiting thread if Run ended by itself. The signal is blocked and the thread waits for
-  // it. Therefore the signal ends the wait, not the process.
-  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
-  pthread_kill(waiter.native_handle(), SIGTERM);
-  waiter.join();
-  return result;
+  // A server that ended by itself may execute itself again, unless it was asked to stop meanwhile. It
+  // has not told the manager that it stops, because the manager would then kill the new server after
+  // its time limit for stops.
+  const bool is_stopped = waiter.End();
+  return is_stopped && absl::IsAborted(result) ? absl::OkStatus() : result;
 }
 
 // Executes this program again in the same process, with the same process id, so that a supervisor

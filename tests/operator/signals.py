@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the signals that people and scripts send to a server."""
 
+import errno
+import glob
 import os
 import signal
 import time
@@ -57,3 +59,38 @@ def test_signals_that_ask_for_nothing_are_logged_and_ignored():
             server.process.send_signal(signal.SIGTERM)
             assert server.process.wait(timeout=servers.START_SECONDS) == 0, server.log()
             assert "stopped" in server.log()
+
+
+def test_sigterm_stops_a_server_that_still_reads_its_data():
+    with servers.place() as (directory, port):
+        config, log = _config(directory, port), f"{directory}/server.log"
+        with servers.Server(config, log) as server:
+            server.wait_for_log(SERVES)
+        # Reading this one does not end, as reading a large log from a slow disk takes minutes.
+        held = glob.glob(f"{directory}/data/checkpoints/store.*/CURRENT")[0]
+        os.rename(held, f"{directory}/kept")
+        os.mkfifo(held, 0o600)
+        with servers.Server(config, log) as server:
+            writer = _open_when_read(server, held)
+            try:
+                assert server.process.poll() is None, server.log()
+                server.process.send_signal(signal.SIGTERM)
+                assert server.process.wait(servers.START_SECONDS) == 0, server.log()
+            finally:
+                os.close(writer)
+            assert "stopped while the data was read" in server.log() and SERVES not in server.log(), server.log()
+        os.rename(f"{directory}/kept", held)
+        with servers.Server(config, log) as server:
+            server.wait_for_log(SERVES)
+
+
+def _open_when_read(server, fifo):
+    """Waits until the server reads the FIFO, and opens it. Returns the descriptor."""
+    until = time.monotonic() + servers.START_SECONDS
+    while True:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            assert error.errno == errno.ENXIO, error  # nobody reads it yet
+        assert server.process.poll() is None and time.monotonic() < until, server.log()
+        time.sleep(servers.POLL_SECONDS)
