@@ -17,7 +17,7 @@ enum class ExitStatus : uint8_t {
   kError = 1,          // anything that has no number of its own
   kConfiguration = 2,  // the command line or the configuration is wrong
   kDataDirectory = 3,  // a data directory cannot be used
-  kAdminServer = 4,    // the HTTP port cannot be opened
+  kAdminServer = 4,    // an HTTP port cannot be opened
   kPeerPort = 14,      // the port for the other members cannot be opened
 };
 

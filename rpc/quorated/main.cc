@@ -72,9 +72,10 @@ constexpr char kUsage[] =
     "SIGHUP: opens the file of the log again, if it was moved, and checks CONFIG, whose changes "
     "take\n"
     "effect at the next start. SIGQUIT, SIGUSR1 and SIGUSR2 are logged and change nothing.\n"
-    "Exit status: 0 after a clean stop, 1 if it could not start or go on, 2 for wrong usage, 4 if "
-    "it\n"
-    "could not serve HTTP (admin.serverPort).\n";
+    "Exit status: 0 after a clean stop, 2 for wrong usage or a wrong configuration, 3 for a data\n"
+    "directory, 4 for an HTTP port, or 14 for the port of the members that cannot be used, and 1 "
+    "for\n"
+    "all else.\n";
 
 constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 
@@ -144,6 +145,10 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   }
   absl::Status Open() override {
     absl::Status status = Listen();
+    // A store of certificates, for example, that the configuration names.
+    if (absl::IsInvalidArgument(status)) {
+      status = WithExitStatus(std::move(status), quorate::rpc::ExitStatus::kConfiguration);
+    }
     has_opened_ = status.ok();
     if (status.ok()) manager_->Serve(service_);
     if (status.ok() && audit_ != nullptr) quorate::rpc::RecordServerStart(true, audit_);

@@ -18,6 +18,7 @@ constexpr auto kAnswerTimeout = std::chrono::seconds(3);
 constexpr int kMessageBytesMax = 160 << 20;
 // A member that hangs is noticed within twice this time.
 constexpr int kKeepaliveMs = 5000;
+constexpr int kReconnectMs = 1000;
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Access& access) {
   grpc::ChannelArguments arguments;
@@ -25,6 +26,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Acc
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // A member that comes back is noticed soon.
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
   // Each client has its own connections, so that it does not wait for the backoff of another
   // client.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -84,6 +84,11 @@ class Examination {
   static bool IsSet(const Observation& server, std::string_view metric) {
     return server.Value(metric).value_or(0) > 0;
   }
+  // Returns how many committed entries the log of a member lacks.
+  static double BehindOf(const Observation& leader, const v1::Member& member) {
+    return static_cast<double>(leader.status->commit_index()) -
+           static_cast<double>(member.match_index());
+  }
   // Returns the leader's list of members; nullptr if no leader answers.
   const Observation* Leader() const {
     const Observation* leader = nullptr;
@@ -152,8 +157,17 @@ void Examination::CheckLeader() {
   }
   for (const Observation& server : now_) {
     if (!server.status.ok() || server.status->serving()) continue;
-    Report(server, "does not serve clients, because it has no contact with a leader",
-           "See in its log, or in `quorate members`, whom it cannot reach.");
+    if (server.status->leader() == 0) {
+      Report(server, "does not serve clients, because it knows no leader",
+             "See in its log, or in `quorate members`, whom it cannot reach.");
+    } else {
+      Report(
+          server,
+          absl::StrCat("does not serve clients: it catches up with the leader, member ",
+                       server.status->leader(), ", or has lost contact with it"),
+          "Its log says which. A member that catches up goes on by itself; that can take minutes "
+          "after its data was lost.");
+    }
   }
 }
 
@@ -191,8 +205,7 @@ void Examination::CheckMember(const Observation& leader, const v1::Member& membe
         "`member add` (docs/operations/membership.md).");
     return;
   }
-  const double behind = static_cast<double>(leader.status->commit_index()) -
-                        static_cast<double>(member.match_index());
+  const double behind = BehindOf(leader, member);
   if (!member.in_sync() && behind > kLagWarning) {
     Add(Severity::kWarning, name, absl::StrCat("is ", std::llround(behind), " entries behind"),
         "It catches up by itself. If the number does not fall, its disk or the network is too slow "
@@ -211,8 +224,9 @@ void Examination::CheckVoters(const Observation& leader) {
   for (const v1::Member& member : leader.members->members()) {
     if (member.role() == v1::ROLE_OBSERVER) continue;
     ++voters;
-    const bool is_self = member.id() == leader.members->answered_by();
-    current += member.reachable() && (member.in_sync() || is_self) ? 1 : 0;
+    // While clients write, the slower ones are always some entries behind.
+    const bool is_current = member.in_sync() || BehindOf(leader, member) <= kLagWarning;
+    current += member.reachable() && is_current ? 1 : 0;
   }
   const size_t majority = voters / 2 + 1;
   if (voters == 1) {
@@ -220,7 +234,8 @@ void Examination::CheckVoters(const Observation& leader) {
         "Run three (docs/operations/membership.md), or take backups often.");
   } else if (voters % 2 == 0) {
     Add(Severity::kWarning, "the cluster",
-        absl::StrCat("has ", voters, " voters, which survive no more losses than ", voters - 1),
+        absl::StrCat("has ", voters, " voters, and survives the loss of ", voters - majority,
+                     " of them, as many as with ", voters - 1),
         "Add one, or take one away (docs/operations/membership.md).");
   }
   if (voters > 2 && current == majority) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -79,13 +78,12 @@ constexpr Column kColumns[] = {
 
 std::string TextOf(const Number& value, Unit unit) {
   if (!value.has_value()) return "-";
-  char text[32];
   switch (unit) {
     case Unit::kCount:
       return absl::StrCat(std::llround(*value));
     case Unit::kMs:
-      std::snprintf(text, sizeof(text), *value < 10 ? "%.2f ms" : "%.0f ms", *value);
-      return text;
+      // Servers count whole milliseconds.
+      return *value < 1 ? "<1 ms" : absl::StrCat(std::llround(*value), " ms");
     case Unit::kPercent:
       return absl::StrCat(std::llround(*value), " %");
     case Unit::kBytes:
@@ -95,7 +93,9 @@ std::string TextOf(const Number& value, Unit unit) {
 }
 
 std::string RoleOf(const Observation& server) {
-  if (!server.status->serving()) return "looking";
+  if (!server.status->serving()) {
+    return server.status->leader() == 0 ? "looking" : "not serving";
+  }
   switch (server.status->role()) {
     case v1::ROLE_LEADER:
       return "leader";
@@ -174,6 +174,7 @@ ordered_json TopJson(const std::vector<Observation>& before, const std::vector<O
       json["member"] = server.status->member();
       json["role"] = RoleOf(server);
       json["behind"] = newest - server.status->zxid();
+      if (!server.metrics.ok()) json["metrics_error"] = ToStd(server.metrics.status().message());
       for (const Column& column : kColumns) {
         const Number value = column.value(before[i], server);
         json[column.key] = value.has_value() ? ordered_json(*value) : ordered_json(nullptr);

@@ -18,7 +18,7 @@ namespace quorate::tools {
 // observations of the same servers; rates are those of the time between them.
 std::string TopText(const std::vector<Observation>& before, const std::vector<Observation>& now);
 
-// Returns the same as {"time", "servers": [...]}, with null for what is not known.
+// Returns the table as {"time", "servers": [...]}, with null for what is not known.
 nlohmann::ordered_json TopJson(const std::vector<Observation>& before,
                                const std::vector<Observation>& now);
 

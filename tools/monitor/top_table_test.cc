@@ -30,7 +30,8 @@ TEST_CASE("rates are those between two observations") {
       "packets_received 100\nfsynctime_count 1\nfsynctime_sum 1\nprocess_cpu_seconds_total 1", 10)};
   const std::vector<Observation> now = {Server(
       "packets_received 500\nfsynctime_count 5\nfsynctime_sum 9\nprocess_cpu_seconds_total 2\n"
-      "readlatency{quantile=\"0.99\"} 0.25\nprocess_resident_memory_bytes 1048576",
+      "readlatency{quantile=\"0.99\"} 3\nupdatelatency{quantile=\"0.99\"} "
+      "0\nprocess_resident_memory_bytes 1048576",
       12)};
   const nlohmann::ordered_json json = TopJson(before, now)["servers"][0];
   CHECK(json["member"] == 2);
@@ -38,12 +39,13 @@ TEST_CASE("rates are those between two observations") {
   CHECK(json["requests_per_second"] == 200);
   CHECK(json["sync_ms"] == 2);
   CHECK(json["cpu_percent"] == 50);
-  CHECK(json["read_p99_ms"] == 0.25);
+  CHECK(json["read_p99_ms"] == 3);
   CHECK(json["watches"].is_null());
   const std::string text = TopText(before, now);
   CHECK_THAT(text, Contains("leader 2"));
   CHECK_THAT(text, Contains(" 200 "));
-  CHECK_THAT(text, Contains("2.00 ms"));
+  CHECK_THAT(text, Contains(" 3 ms "));
+  CHECK_THAT(text, Contains("<1 ms"));
   CHECK_THAT(text, Contains("50 %"));
   CHECK_THAT(text, Contains("1.0 MiB"));
 }
@@ -53,6 +55,7 @@ TEST_CASE("a server that does not answer, or shows no metrics, has a line that s
   now[0].status = absl::UnavailableError("connection\nrefused");
   now[1].metrics = absl::PermissionDeniedError("for administrators");
   now[2].status->set_zxid(170);
+  now[2].status->set_serving(false);
   const std::string text = TopText(now, now);
   CHECK_THAT(text, Contains("host:1  no answer"));
   CHECK_THAT(text, Contains("host:1: connection\\nrefused\n"));
@@ -60,6 +63,8 @@ TEST_CASE("a server that does not answer, or shows no metrics, has a line that s
   const nlohmann::ordered_json json = TopJson(now, now);
   CHECK(json["servers"][0]["error"] == "connection\nrefused");
   CHECK(json["servers"][1]["behind"] == 70);
+  CHECK(json["servers"][1]["metrics_error"] == "for administrators");
+  CHECK(json["servers"][2]["role"] == "not serving");
 }
 
 }  // namespace
