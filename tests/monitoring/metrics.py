@@ -131,14 +131,16 @@ def test_each_metric_of_zookeepers_monitor_is_on_the_page():
 
 
 @contextlib.contextmanager
-def prometheus(cluster):
-    """Runs Prometheus, which reads the metrics of all members. Yields a function that evaluates an expression."""
+def prometheus(cluster, rules=(), labels=None):
+    """Runs Prometheus, which reads the metrics of all members, gives them `labels`, and evaluates the files `rules`. Yields
+    a function that evaluates an expression."""
     where = cluster.ports.base + PROMETHEUS_OFFSET
     targets = [f"{harness.HOST}:{web.port(cluster, i)}" for i in cluster.numbers()]
     config = os.path.join(cluster.parent, "prometheus.yml")
     with open(config, "w", encoding="ascii") as file:
-        json.dump({"global": {"scrape_interval": "300ms", "scrape_timeout": "300ms"}, "scrape_configs": [
-            {"job_name": "quorate", "static_configs": [{"targets": targets}]}]}, file)
+        json.dump({"global": {"scrape_interval": "300ms", "scrape_timeout": "300ms", "evaluation_interval": "300ms"},
+                   "rule_files": list(rules), "scrape_configs": [
+                       {"job_name": "quorate", "static_configs": [{"targets": targets, "labels": labels or {}}]}]}, file)
     with open(os.path.join(cluster.parent, "prometheus.log"), "w", encoding="utf-8") as log:
         process = subprocess.Popen(
             ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={cluster.parent}/prometheus",
