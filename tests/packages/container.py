@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The container image of deploy/image, whose entry point takes the variables of ZooKeeper's official image. Its programs
-run in a chroot, with the environment that the image has."""
+"""The container image of deploy/image, whose entry point takes the variables of ZooKeeper's official image, and those of
+Bitnami's. Its programs run in a chroot, with the environment that the image has. tests/deploy has what needs no image."""
 
 import json
 import os
@@ -38,17 +38,49 @@ class Container:
         machine.root.check_call(["mount", "-t", "proc", "proc", self.path + "/proc"])
         machine.root.check_call(["mount", "--bind", "/dev", self.path + "/dev"])
 
-    def command(self, *words, environment=()):
-        return ["nsenter", f"--net=/proc/{self.machine.root.network.pid}/ns/net", "chroot", self.path, "env", "-i",
-                *self.config["Env"], *environment, *words]
+    def command(self, *words, environment=(), user="0:0"):
+        return ["nsenter", f"--net=/proc/{self.machine.root.network.pid}/ns/net", "chroot", f"--userspec={user}", self.path,
+                "env", "-i", *self.config["Env"], *environment, *words]
 
     def run(self, *words):
         return subprocess.run(self.command(*words), capture_output=True, text=True, timeout=60, check=False)
 
 
+def _container(machine):
+    """Returns the image, which is made once for a machine."""
+    if not hasattr(machine, "container"):
+        machine.require_root()
+        machine.container = Container(machine)
+    return machine.container
+
+
+def the_image_runs_as_bitnamis_one(machine):
+    container = _container(machine)
+    scripts = "/opt/bitnami/scripts/zookeeper"
+    with subprocess.Popen(container.command(f"{scripts}/entrypoint.sh", f"{scripts}/run.sh", user="1001:0",
+                                            environment=("ALLOW_ANONYMOUS_LOGIN=yes", "ZOO_SERVER_ID=3")),
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        try:
+            deadline = time.monotonic() + harness.WAIT_SECONDS
+            while (status := container.run(f"{scripts}/healthcheck.sh")).returncode != 0:
+                assert time.monotonic() < deadline and server.poll() is None, status.stdout + status.stderr
+                time.sleep(0.2)
+            assert status.stdout == PORT + "\nMode: standalone\n", status.stdout
+            owner = container.run("stat", "-c", "%u:%g", "/bitnami/zookeeper/data/myid").stdout
+            assert owner == "1001:0\n", owner
+            server.send_signal(signal.SIGTERM)
+            output, _ = server.communicate(timeout=roots.READY_SECONDS)
+        finally:
+            server.kill()
+    assert server.returncode == 0, output
+    with open(container.path + "/opt/bitnami/zookeeper/conf/zoo.cfg", encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    assert "dataDir=/bitnami/zookeeper/data" in lines and "clientPort=2181" in lines, lines
+    assert not [line for line in lines if line.startswith(("dataLogDir=", "server."))], lines
+
+
 def the_image_runs_as_the_official_one(machine):
-    machine.require_root()
-    container = Container(machine)
+    container = _container(machine)
     settings = ("ZOO_TICK_TIME=1500", "ZOO_4LW_COMMANDS_WHITELIST=srvr,ruok",
                 "ZOO_CFG_EXTRA=snapCount=5000 maxSessionTimeout=30000")
     start = [*container.config["Entrypoint"], *container.config["Cmd"]]
@@ -82,4 +114,4 @@ def the_image_runs_as_the_official_one(machine):
     assert container.run("/docker-entrypoint.sh", "echo", "hello").stdout == "hello\n"
 
 
-TESTS = (the_image_runs_as_the_official_one,)
+TESTS = (the_image_runs_as_the_official_one, the_image_runs_as_bitnamis_one)
