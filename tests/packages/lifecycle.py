@@ -115,6 +115,21 @@ def maintainer_scripts_can_run_twice(machine):
     root.run("chmod", "0700", "/var/lib/quorate")
 
 
+def the_directory_of_logs_comes_back_when_the_machine_starts(machine):
+    root = machine.root
+
+    def make():
+        roots.Root.check_call(["systemd-tmpfiles", f"--root={root.path}", "--create", "quorate-server.conf"])
+
+    root.run("rmdir", "/var/log/quorate")
+    make()
+    assert machine.mode("/var/log/quorate") == "750 quorate:adm", machine.mode("/var/log/quorate")
+    root.run("chmod", "0755", "/var/log/quorate")
+    make()
+    assert machine.mode("/var/log/quorate") == "755 quorate:adm", "the administrator's mode was changed"
+    root.run("chmod", "0750", "/var/log/quorate")
+
+
 def the_server_serves_by_the_command_of_its_unit(machine):
     with roots.Service(machine.root) as service:
         service.await_report("STATUS=serving alone")
@@ -202,6 +217,6 @@ def removal_keeps_data_and_configuration_and_purge_removes_them(machine):
 
 
 TESTS = (the_same_programs_give_the_same_packages, lintian_finds_nothing_wrong, the_packages_install,
-         maintainer_scripts_can_run_twice, the_server_serves_by_the_command_of_its_unit,
-         completions_are_installed, an_upgrade_under_load_keeps_the_data,
+         maintainer_scripts_can_run_twice, the_directory_of_logs_comes_back_when_the_machine_starts,
+         the_server_serves_by_the_command_of_its_unit, completions_are_installed, an_upgrade_under_load_keeps_the_data,
          removal_keeps_data_and_configuration_and_purge_removes_them)
