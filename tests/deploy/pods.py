@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts that run in pods of Kubernetes. Each "pod" is a process that start.sh becomes, with an address of its own on
+the loopback interface, so that all have the same ports, as pods do."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+
+import harness
+import zkwire as zk
+
+SCRIPTS = os.path.join(harness.ROOT, "deploy/kubernetes/scripts")
+QUORATE = os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate")
+HOSTS = "127.77.7.%d"
+SECONDS = 90
+
+
+class Pods:
+    """A StatefulSet with its volumes. Use as a context manager."""
+
+    def __init__(self):
+        self.temporary = tempfile.TemporaryDirectory(prefix="quorate-pods-")
+        self.path = self.temporary.name
+        self.ports = harness.Reservation(4)
+        self.processes = {}
+        self.tls = ""
+        os.mkdir(f"{self.path}/secrets", 0o700)
+        for name in ("administrator-token", "member-secret"):
+            with open(f"{self.path}/secrets/{name}", "w", encoding="utf-8") as file:
+                file.write(f"a secret for the {name}\n".replace(" ", "-"))
+            os.chmod(f"{self.path}/secrets/{name}", 0o440)  # as a volume of Kubernetes has them
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+        self.ports.release()
+        self.temporary.cleanup()
+
+    def environment(self, ordinal, **variables):
+        base = self.ports.base
+        for kind in ("conf", "data"):
+            os.makedirs(f"{self.path}/{ordinal}/{kind}", 0o700, exist_ok=True)
+        return dict(os.environ, QUORATED=harness.SERVERS["quorate"], QUORATE=QUORATE, POD_NAME=f"quorate-{ordinal}",
+                    POD_HOSTS=HOSTS, POD_SECRETS=f"{self.path}/secrets", POD_TLS=self.tls, POD_DATA=f"{self.path}/{ordinal}/data",
+                    POD_CONF=f"{self.path}/{ordinal}/conf", POD_LISTEN=HOSTS % ordinal, POD_LISTEN_FOR_MEMBERS_ON_ALL="false",
+                    POD_CLIENT_PORT=str(base + 1), POD_GRPC_PORT=str(base + 2), POD_HTTP_PORT=str(base + 3),
+                    POD_PEER_PORT=str(base + 4), POD_ELECTION_PORT=str(base + 101), POD_TLS_PORT=str(base + 102), **variables)
+
+    def start(self, ordinal):
+        environment = self.environment(ordinal)
+        with open(f"{self.path}/{ordinal}/log", "a", encoding="utf-8") as log:
+            self.processes[ordinal] = subprocess.Popen([f"{SCRIPTS}/start.sh"], env=environment, stdout=log,
+                                                       stderr=subprocess.STDOUT)
+
+    def stop(self, ordinal):
+        """Stops a pod as Kubernetes does, by SIGTERM. Returns the exit status."""
+        process = self.processes.pop(ordinal)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(timeout=30)
+
+    def log(self, ordinal):
+        with open(f"{self.path}/{ordinal}/log", encoding="utf-8") as file:
+            return file.read()
+
+    def script(self, name, *arguments, ordinal=0, status=0, **variables):
+        """Runs a script in a pod. Returns both outputs."""
+        result = subprocess.run([f"{SCRIPTS}/{name}", *map(str, arguments)], env=self.environment(ordinal, **variables),
+                                capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert result.returncode == status, f"{result.stdout}{result.stderr}\n" + "\n".join(
+            harness.end_of(self.log(i), 10) for i in self.processes)
+        return result.stdout + result.stderr
+
+    def members(self, *arguments, ordinal=0):
+        """Runs members.sh in a pod. Returns the line with the members."""
+        output = self.script("members.sh", *arguments, ordinal=ordinal)
+        return next(line for line in output.splitlines() if line.startswith("members: "))
+
+    def probe(self, ordinal, path):
+        """Returns the status of a probe; 0 without an answer."""
+        try:
+            with urllib.request.urlopen(f"http://{HOSTS % ordinal}:{self.ports.base + 3}{path}", timeout=2) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    def await_ready(self, *ordinals):
+        for ordinal in ordinals:
+            def ready(ordinal=ordinal):
+                assert self.processes[ordinal].poll() is None, harness.end_of(self.log(ordinal))
+                return self.probe(ordinal, "/health/ready") == 200
+            try:
+                harness.wait_for(f"pod {ordinal} is ready", ready, SECONDS)
+            except AssertionError as error:
+                raise AssertionError(f"{error}\n{harness.end_of(self.log(ordinal))}") from error
+
+    def connect(self, ordinal):
+        return zk.Connection(f"{HOSTS % ordinal}:{self.ports.base + 1}")
+
+    def leader(self):
+        """Returns the ordinal of the leader."""
+        found = [i for i in self.processes if "Mode: leader" in zk.four_letter(f"{HOSTS % i}:{self.ports.base + 1}", "srvr")]
+        return found[0] if found else None
+
+
+def a_cluster_grows_and_shrinks_while_its_data_stays():
+    with Pods() as pods:
+        for ordinal in range(3):
+            pods.start(ordinal)
+        pods.await_ready(0, 1, 2)
+        with pods.connect(1) as connection:
+            connection.create("/kept", b"data")
+        for ordinal in (3, 4):
+            pods.start(ordinal)
+        harness.wait_for("the new pods answer probes", lambda: pods.probe(4, "/health/live") == 200, SECONDS)
+        assert pods.probe(4, "/health/ready") == 503, "a pod that is no member is ready"
+        assert (members := pods.members(5)) == "members: 1 2 3 4 5", members
+        pods.await_ready(3, 4)
+        with pods.connect(4) as connection:
+            assert connection.get("/kept")[0] == b"data"
+        # A pod that starts again has the same lines as before, although there are more members now.
+        assert pods.stop(1) == 0
+        pods.start(1)
+        pods.await_ready(1)
+        assert (members := pods.members(3, "--remove", ordinal=1)) == "members: 1 2 3", members
+        assert (members := pods.members(3, ordinal=4)) == "members: 1 2 3", members  # run twice
+        for ordinal in (4, 3):
+            pods.stop(ordinal)
+        pods.await_ready(0, 1, 2)
+        with pods.connect(0) as connection:
+            assert connection.get("/kept")[0] == b"data"
+
+
+def a_pod_that_stops_waits_for_the_others_and_hands_its_leadership_over():
+    with Pods() as pods:
+        for ordinal in range(3):
+            pods.start(ordinal)
+        pods.await_ready(0, 1, 2)
+        leader = pods.leader()
+        assert "Safe: " in pods.script("prestop.sh", ordinal=leader)
+        assert pods.stop(leader) == 0
+        harness.wait_for("another pod leads", lambda: pods.leader() is not None, SECONDS)
+        assert "hand" in pods.log(leader), harness.end_of(pods.log(leader))
+        # Two of three are left: now it is not safe, and the wait ends all the same.
+        other = pods.leader()
+        assert "although it is not safe" in pods.script("prestop.sh", ordinal=other, POD_STOP_SECONDS="1")
+        pods.start(leader)
+        pods.await_ready(leader)
+        assert "Safe: " in pods.script("prestop.sh", ordinal=other)
+
+
+def pods_with_tls_take_what_cert_manager_makes():
+    with Pods() as pods:
+        pods.tls = f"{pods.path}/tls"
+        os.mkdir(pods.tls)
+        # One certificate for all pods.
+        names = ",".join(["quorate", *(HOSTS % i for i in range(3))])
+        made = subprocess.run([QUORATE, "certs", "create", f"{pods.path}/certs", names], capture_output=True, text=True,
+                              check=False)
+        assert made.returncode == 0, made.stderr
+        with open(f"{pods.path}/certs/quorate.pem", encoding="utf-8") as file:
+            text = file.read()
+        key_at = text.index("-----BEGIN PRIVATE KEY")
+        key_end = text.index("-----END PRIVATE KEY-----") + len("-----END PRIVATE KEY-----\n")
+        with open(f"{pods.path}/certs/ca.pem", encoding="utf-8") as file:
+            authority = file.read()
+        certificate = text[:key_at] + text[key_end:]
+        for name, content in (("tls.key", text[key_at:key_end]), ("tls.crt", certificate), ("ca.crt", authority)):
+            with open(f"{pods.tls}/{name}", "w", encoding="utf-8") as file:
+                file.write(content)
+            os.chmod(f"{pods.tls}/{name}", 0o640)
+        for ordinal in range(3):
+            pods.start(ordinal)
+        pods.await_ready(0, 1, 2)
+        assert (members := pods.members(3)) == "members: 1 2 3", members
+        assert "Safe: " in pods.script("prestop.sh", ordinal=2)
+        with open(f"{pods.path}/0/conf/zoo.cfg", encoding="utf-8") as file:
+            assert "\nclientPort=" not in file.read(), "clients are served without TLS"
+
+
+def wrong_variables_are_named():
+    with Pods() as pods:
+        assert "the number of members is missing" in pods.script("members.sh", status=1)
+        assert "is no number of members" in pods.script("start.sh", status=1, POD_INITIAL_MEMBERS="many")
+        os.makedirs(f"{pods.path}/1/data")
+        with open(f"{pods.path}/1/data/myid", "w", encoding="utf-8") as file:
+            file.write("1\n")
+        assert "is that of member 1, and this pod has member 2" in pods.script("start.sh", ordinal=1, status=1)
+
+
+TESTS = (a_cluster_grows_and_shrinks_while_its_data_stays, a_pod_that_stops_waits_for_the_others_and_hands_its_leadership_over,
+         pods_with_tls_take_what_cert_manager_makes, wrong_variables_are_named)
+
+
+def run(runner):
+    for test in TESTS:
+        runner.run(f"deploy pods: {test.__name__.replace('_', ' ')}", test)
