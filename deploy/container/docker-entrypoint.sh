@@ -82,8 +82,10 @@ report_variables() {
   for name in $(compgen -v ZOO_); do
     if [[ -n ${without_effect[$name]:-} ]]; then
       say "$name has no effect: ${without_effect[$name]}"
-    elif [[ $name == ZOO_CFG_* || $name == ZOO_SERVICE_* || $name =~ ^ZOO_PORT(_[0-9]+_.*)?$ ]]; then
-      # A key of the configuration, or what Kubernetes says about a service with the name zoo.
+    elif [[ $name == ZOO_SERVICE_* || $name =~ ^ZOO_PORT(_[0-9]+_.*)?$ ]]; then
+      # What Kubernetes says about a service with the name zoo.
+      continue
+    elif $bitnami_environment && [[ $name == ZOO_CFG_* ]]; then # a key of the configuration
       continue
     elif [[ " ${official//$'\n'/ } ${bitnami//$'\n'/ } " != *" ${name%_FILE} "* &&
       " ${bitnami//$'\n'/ } " != *" $name "* ]]; then
