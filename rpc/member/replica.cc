@@ -801,18 +801,22 @@ void Replica::OnPeerUp(MemberId member) {
 void Replica::OnPeerDown(MemberId member) { node_->PeerUnreachable(member); }
 
 void Replica::OnOtherCluster(MemberId member, const std::string& cluster_id) {
+  // Servers that are not members of this cluster any more do not count: those that were left behind
+  // by `quorate recover` still belong to the cluster before it. Before the members are known there
+  // is nothing to count; a refused server connects again.
+  const std::vector<ClusterView::Member> members = cluster_view().members;
   size_t others;
   {
     MutexLock lock(&other_clusters_mutex_);
     other_clusters_[member] = cluster_id;
-    others = static_cast<size_t>(
-        std::count_if(other_clusters_.begin(), other_clusters_.end(),
-                      [&](const auto& other) { return other.second == cluster_id; }));
+    others = static_cast<size_t>(std::ranges::count_if(members, [&](const auto& one) {
+      const auto other = other_clusters_.find(one.id);
+      return other != other_clusters_.end() && other->second == cluster_id;
+    }));
   }
   // If one server is of another cluster, that server may be misconfigured. If most servers are,
   // this server is the misconfigured one.
-  const auto& membership = options_.node.raft.membership;
-  if (others * 2 <= membership.voters.size() + membership.learners.size()) return;
+  if (others * 2 <= members.size()) return;
   host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
       "data directory ", options_.data_dir, " belongs to another cluster than the other servers (",
       absl::BytesToHexString(cluster_id),

@@ -299,6 +299,18 @@ HelloAnswer PeerNetwork::OnHello(const Hello& hello, const std::string& host) {
                                "file myid of server ",
                                self, " holds a wrong number"));
   }
+  // Before the question whether it is a member: a server that was left behind by a recovery must
+  // not be told how to be admitted, because its data is that of another cluster.
+  if (!hello.cluster_id.empty() && !cluster_id_.empty() && hello.cluster_id != cluster_id_) {
+    HelloAnswer answer =
+        Reject(absl::StrCat("server ", self, " belongs to cluster ",
+                            absl::BytesToHexString(cluster_id_), ", the data directory of server ",
+                            from, " to cluster ", absl::BytesToHexString(hello.cluster_id),
+                            "; a server that is to join this cluster needs an empty data directory "
+                            "(`quorate rebuild` puts the data aside)"));
+    answer.cluster_id = cluster_id_;
+    return answer;
+  }
   if (AddressOf(hello.from) == nullptr) {
     return Reject(
         absl::StrCat("the configuration of server ", self, " has no other server ", from,
@@ -307,14 +319,6 @@ HelloAnswer PeerNetwork::OnHello(const Hello& hello, const std::string& host) {
                      from, "` admits a new server; if server ", self,
                      " was away while the members changed, add the lines of the new ones "
                      "to its configuration"));
-  }
-  if (!hello.cluster_id.empty() && !cluster_id_.empty() && hello.cluster_id != cluster_id_) {
-    HelloAnswer answer =
-        Reject(absl::StrCat("server ", self, " belongs to cluster ",
-                            absl::BytesToHexString(cluster_id_), ", the data directory of server ",
-                            from, " to cluster ", absl::BytesToHexString(hello.cluster_id)));
-    answer.cluster_id = cluster_id_;
-    return answer;
   }
   if (IsAliveElsewhere(hello, host)) {
     // If the network was down, the old process may be gone although this server has not noticed it.
