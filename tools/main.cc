@@ -7,6 +7,7 @@
 #include "tools/administration/rolling_restart.h"
 #include "tools/administration/status.h"
 #include "tools/backup/backup.h"
+#include "tools/backup/recover.h"
 #include "tools/backup/restore.h"
 #include "tools/bench/command.h"
 #include "tools/certs/command.h"
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
   quorate::tools::AddElectCommand(&command_line);
   quorate::tools::AddBackupCommand(&command_line);
   quorate::tools::AddRestoreCommand(&command_line);
+  quorate::tools::AddRecoverCommand(&command_line);
   quorate::tools::AddCertsCommands(&command_line);
   quorate::tools::bench::AddBenchCommand(&command_line);
   quorate::tools::AddOfflineCommands(&command_line);

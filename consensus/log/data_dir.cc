@@ -261,8 +261,8 @@ class DataDir::Impl {
     if (Has(names, kIncompleteName)) {
       return absl::FailedPreconditionError(
           absl::StrCat(path_, ": is incomplete (it holds the file ", ToAbsl(kIncompleteName),
-                       "): `quorate restore` or `quorate import` was interrupted. Run the same "
-                       "command again: it begins from the start"));
+                       "): `quorate restore`, `import` or `recover` was interrupted. Run the same "
+                       "command again"));
     }
     if (Has(names, kIdentityName)) return absl::OkStatus();
     if (Has(names, kZooKeeperDataName)) {

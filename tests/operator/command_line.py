@@ -79,6 +79,8 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
             "bench": (["write", "--servers", cluster.address(1), "--seconds", 1, "--connections", 1],
                       ["write", "--servers", "none"], False),
             "verify": ([data], ["/none"], False), "rebuild": ([f"{directory}/new", "--yes"], ["/none", "--yes"], False),
+            "recover": (["--force-new-cluster", "--yes", data],
+                        ["--force-new-cluster", "/none"], False),
             "log dump": ([data], ["/none"], False), "snapshot dump": ([backup], ["/none"], False),
             "snapshot diff": ([backup, backup], ["/none", backup], False),
             "export": ([backup, "--zookeeper-snapshot", f"{directory}/zookeeper"],

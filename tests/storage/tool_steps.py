@@ -254,7 +254,7 @@ class Restore(Killing):
         return ("--log-dir", self.log) if self.log != self.data else ()
 
     def advice(self):
-        return "`quorate restore` or `quorate import` was interrupted. Run the same command again"
+        return "`quorate restore`, `import` or `recover` was interrupted. Run the same command again"
 
 
 class RestoreApart(Restore):

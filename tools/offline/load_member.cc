@@ -85,6 +85,10 @@ absl::Status CheckWhole(const MemberExamination& member) {
 absl::StatusOr<LoadedMember> LoadMember(const MemberPaths& paths) {
   auto lock = MemberLock::Take(paths, consensus::Env::PosixReadOnly());
   if (!lock.ok()) return lock.status();
+  return LoadLockedMember(paths);
+}
+
+absl::StatusOr<LoadedMember> LoadLockedMember(const MemberPaths& paths) {
   Progress progress;
   const MemberExamination examined = ExamineMember(paths, &progress);
   if (absl::Status s = CheckWhole(examined); !s.ok()) return s;

@@ -36,4 +36,7 @@ struct LoadedMember {
 // in them is damaged (`quorate verify` names all damage).
 absl::StatusOr<LoadedMember> LoadMember(const MemberPaths& paths);
 
+// As LoadMember, for a caller that holds a MemberLock.
+absl::StatusOr<LoadedMember> LoadLockedMember(const MemberPaths& paths);
+
 }  // namespace quorate::tools

@@ -67,7 +67,10 @@ absl::StatusOr<consensus::SnapshotMeta> MetaOf(const NewMember& member, tree::Zx
   meta.term = consensus::Term(term);
   meta.membership.voters = *std::move(voters);
   meta.membership.learners = *std::move(observers);
-  meta.version = consensus::kVersionBase;  // a leader raises it
+  for (const auto& [id, address] : member.addresses) {
+    meta.membership.addresses[MemberId(static_cast<uint32_t>(id))] = address;
+  }
+  meta.version = member.version;
   meta.cluster_id = member.cluster_id;
   if (absl::Status s = ValidateMembership(meta.membership); !s.ok()) return s;
   if (!meta.membership.Contains(MemberId(static_cast<uint32_t>(member.member)))) {

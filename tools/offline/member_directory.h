@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,6 +35,11 @@ struct NewMember {
   std::vector<uint64_t> voters;
   std::vector<uint64_t> observers;
   std::string cluster_id;  // consensus::kClusterIdBytes long; the same for all members, and new
+  // The values of the server.N lines of members (rpc/config/server_line.h). If there are any, the
+  // data says who the members are, whatever the configuration of the server lists; this needs a
+  // `version` of consensus::kVersionAddresses at least.
+  std::map<uint64_t, std::string> addresses = {};
+  uint32_t version = consensus::kVersionBase;  // of the cluster; a leader raises it
 };
 
 // The environments of the log and of the store, which tests replace. Both must outlive the writer.

@@ -61,9 +61,10 @@ class Examiner {
 
   MemberExamination Run() {
     if (env_.Exists(In(consensus::kIncompleteName))) {
-      Problem(In(consensus::kIncompleteName), std::nullopt,
-              "the directory is incomplete: `quorate restore` or `quorate import` was interrupted",
-              "run the same command again: it begins from the start");
+      Problem(
+          In(consensus::kIncompleteName), std::nullopt,
+          "the directory is incomplete: `quorate restore`, `import` or `recover` was interrupted",
+          "run the same command again");
       return std::move(result_);
     }
     ExamineIdentity();

@@ -74,8 +74,8 @@ class Rebuilder {
     if (env_.Exists(paths_.In(consensus::kIncompleteName))) {
       return absl::FailedPreconditionError(
           absl::StrCat(paths_.log_dir,
-                       ": is incomplete: `quorate restore` or `quorate import` was interrupted. "
-                       "Run the same command again: it begins from the start"));
+                       ": is incomplete: `quorate restore`, `import` or `recover` was interrupted. "
+                       "Run the same command again"));
     }
     Plan();
     if (moves_.empty()) {
