@@ -7,6 +7,7 @@ import re
 import secrets
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import certificates
 import harness
+import quorate_cli
 import zkwire as zk
 from full_disk import MIB, RESERVE_MIB, Disk
 
@@ -36,6 +38,7 @@ SERVING = (*LEADING, "follower")
 # it was killed.
 ENDS = {"quorate": (0, -signal.SIGKILL), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
 KILLED_SECONDS = 15
+CHANGE_SECONDS = 10  # the longest time of a command that changes the members
 UNKNOWN = "in an unknown way"
 # The message of a server that has to be started again when there is free space: its disk is too full for the start, as
 # may happen after it has lost its data.
@@ -78,6 +81,8 @@ class Members(harness.Cluster):
             with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
                 file.write(self.token + "\n")
             self.settings.append(f"administratorTokenFile={path}")
+            # For `quorate member`, which sends no token without TLS.
+            self.settings.append(f"grpcUnixSocket={self._grpc_socket('{member}')}")
         self.nodes = network.members if network else []
         self.disks = {}
         os.makedirs(self.dir)
@@ -270,6 +275,35 @@ class Members(harness.Cluster):
             for member, descriptor in ends.items():
                 if not select.select([descriptor], [], [], KILLED_SECONDS)[0]:
                     raise RuntimeError(f"member {member} survives SIGKILL")
+
+    def remove_data(self, member):
+        """Kills the member, and removes its data."""
+        self.kill(member)
+        directory = self.member_dir(member)
+        for name in os.listdir(directory):
+            if name in ("myid", "zoo.cfg") or name.startswith("server."):
+                continue
+            path = os.path.join(directory, name)
+            with contextlib.suppress(NotADirectoryError):
+                shutil.rmtree(path)
+                continue
+            os.unlink(path)
+
+    def server_line(self, member):
+        """Returns the value of the member's server.N line."""
+        host = self.address(member).rpartition(":")[0]
+        return f"{host}:{self._peer_port(member)}:{self.ports.base + SECURE_OFFSET + member}"
+
+    def member_command(self, *arguments, seconds=CHANGE_SECONDS):
+        """Starts `quorate member`, which gives up after so many seconds. Returns its process, whose standard output and
+        errors are in one text."""
+        servers = ",".join(f"unix:{self._grpc_socket(member)}" for member in self.numbers())
+        command = [quorate_cli.PROGRAM, "--server", servers, "member", *map(str, arguments), "--timeout", str(seconds)]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True)
+
+    def _grpc_socket(self, member):
+        return os.path.join(self.parent, f"grpc-{member}.sock")
 
     def launch(self, member):
         """Starts the member, if it does not run, without waiting until it serves. Raises if it cannot be started."""

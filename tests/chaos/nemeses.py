@@ -8,8 +8,6 @@ needed, and heals the fault in `finally`, so that it can be ended at any time. I
 """
 
 import contextlib
-import os
-import shutil
 import signal
 import time
 
@@ -22,18 +20,25 @@ LANES = {
     "network": ("isolate-leader", "halves", "ring", "one-way", "delay", "loss", "duplicate", "reorder", "rate"),
     "disk": ("slow-disk", "stalled-disk", "full-disk"),
     "clock": ("clock",),
+    "membership": ("replace-member", "shrink", "demote"),
     "workers": ("worker-pause", "worker-kill"),
 }
 NAMES = tuple(name for names in LANES.values() for name in names)
 LANE_OF = {name: lane for lane, names in LANES.items() for name in names}
 # Nemeses that ZooKeeper does not survive, or that need the native front end.
-ONLY_QUORATE = ("transfer", "wipe", "full-disk")
-ONLY_PACKETS = ("loss", "duplicate", "reorder", "rate")  # faults of packets, which proxies cannot inject
+ONLY_QUORATE = ("transfer", "wipe", "full-disk", *LANES["membership"])
+# Faults of packets, which proxies cannot inject, and changes of members, after which all members connect to the
+# addresses in the log and no longer to their own proxies.
+ONLY_PACKETS = ("loss", "duplicate", "reorder", "rate", *LANES["membership"])
+# Nemeses that begin only while every member has its data.
+NEED_ALL_DATA = ("wipe", *LANES["membership"])
 SERVE_SECONDS = 30
 STOP_SECONDS = 15
 MANY_SECONDS = 20  # the time in which wiped members catch up
 FULL_LEAVES_BYTES = 256 << 10
 FILL_TRIES = 10
+# What has to be undone for a member in scene.to_admit: its removal, or only the loss of its vote.
+REMOVED, DEMOTED = "removed", "demoted"
 
 
 def function_of(name):
@@ -126,16 +131,7 @@ def wipe(scene, fault):
     fault.tell([member], "data removed")
     scene.wiped[member] = len(scene.cluster.log(member))
     try:
-        scene.cluster.kill(member)
-        directory = scene.cluster.member_dir(member)
-        for name in os.listdir(directory):
-            if name in ("myid", "zoo.cfg") or name.startswith("server."):
-                continue
-            path = os.path.join(directory, name)
-            with contextlib.suppress(NotADirectoryError):
-                shutil.rmtree(path)
-                continue
-            os.unlink(path)
+        scene.cluster.remove_data(member)
         yield min(fault.seconds, 2)
     finally:
         scene.launch([member])
@@ -310,6 +306,62 @@ def clock(scene, fault):
     finally:
         for member in members:
             scene.cluster.set_clock(member, 0)
+
+
+# Membership. A change that another fault keeps from its end stays in scene.to_admit: the next change, or the end of the
+# run, gives it again. Commands do nothing if their change is in force already.
+
+
+def _command(scene, *arguments):
+    """Runs `quorate member`. Returns whether it succeeded."""
+    process = scene.cluster.member_command(*arguments)
+    try:
+        while process.poll() is None:
+            yield 0.1
+        return process.returncode == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _admit(scene, member):
+    """Takes a member into the cluster again, with a vote."""
+    if scene.to_admit[member] == REMOVED:
+        # Its removal may not have been seen to succeed. Only a member that counts no more may lose its data.
+        if not (yield from _command(scene, "remove", member)):
+            return
+        scene.empty(member)
+    if (yield from _command(scene, "add", member, scene.cluster.server_line(member))):
+        scene.admitted(member)
+
+
+def _change(scene, fault, members, verb, text):
+    for member in list(scene.to_admit):
+        yield from _admit(scene, member)
+    if scene.to_admit:
+        return
+    fault.tell(members, text)
+    for member in members:
+        scene.to_admit[member] = REMOVED if verb == "remove" else DEMOTED
+        if not (yield from _command(scene, verb, member)):
+            break
+    yield fault.seconds
+    for member in list(scene.to_admit):
+        yield from _admit(scene, member)
+
+
+def replace_member(scene, fault):
+    fault.seconds = min(fault.seconds, 0.2)
+    yield from _change(scene, fault, scene.some(fault, 1), "remove", "removed, and admitted with an empty disk")
+
+
+def shrink(scene, fault):
+    count = max(1, (scene.cluster.size - 1) // 2)
+    yield from _change(scene, fault, scene.some(fault, count), "remove", "removed one by one, and admitted later")
+
+
+def demote(scene, fault):
+    yield from _change(scene, fault, scene.some(fault, 1), "demote", "an observer for a while")
 
 
 # Workers

@@ -17,7 +17,7 @@ SLICES_MAX = 240
 LATENCIES = ((0.5, "p50"), (0.99, "p99"), (1.0, "max"))
 # Longer pauses between two acknowledged writes are marked.
 PAUSE_SECONDS = 1.0
-TRACKS = ("process", "network", "disk", "clock")
+TRACKS = ("process", "network", "disk", "clock", "membership")
 TRACK_PX, ROW_GAP_PX = 12, 10
 LETTER_PX = 5.5  # the approximate width of a letter in labels
 STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
@@ -258,7 +258,8 @@ def _legend():
             entry("unknown", "in doubt") + entry("pause", f"no write for over {PAUSE_SECONDS:g} s") +
             "".join(entry(f"stroke {name}", name) for _, name in LATENCIES) + '<b></b>' +
             entry("fault process", "process") + entry("fault network", "network") + entry("fault disk", "disk") +
-            entry("fault clock", "clock") + entry("fault workers", "workers") + entry("leads", "leads") + "</p>")
+            entry("fault clock", "clock") + entry("fault membership", "membership") +
+            entry("fault workers", "workers") + entry("leads", "leads") + "</p>")
 
 
 def _tiles(timeline, outcome):

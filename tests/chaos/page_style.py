@@ -5,11 +5,11 @@ _STYLE = """
 :root { color-scheme: light dark; --back: #fcfcfb; --ink: #1c1f23; --soft: #6b727b; --grid: #e6e7ea; --row: #f1f2f4;
   --leads: #dfe9d8; --ok: #4c7fb8; --refused: #b9bec6; --unknown: #e0662f; --pause: #f6d4c8;
   --p50: #4c7fb8; --p99: #8a63b8; --max: #c9a227; --good: #2e8b57; --bad: #c8322b; --label: #fff;
-  --process: #c0392b; --network: #2c6fbb; --disk: #b07d12; --clock: #7d4bb5; --workers: #4d8a6a; }
+  --process: #c0392b; --network: #2c6fbb; --disk: #b07d12; --clock: #7d4bb5; --workers: #4d8a6a; --membership: #a34d7f; }
 @media (prefers-color-scheme: dark) { :root { --back: #15171a; --ink: #e4e6e9; --soft: #949ca6; --grid: #2a2e33;
   --row: #1e2226; --leads: #283524; --ok: #5f97d4; --refused: #5d646d; --unknown: #f08050; --pause: #4a2a20;
   --p50: #6aa3e0; --p99: #ae8be0; --max: #d9b84a; --good: #56b884; --bad: #ee6a60; --label: #fff;
-  --process: #cf5145; --network: #3e82cf; --disk: #b98a24; --clock: #9263cc; --workers: #569a78; } }
+  --process: #cf5145; --network: #3e82cf; --disk: #b98a24; --clock: #9263cc; --workers: #569a78; --membership: #bb6597; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 28px 24px 60px; max-width: 1208px; background: var(--back); color: var(--ink);
   font: 15px/1.5 system-ui, "Segoe UI", "Helvetica Neue", sans-serif; }
@@ -40,7 +40,7 @@ svg .fault { rx: 2px; } svg .fault:hover { stroke: var(--ink); stroke-width: 1.5
 .pause { --key: var(--pause); } .row { --key: var(--row); } .leads { --key: var(--leads); }
 .p50 { --key: var(--p50); } .p99 { --key: var(--p99); } .max { --key: var(--max); }
 .process { --key: var(--process); } .network { --key: var(--network); } .disk { --key: var(--disk); }
-.clock { --key: var(--clock); } .workers { --key: var(--workers); }
+.clock { --key: var(--clock); } .membership { --key: var(--membership); } .workers { --key: var(--workers); }
 table { border-collapse: collapse; font-size: 14px; } th { color: var(--soft); font-weight: 500; text-align: left; }
 td, th { padding: 4px 18px 4px 0; border-bottom: 1px solid var(--grid); vertical-align: top; }
 .plain tr:first-child { display: none; } .plain td:first-child { color: var(--soft); white-space: nowrap; }

@@ -106,6 +106,7 @@ class Scene:
             self.ending = stack.pop_all()
         self.to_launch = set()
         self.wiped = {}  # by wiped member: the length of its log at that time
+        self.to_admit = {}  # by member that a nemesis has taken out of the cluster or taken its vote: which of both
 
     def close(self):
         self.ending.close()
@@ -149,6 +150,32 @@ class Scene:
         """Returns the members that have lost their data and do not count as members again yet."""
         return [member for member, since in self.wiped.items() if not self.cluster.has_caught_up(member, since)]
 
+    def empty(self, member):
+        """Starts a member that was removed from the cluster without its data."""
+        self.cluster.remove_data(member)
+        self.to_admit[member] = nemeses.DEMOTED
+        self.launch([member])
+
+    def admitted(self, member):
+        """The member is in the cluster again, and has a vote."""
+        self.to_admit.pop(member)
+        self.wiped.pop(member, None)
+        self.log.write("note", text=f"member {member} has its vote again")
+
+    def admit_all(self):
+        """After all faults are healed: completes the changes of members."""
+        for member, what in sorted(self.to_admit.items()):
+            if what == nemeses.REMOVED:
+                self._change("remove", member)
+                self.empty(member)
+            self._change("add", member, self.cluster.server_line(member))
+            self.admitted(member)
+
+    def _change(self, *arguments):
+        process = self.cluster.member_command(*arguments, seconds=SERVE_SECONDS)
+        said, _ = process.communicate()
+        assert process.returncode == 0, f"`quorate member {' '.join(map(str, arguments))}` fails without a fault: {said}"
+
     def launch_missing(self):
         for member in sorted(self.to_launch):
             try:
@@ -186,8 +213,11 @@ class Executor:
                 # A fault of the same lane lasts longer than planned, such as a rolling restart.
                 self.waiting = sorted([*self.waiting, planned._replace(at=now + LATER_SECONDS)])
                 continue
-            if planned.nemesis == "wipe" and self.scene.not_counting():
-                self.log.write("note", text="no wipe: not all have caught up after the last one")
+            if planned.nemesis in nemeses.NEED_ALL_DATA and self.scene.not_counting():
+                self.log.write("note", text=f"no {planned.nemesis}: not all have caught up after the last wipe")
+                continue
+            if planned.nemesis == "wipe" and self.scene.to_admit:
+                self.log.write("note", text="no wipe: the members are being changed")
                 continue
             self.begun += 1
             fault = Fault(self.begun, planned, self.log)
@@ -376,6 +406,7 @@ def _go(scene, options, planned, outcome, quiet):
 
 def _end(scene, options, executor, outcome, stalls):
     """After all faults are healed: waits until all members serve, the workers finish, and the members agree."""
+    scene.admit_all()
     outcome.served_after = scene.cluster.wait_until_all_serve(SERVE_SECONDS)
     scene.log.write("serves", seconds=round(outcome.served_after, 2))
     if {"ephemeral", "watch"} & set(options.workloads):

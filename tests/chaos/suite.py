@@ -35,6 +35,8 @@ RUNS = (
     ("processes are killed, stopped, restarted and wiped", {"nemeses": nemeses.LANES["process"]}),
     ("five members and a network that does what networks do",
      {"nemeses": nemeses.LANES["network"] + ("kill-leader",), "size": 5}),
+    ("members are removed, replaced and demoted while others are killed and cut off",
+     {"nemeses": nemeses.LANES["membership"] + ("kill", "isolate-leader"), "size": 5}),
     ("disks are slow, stalled and full, clocks jump, workers die",
      {"nemeses": nemeses.LANES["disk"] + nemeses.LANES["clock"] + nemeses.LANES["workers"]}),
     ("a network of proxies only", {"nemeses": nemeses.LANES["network"] + ("kill",), "why_no_network": "as asked"}),
