@@ -65,6 +65,7 @@ void Cluster::Run() {
     nemesis_.OnElection(member);
   });
   checker_.OnFirstApplied([this](size_t member) { nemesis_.OnFirstApplied(member); });
+  checker_.OnMembershipAppended([this](size_t member) { nemesis_.OnMembershipAppended(member); });
   nemesis_.Start();
   workload_->Start();
   simulation_.RunUntil(simulation_.options().chaos_us, [] { return false; });

@@ -362,6 +362,24 @@ void ClusterChecker::OnMembershipLoaded(size_t member, const Membership& members
                   member + 1, ToString(loaded)));
 }
 
+void ClusterChecker::OnConfigNode(size_t member, Index applied, std::string_view content) {
+  std::string expected;
+  for (auto next = memberships_.rbegin(); next != memberships_.rend(); ++next) {
+    const auto& [index, membership] = *next;
+    if (index > applied || membership.joint() || membership.addresses.empty()) continue;
+    for (const auto& [id, line] : membership.addresses) {
+      expected += fmt::format("server.{}={}\n", id.value(), line);
+    }
+    expected += fmt::format("version={:x}", index.value());
+    break;
+  }
+  if (!expected.empty()) simulation_.trace().Count("checker: /zookeeper/config was compared");
+  if (content == expected) return;
+  simulation_.Fail("/zookeeper/config shows the members",
+                   fmt::format("server {} shows at {}:\n{}\n  instead of:\n{}", member + 1,
+                               applied.value(), content, expected));
+}
+
 const Membership& ClusterChecker::MembershipAt(Index index) const {
   return std::prev(memberships_.upper_bound(index))->second;
 }
@@ -418,6 +436,7 @@ void ClusterChecker::OnProgress(size_t member, const Progress& previous, const P
   if (!is_first && in_force->second != membership) {
     if (previous.leads && now.leads && previous.term == now.term) {
       CheckIntersection(in_force->second, membership, fmt::format("at server {}", member + 1));
+      if (on_membership_appended_) on_membership_appended_(member);
     }
     in_force->second = membership;
   }

@@ -16,6 +16,8 @@
 //   quorum of a membership that is in force there
 // - memberships intersect: under two consecutive memberships, no two disjoint sets of members can
 //   both decide
+// - /zookeeper/config shows the members: on each member, its content after an index is that of the
+//   last completed change of members with addresses
 // - nothing goes back: neither the term nor the commit index of a process decreases
 //
 // Thread-safety: none.
@@ -29,6 +31,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "consensus/core/message.h"
@@ -67,6 +70,13 @@ class ClusterChecker : public MessageObserver {
   }
   // A process has determined the membership from its data directory and its configuration.
   void OnMembershipLoaded(size_t member, const consensus::Membership& membership);
+  // `call` is called when a leader has appended a membership to its log, with that leader.
+  void OnMembershipAppended(std::function<void(size_t member)> call) {
+    on_membership_appended_ = std::move(call);
+  }
+  // The content of /zookeeper/config in the tree of a member that has applied everything up to
+  // `applied`; empty if it was never set. REQUIRES: applied <= committed().
+  void OnConfigNode(size_t member, consensus::Index applied, std::string_view content);
   // A process has opened its directory.
   void OnStart(size_t member, consensus::DataDir& data_dir);
   // The member's tree is that of a checkpoint or of a snapshot from another member, or new and
@@ -93,6 +103,10 @@ class ClusterChecker : public MessageObserver {
   consensus::Index Needed(size_t member) const;
   // The memberships that members had in force when they were last seen, and the last committed one.
   std::vector<consensus::Membership> MembershipsInForce() const;
+  // The newest committed membership, and the index of its entry; index 0: that of the bootstrap.
+  const std::pair<const consensus::Index, consensus::Membership>& newest_membership() const {
+    return *memberships_.rbegin();
+  }
   // The number of leaders so far, each in a term of its own.
   size_t leaders() const { return leaders_.size(); }
   // Compares a member's log on disk with what was committed. REQUIRES: last <= committed().
@@ -165,6 +179,7 @@ class ClusterChecker : public MessageObserver {
   std::vector<Machine*> machines_;
   std::function<void(size_t member)> on_election_;
   std::function<void(size_t member)> on_first_applied_;
+  std::function<void(size_t member)> on_membership_appended_;
   std::map<consensus::Term, consensus::MemberId> leaders_;
   std::map<std::pair<consensus::MemberId, consensus::Term>, consensus::MemberId> votes_;
   std::vector<Committed> entries_;  // from index 1 on

@@ -24,6 +24,8 @@ constexpr int64_t kCutAtCommitUs = 1'500'000;
 // The time between two forged answers to one member, in election timeouts: longer than the member
 // waits for another answer (kAliveElections in consensus/core/data_loss.cc).
 constexpr int64_t kForgeryElections = 5;
+// How often the administrator of a cluster whose members change looks after the servers.
+constexpr int64_t kLookAfterServersUs = 250'000;
 
 }  // namespace
 
@@ -34,7 +36,13 @@ Nemesis::Nemesis(Simulation* simulation, Network* network, ClientNetwork* client
       clients_(*clients),
       machines_(*machines),
       options_(simulation->options()),
-      random_(simulation->random("nemesis")) {}
+      random_(simulation->random("nemesis")),
+      member_changes_(simulation, machines,
+                      {.leader = [this] { return Leader(); },
+                       .may_lose_power = [this](size_t member) { return MayLosePower(member); },
+                       .may_harm_disk = [this](size_t member) { return MayHarmDisk(member); },
+                       .isolate = [this](size_t member) { Isolate(member); },
+                       .bring_back_later = [this](size_t member) { BringBackLater(member); }}) {}
 
 void Nemesis::Start() {
   for (const auto& machine : machines_) {
@@ -51,6 +59,7 @@ void Nemesis::Start() {
 
 void Nemesis::Stop() {
   stopped_ = true;
+  member_changes_.Stop();
   repaired_.assign(machines_.size(), false);
 }
 
@@ -144,7 +153,7 @@ void Nemesis::BeginTurn(size_t member, int64_t soon_us) {
   if (changes_members) {
     for (int i = 0; i < kChangesInTurn; ++i) {
       simulation_.After(random_.Between(0, 2 * soon_us), [this] {
-        if (!stopped_) ChangeMembership();
+        if (!stopped_) member_changes_.Request();
       });
     }
   }
@@ -294,8 +303,11 @@ bool Nemesis::MayHarmDisk(size_t member) const {
   const auto is_whole = [&](consensus::MemberId voter) {
     return voter.value() - 1 != member && machines_[voter.value() - 1]->counts();
   };
-  const std::vector<consensus::Membership> memberships =
+  std::vector<consensus::Membership> memberships =
       machines_[member]->site().checker->MembershipsInForce();
+  if (const auto& requested = member_changes_.requested(); requested.has_value()) {
+    memberships.push_back(*requested);
+  }
   return std::all_of(memberships.begin(), memberships.end(),
                      [&](const auto& membership) { return Decides(membership, is_whole); });
 }
@@ -487,7 +499,10 @@ void Nemesis::Partition() {
 
 void Nemesis::StartClusterChanges() {
   Repeat(options_.cluster.stray_rate, [this] { SendStray(); });
-  Repeat(options_.cluster.membership_rate, [this] { ChangeMembership(); });
+  if (options_.cluster.membership_rate > 0) {
+    Repeat(options_.cluster.membership_rate, [this] { member_changes_.Request(); });
+    LookAfterServers();
+  }
   Repeat(options_.cluster.transfer_rate, [this] {
     Machine* leader = Leader();
     if (leader == nullptr) return;
@@ -497,6 +512,17 @@ void Nemesis::StartClusterChanges() {
       const bool begun = process->raft().TransferLeadership(target).ok();
       simulation_.trace().Count(begun ? "cluster: transfer begun" : "cluster: transfer refused");
     });
+  });
+}
+
+void Nemesis::OnMembershipAppended(size_t member) {
+  if (options_.cluster.membership_rate > 0 && !truce_) member_changes_.OnAppended(member);
+}
+
+void Nemesis::LookAfterServers() {
+  simulation_.After(kLookAfterServersUs, [this] {
+    member_changes_.LookAfterServers();
+    LookAfterServers();
   });
 }
 
@@ -561,61 +587,6 @@ Machine* Nemesis::Leader() {
 consensus::Membership Nemesis::CurrentMembership() {
   Machine* leader = Leader();
   return leader == nullptr ? consensus::Membership{} : leader->process()->raft().membership();
-}
-
-void Nemesis::ChangeMembership() {
-  Machine* leader = Leader();
-  if (leader == nullptr) return;
-  consensus::Membership target = leader->process()->raft().membership();
-  if (target.joint()) return;
-  auto& voters = target.voters;
-  auto& learners = target.learners;
-  auto take = [this](std::vector<consensus::MemberId>* from) {
-    const auto place = from->begin() + static_cast<ptrdiff_t>(random_.Below(from->size()));
-    const consensus::MemberId taken = *place;
-    from->erase(place);
-    return taken;
-  };
-  auto put = [](consensus::MemberId member, std::vector<consensus::MemberId>* to) {
-    to->insert(std::lower_bound(to->begin(), to->end(), member), member);
-  };
-  // One to three steps at once: a member may be replaced, or several.
-  for (int64_t steps = random_.Between(1, 3); steps > 0; --steps) {
-    const consensus::MemberId any(static_cast<uint32_t>(1 + random_.Below(machines_.size())));
-    switch (random_.Below(4)) {
-      case 0:
-        if (!target.Contains(any)) put(any, &learners);
-        break;
-      case 1:
-        if (!learners.empty()) put(take(&learners), &voters);
-        break;
-      case 2:
-        if (voters.size() > 1) put(take(&voters), &learners);
-        break;
-      default:
-        if (random_.Chance(0.5) && voters.size() > 1) {
-          take(&voters);
-        } else if (!learners.empty()) {
-          take(&learners);
-        }
-    }
-  }
-  Process* process = leader->process();
-  process->Post([this, process, target] {
-    // A process may run on a disk with undetected damage. The voters after the change must have a
-    // majority without that disk.
-    const bool is_safe = Decides(target, [this](consensus::MemberId voter) {
-      return machines_[voter.value() - 1]->counts();
-    });
-    if (!is_safe) {
-      return simulation_.trace().Count("cluster: membership change left out: disks are damaged");
-    }
-    const absl::Status status = process->raft().ChangeMembership(target);
-    simulation_.trace().Count(status.ok() ? "cluster: membership change begun"
-                                          : "cluster: membership change refused");
-    simulation_.Line("", "members shall be {}: {}", ToString(target),
-                     status.ok() ? "begun" : std::string(status.message()));
-  });
 }
 
 // --- Repair --------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 
 #include "tests/simulation/client_network.h"
 #include "tests/simulation/machine.h"
+#include "tests/simulation/member_changes.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/simulation.h"
 
@@ -36,6 +37,8 @@ class Nemesis {
   void OnElection(size_t member);
   // Called when a member is the first to apply an entry.
   void OnFirstApplied(size_t member);
+  // Called when a leader has appended a membership to its log.
+  void OnMembershipAppended(size_t member);
   // Chooses a majority, and repairs it and the network within it and to the clients; returns it,
   // ascending.
   std::vector<size_t> RepairCore();
@@ -70,8 +73,8 @@ class Nemesis {
   // Before a start: may change the configuration to name other members than those of the cluster.
   void MaybeEditServerLines(size_t member);
   consensus::Membership ChooseServerLines(size_t member);
-  // Requests another membership from the leader.
-  void ChangeMembership();
+  // Repeats MemberChanges::LookAfterServers until the end of the run.
+  void LookAfterServers();
   // The leader, if one leads and can answer; nullptr otherwise.
   Machine* Leader();
   // Brings the member back after a while, unless the faults have stopped by then.
@@ -103,6 +106,7 @@ class Nemesis {
   std::vector<std::unique_ptr<Machine>>& machines_;
   const Options& options_;
   Random& random_;
+  MemberChanges member_changes_;
   bool stopped_ = false;
   bool truce_ = false;
   std::map<size_t, int64_t> next_forgery_us_;               // by member, the earliest time

@@ -32,6 +32,11 @@ constexpr double kNativeChance = 0.5;
 // The share of seeds with operations of ClickHouse Keeper.
 constexpr double kKeeperChance = 0.3;
 
+// The share of seeds of each class in which members are changed often, besides those that their
+// class gives changes; it is higher where members run different versions.
+constexpr double kManyChangesChance = 0.2;
+constexpr double kManyChangesInUpgradeChance = 0.5;
+
 KeeperSeeds g_keeper_seeds = KeeperSeeds::kSome;
 bool g_stores_are_in_rocksdb = false;
 
@@ -371,6 +376,25 @@ void AddMoreFaults(uint64_t seed, Options* options) {
   }
 }
 
+// Growth and back, observers, replaced voters, removed leaders, moves to other addresses: often enough
+// that whole sequences of changes complete. Not where disks lie or most disks are lost, because a
+// change then leaves too few whole disks, and not where nothing but load may disturb a leader. Uses a
+// random stream of its own, so that the other seeds give the same runs as before.
+void AddManyChanges(uint64_t seed, Options* options) {
+  Random random(seed, "many changes of members");
+  ClusterOptions& cluster = options->cluster;
+  const bool has_versions = cluster.old_version_chance > 0;
+  if (!random.Chance(has_versions ? kManyChangesInUpgradeChance : kManyChangesChance)) return;
+  if (options->only_load || options->disk.lie_rate > 0 || options->disk.majority_is_lost) return;
+  cluster.membership_rate = 0.5 + 4 * random.Unit();
+  cluster.spares = std::max<size_t>(cluster.spares, 1 + random.Below(2));
+  if (random.Chance(0.6)) cluster.crash_in_change_chance = 0.5 * random.Unit();
+  if (random.Chance(0.7)) {
+    options->disk.disk_loss_chance = options->disk.bit_flip_chance = 0;
+    options->disk.running_flip_rate = 0;
+  }
+}
+
 // Uses a random stream of its own, so that seeds without these operations give the same runs as
 // before.
 bool UsesKeeper(uint64_t seed) {
@@ -441,6 +465,7 @@ Options ChooseOptions(uint64_t seed) {
   if (load.Chance(0.3)) options.limits.forward_window_bytes = 1 + load.Below(3'000);
   if (load.Chance(0.02)) LetLinksBeNarrow(&load, &options);
   AddMoreFaults(seed, &options);
+  AddManyChanges(seed, &options);
   LetLargestRecordsPass(&options);
   AddNativeClients(seed, &options);
   options.clients.uses_keeper = UsesKeeper(seed);
@@ -523,6 +548,7 @@ std::string ToString(const Options& options) {
 
   begin("cluster");
   add("membership_rate", options.cluster.membership_rate);
+  add("crash_in_change_chance", options.cluster.crash_in_change_chance);
   add("transfer_rate", options.cluster.transfer_rate);
   add("old_version_chance", options.cluster.old_version_chance);
   add("edit_chance", options.cluster.edit_chance);

@@ -73,10 +73,13 @@ struct MemberOptions {
 };
 
 struct ClusterOptions {
-  size_t voters = 3;              // at the beginning
-  size_t learners = 0;            // at the beginning
-  size_t spares = 0;              // machines that membership changes may bring in
-  double membership_rate = 0;     // changes of members, for the whole cluster
+  size_t voters = 3;           // at the beginning
+  size_t learners = 0;         // at the beginning
+  size_t spares = 0;           // machines that membership changes may bring in
+  double membership_rate = 0;  // changes of members, for the whole cluster
+  // When a leader has appended a membership: power fails at a member soon, or the leader loses
+  // contact with the others.
+  double crash_in_change_chance = 0;
   double transfer_rate = 0;       // leadership is handed over on request
   double edit_chance = 0;         // at a restart: the configuration names other members
   double stray_rate = 0;          // a message from, or about, a wrong data directory of a member

@@ -7,6 +7,8 @@
 
 #include "base/assert.h"
 #include "consensus/core/membership.h"
+#include "rpc/config/server_line.h"
+#include "rpc/frontend/config_node.h"
 #include "rpc/member/checkpoints/checkpoint_metadata.h"
 #include "rpc/member/disk/incarnation.h"
 #include "rpc/member/testing/file_record_store.h"
@@ -193,6 +195,7 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
   if (const auto& edited = machine->edited_lines(); edited.has_value()) {
     options.node.raft.membership = *edited;
   }
+  ConfigureAddresses(&options);
   options.node.raft.directory_epoch = data_dir_->directory_epoch();
   options.node.raft.version = machine->version();
   replica_ =
@@ -213,9 +216,43 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
   replica_->SetApplyObserver(this);
 }
 
+// Every configuration names all machines, also those that may become members later. So a server that
+// has to be admitted knows whoever leads by then.
+void Process::ConfigureAddresses(rpc::ReplicaOptions* options) {
+  if (options->servers.empty()) return;  // standalone
+  SimPeerNetwork& peers = *machine_.site().peers;
+  rpc::PeerAddresses others;
+  for (size_t member = 0; member < peers.size(); ++member) {
+    configured_addresses_.push_back(peers.host(member).newest_address);
+    rpc::ServerLine line = peers.LineAt(member, configured_addresses_.back());
+    if (member != number_) {
+      others[MemberId(static_cast<uint32_t>(member + 1))] = {line.host, line.peer_port};
+    }
+    rpc::ServerLine& configured = options->servers[static_cast<uint32_t>(member + 1)];
+    line.observer = configured.observer;
+    configured = line;
+  }
+  links_.Configure(others);
+}
+
+// A machine had its old addresses until all members knew the new ones. A log that lost its end may
+// name an old address again.
+void Process::RestoreAddresses() {
+  for (const auto& [id, text] : raft().membership().addresses) {
+    const absl::StatusOr<rpc::ServerLine> line = rpc::ParseServerLine(text);
+    ASSERT(line.ok(), "the simulator's addresses are well formed");
+    machine_.site().peers->Restore(id.value() - 1, {line->host, line->peer_port});
+  }
+}
+
+bool Process::IsConfiguredWithNewest(size_t member) const {
+  return configured_addresses_[member] == machine_.site().peers->host(member).newest_address;
+}
+
 absl::Status Process::Begin() {
   if (absl::Status status = replica_->Load(); !status.ok()) return status;
   checker_.OnMembershipLoaded(number_, raft().membership());
+  RestoreAddresses();
   if (applied_ == Index{0}) checker_.OnStateLoaded(number_, applied_, 0);
   links_.Start(
       this, [this] { Poke(); }, data_dir_->cluster_id());
@@ -381,7 +418,12 @@ void Process::OnTreeReplaced(const tree::Tree& tree) {
   applied_ = Index{static_cast<uint64_t>(tree.last_zxid().value())};
   closed_sessions_.clear();
   checker_.OnStateLoaded(number_, applied_, tree.digest());
+  CheckConfigNode(tree);
   frontends_->OnTreeReplaced(tree);
+}
+
+void Process::CheckConfigNode(const tree::Tree& tree) {
+  checker_.OnConfigNode(number_, applied_, rpc::ReadMembersText(tree, ""));
 }
 
 void Process::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
@@ -427,6 +469,7 @@ void Process::OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tr
   }
   applied_ = entry.index;
   checker_.OnApplied(number_, entry, tree.digest());
+  if (entry.kind == consensus::EntryKind::kMembership) CheckConfigNode(tree);
   for (tree::SessionId session : std::exchange(closed_sessions_, {})) {
     const auto header = tree::DecodeHeader(entry.payload.view());
     ASSERT(header.ok(), "it was applied");

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -60,6 +61,9 @@ class Process : public rpc::ReplicaHost,
   static absl::StatusOr<std::unique_ptr<tree::RecordStore>> OpenStore(Machine* machine,
                                                                       consensus::Env* env);
   const tree::RecordStore& store() const { return *store_; }
+  // Whether the configuration with which this process was started names the newest address of the
+  // member. REQUIRES: there are several machines.
+  bool IsConfiguredWithNewest(size_t member) const;
   // The last index applied to the state machine.
   consensus::Index applied() const { return applied_; }
 
@@ -73,6 +77,9 @@ class Process : public rpc::ReplicaHost,
   Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
           std::unique_ptr<tree::RecordStore> store, uint64_t incarnation);
   absl::Status Begin();
+  void ConfigureAddresses(rpc::ReplicaOptions* options);
+  void RestoreAddresses();
+  void CheckConfigNode(const tree::Tree& tree);
 
   void ScheduleTick();
   ClusterChecker::Progress progress();
@@ -148,6 +155,7 @@ class Process : public rpc::ReplicaHost,
   std::unique_ptr<tree::RecordStore> store_;
   DiskPressureOracle oracle_;
   SimulatedLinks links_;
+  std::vector<size_t> configured_addresses_;  // by member; empty in a cluster of one machine
   ServerSockets sockets_;
   std::unique_ptr<rpc::Replica> replica_;
   rpc::EventHistory history_{static_cast<size_t>(config_.event_history_bytes)};

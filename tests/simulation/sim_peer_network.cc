@@ -19,6 +19,8 @@ using consensus::MemberId;
 constexpr int64_t kReconnectAfterUs = 60'000;
 constexpr int64_t kAttemptTimeoutUs = 2'000'000;
 constexpr int64_t kKeepaliveUs = 2'000'000;
+// The same as in rpc/peer/peer_network.cc: how long a member that was removed is still reached.
+constexpr int64_t kRemovalUs = 5'000'000;
 // A write takes this long to leave: data that is queued meanwhile goes out together.
 constexpr int64_t kWriteUs = 20;
 // The same as in rpc/peer/peer_socket.cc; the kernel reports free space again at half of it.
@@ -29,6 +31,10 @@ constexpr size_t kPacketBytesMax = 16u << 10;
 // The same as in rpc/peer/peer_receiver.cc.
 constexpr size_t kHelloBytesMax = 64u << 10;
 constexpr size_t kOldBatchBytesMax = 4 * rpc::kPeerQueueBytesMax;
+
+constexpr uint16_t kPeerPort = 2888;
+constexpr uint16_t kElectionPort = 3888;
+constexpr uint16_t kClientPort = 2181;
 
 size_t Number(MemberId member) { return member.value() - 1; }
 MemberId Id(size_t member) { return MemberId(static_cast<uint32_t>(member + 1)); }
@@ -42,6 +48,44 @@ bool SimPeerNetwork::CanReceive(size_t member) const {
 
 bool SimPeerNetwork::Answers(size_t from, size_t to) const {
   return network_.IsOpen(from, to) && network_.IsOpen(to, from) && CanReceive(to);
+}
+
+rpc::ServerLine SimPeerNetwork::LineAt(size_t member, size_t address) const {
+  rpc::ServerLine line;
+  line.host = fmt::format("machine{}", member + 1);
+  if (address > 0) line.host += fmt::format("-{}", address);
+  line.peer_port = kPeerPort;
+  line.election_port = kElectionPort;
+  line.client_port = kClientPort;
+  return line;
+}
+
+bool SimPeerNetwork::Has(size_t member, const rpc::PeerAddress& address) const {
+  const Host& host = hosts_[member];
+  for (size_t number = host.oldest_address; number <= host.newest_address; ++number) {
+    const rpc::ServerLine line = LineAt(member, number);
+    if (address == rpc::PeerAddress{line.host, line.peer_port}) return true;
+  }
+  return false;
+}
+
+void SimPeerNetwork::AddAddress(size_t member) {
+  ASSERT(hosts_[member].oldest_address == hosts_[member].newest_address);
+  ++hosts_[member].newest_address;
+}
+
+void SimPeerNetwork::DropOldAddresses(size_t member) {
+  hosts_[member].oldest_address = hosts_[member].newest_address;
+}
+
+void SimPeerNetwork::Restore(size_t member, const rpc::PeerAddress& address) {
+  Host& host = hosts_[member];
+  for (size_t number = 0; number < host.oldest_address; ++number) {
+    const rpc::ServerLine line = LineAt(member, number);
+    if (address != rpc::PeerAddress{line.host, line.peer_port}) continue;
+    simulation().trace().Count("cluster: a machine has an earlier address again");
+    host.oldest_address = number;
+  }
 }
 
 // A stream from `from` to `to`; the object holds both ends.
@@ -106,6 +150,12 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
     MaybeForget();
   }
 
+  // The receiver closes the stream.
+  void BreakAtReceiver() {
+    CloseReceiver();
+    Refuse("");
+  }
+
  private:
   // Returns false if the stream has ended because of what it received.
   bool TakeBatches() {
@@ -148,6 +198,11 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   bool Bind(const rpc::Hello& hello) {
     SimulatedLinks* target = peer_network_.host(to_).links;
     was_bound_ = true;
+    if (!target->AddressOf(from_).has_value()) {
+      peer_network_.simulation().trace().Count("links: an unknown server is refused");
+      Refuse("");
+      return false;
+    }
     if (std::string other = target->Check(hello); !other.empty()) {
       Refuse(other);
       return false;
@@ -179,10 +234,6 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
       }
       MaybeForget();
     });
-  }
-  void BreakAtReceiver() {
-    CloseReceiver();
-    Refuse("");
   }
   SimulatedLinks* CloseSender() {
     pipe_->OnDelivered(nullptr);
@@ -250,9 +301,7 @@ SimulatedLinks::SimulatedLinks(SimPeerNetwork* peer_network, size_t self,
       self_(self),
       lifetime_(std::move(lifetime)),
       observer_(observer),
-      links_(peer_network->size()) {
-  for (Link& link : links_) link.down_since_us = simulation_.now_us();
-}
+      links_(peer_network->size()) {}
 
 SimulatedLinks::~SimulatedLinks() {
   ASSERT(peer_network_.host(self_).links != this, "closed before");
@@ -294,10 +343,16 @@ void SimulatedLinks::Tell(const Scheduler::Task& call) {
 
 void SimulatedLinks::Tick() {
   for (size_t to = 0; to < links_.size(); ++to) {
-    if (to == self_) continue;
-    const Link& link = links_[to];
-    if (link.stream == nullptr) {
+    Link& link = links_[to];
+    if (to == self_ || !link.address.has_value()) continue;
+    if (link.ends_us > 0 && simulation_.now_us() >= link.ends_us) {
+      EndLink(to);
+    } else if (link.stream == nullptr) {
       if (simulation_.now_us() >= link.connect_at_us) Connect(to);
+    } else if (link.stream_address != link.address) {
+      simulation_.trace().Count("links: a member is reached at another address");
+      BreakStream(to);
+      link.connect_at_us = simulation_.now_us();
     } else if (!link.up && simulation_.now_us() >= link.attempt_ends_us) {
       simulation_.trace().Count("links: no answer");
       BreakStream(to);
@@ -305,8 +360,38 @@ void SimulatedLinks::Tick() {
   }
 }
 
+void SimulatedLinks::SetMembers(const rpc::PeerAddresses& others) {
+  for (size_t to = 0; to < links_.size(); ++to) {
+    Link& link = links_[to];
+    const auto found = others.find(Id(to));
+    if (found != others.end()) {
+      if (!link.address.has_value()) link.down_since_us = simulation_.now_us();
+      link.address = found->second;
+      link.ends_us = 0;
+    } else if (link.address.has_value() && link.ends_us == 0) {
+      link.ends_us = simulation_.now_us() + kRemovalUs;
+    }
+  }
+}
+
+void SimulatedLinks::EndLink(size_t to) {
+  Link& link = links_[to];
+  BreakStream(to);
+  link.address.reset();
+  link.ends_us = 0;
+  for (const auto& stream : std::vector(incoming_)) {
+    if (stream->from() == to) stream->BreakAtReceiver();
+  }
+}
+
 void SimulatedLinks::Connect(size_t to) {
   Link& link = links_[to];
+  if (!peer_network_.Has(to, *link.address)) {
+    simulation_.trace().Count("links: nobody at the address of a member");
+    link.connect_at_us = simulation_.now_us() + kReconnectAfterUs;
+    return;
+  }
+  link.stream_address = *link.address;
   link.stream = std::make_shared<Stream>(this, to);
   link.stream->Open();
   link.stream->pipe().OnDelivered([this, to, stream = link.stream.get()] {
@@ -489,7 +574,7 @@ bool SimulatedLinks::IsSending(MemberId member) const {
 int64_t SimulatedLinks::DownForMs(MemberId member) const {
   if (member == consensus::kNoMember || Number(member) >= links_.size()) return 0;
   const Link& link = links_[Number(member)];
-  if (Number(member) == self_ || link.up) return 0;
+  if (Number(member) == self_ || link.up || !link.address.has_value()) return 0;
   return (simulation_.now_us() - link.down_since_us) / 1000;
 }
 

@@ -4,16 +4,23 @@
 // simulated network instead of TCP, with the real queues, batches and frames. Bytes arrive in
 // pieces of any size, as the network accepts them.
 //
+// Each machine has addresses. A link exists only to the address that the sending process knows: at
+// first that of its configuration, then that of its membership (SetMembers). Nobody answers at an
+// address that no machine has, and a server refuses a server that it does not know.
+//
 // Thread-safety: none.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "rpc/config/server_line.h"
+#include "rpc/peer/peer_address.h"
 #include "rpc/peer/peer_links.h"
 #include "rpc/peer/send_queue.h"
 #include "tests/simulation/network.h"
@@ -40,6 +47,9 @@ class SimPeerNetwork {
   struct Host {
     SimulatedLinks* links = nullptr;  // of the process that runs there
     bool on = false;                  // the machine; without a process it refuses connections
+    // The machine has the addresses from `oldest` to `newest`, which are numbered from 0.
+    size_t oldest_address = 0;
+    size_t newest_address = 0;
   };
   Host& host(size_t member) { return hosts_[member]; }
   size_t size() const { return hosts_.size(); }
@@ -49,6 +59,17 @@ class SimPeerNetwork {
   bool CanReceive(size_t member) const;
   // Whether `to` would answer a ping from `from`.
   bool Answers(size_t from, size_t to) const;
+
+  // Returns the server line of a member at the address with this number.
+  rpc::ServerLine LineAt(size_t member, size_t address) const;
+  // Returns whether the machine of `member` has this address.
+  bool Has(size_t member, const rpc::PeerAddress& address) const;
+  // Gives the machine one more address, its newest. REQUIRES: it has only one.
+  void AddAddress(size_t member);
+  // Takes all addresses but the newest from the machine.
+  void DropOldAddresses(size_t member);
+  // Gives a machine an address back that it had before, if `address` is one.
+  void Restore(size_t member, const rpc::PeerAddress& address);
 
  private:
   Network& network_;
@@ -63,6 +84,10 @@ class SimulatedLinks : public rpc::PeerLinks {
                  std::shared_ptr<ProcessLifetime> lifetime, MessageObserver* observer);
   ~SimulatedLinks() override;
 
+  // Sets the addresses of the configuration, with which the links begin. Call it before Start and
+  // SetMembers.
+  void Configure(const rpc::PeerAddresses& others) { SetMembers(others); }
+
   void Start(rpc::PeerHandler* handler, Scheduler::Task after_call, std::string cluster_id);
   // Closes all links, because the process has ended. With `silent`, the machine is off, too, and no
   // peer is notified.
@@ -70,6 +95,8 @@ class SimulatedLinks : public rpc::PeerLinks {
   bool paused() const { return lifetime_->paused(); }
   // Breaks the connection to `to`, if there is one.
   void BreakStream(size_t to);
+  // Returns the address at which this process reaches `to`; nullopt if it does not know `to`.
+  const std::optional<rpc::PeerAddress>& AddressOf(size_t to) const { return links_[to].address; }
 
   void Send(std::vector<consensus::Message> messages) override;
   void Forward(consensus::MemberId to, const std::vector<std::string_view>& commands) override;
@@ -80,14 +107,16 @@ class SimulatedLinks : public rpc::PeerLinks {
   void Tick() override;
   int64_t DownForMs(consensus::MemberId member) const override;
   std::string ProblemOf(consensus::MemberId) const override { return ""; }
-  // All members of a simulation are linked from the start.
-  void SetMembers(const rpc::PeerAddresses& /*others*/) override {}
+  void SetMembers(const rpc::PeerAddresses& others) override;
   void SetClusterId(const std::string& cluster_id) override { cluster_id_ = cluster_id; }
 
  private:
   class Stream;
   struct Link {
+    std::optional<rpc::PeerAddress> address;  // nullopt: the member is not known
+    int64_t ends_us = 0;                      // of a member that was removed; 0: it was not
     std::shared_ptr<Stream> stream;
+    rpc::PeerAddress stream_address;  // to which the stream was opened
     bool up = false;
     bool writing = false;  // a write is under way, or waits until the machine has sent more
     // The next two belong to the stream.
@@ -99,6 +128,8 @@ class SimulatedLinks : public rpc::PeerLinks {
   };
 
   void Connect(size_t to);
+  // Ends the link to a member that was removed, and the connections from it.
+  void EndLink(size_t to);
   // Adds frames by `add(SendQueue*)`, if the stream was accepted.
   template <class Add>
   void Write(size_t to, Add add);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "consensus/core/membership.h"
 #include "tests/simulation/checkers/history.h"
 #include "tests/simulation/checkers/replay_checker.h"
 #include "tests/simulation/clients/fake_environment.h"
@@ -73,6 +74,12 @@ class Script {
     consensus::Entry entry;
     entry.kind = consensus::EntryKind::kNoOp;
     term_ = term;
+    return Log(std::move(entry));
+  }
+  int64_t LogMembership(const consensus::Membership& membership) {
+    consensus::Entry entry;
+    entry.kind = consensus::EntryKind::kMembership;
+    entry.payload = Slice(consensus::EncodeMembership(membership));
     return Log(std::move(entry));
   }
   int64_t LogSession(int64_t session, bool attach = false) {

@@ -9,7 +9,9 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "consensus/core/membership.h"
 #include "tree/limits.h"
 
 namespace quorate::simulation {
@@ -218,6 +220,11 @@ Model::Applied Model::Apply(const consensus::Entry& entry) {
   ASSERT(static_cast<int64_t>(entry.index.value()) == last_zxid_ + 1, "entries come in order");
   Applied applied;
   applied.zxid = ++last_zxid_;
+  if (entry.kind == consensus::EntryKind::kMembership) {
+    events_.clear();
+    ApplyMembership(entry.payload.view());
+    applied.events = std::move(events_);
+  }
   if (entry.kind != consensus::EntryKind::kCommand) return applied;
   const std::string_view command = entry.payload.view();
   const auto header = tree::DecodeHeader(command);
@@ -253,6 +260,28 @@ Model::Applied Model::Apply(const consensus::Entry& entry) {
   }
   applied.events = std::move(events_);
   return applied;
+}
+
+// The end of a change of members with addresses sets the data of /zookeeper/config. Its version is that
+// of data that no client has written.
+void Model::ApplyMembership(std::string_view payload) {
+  const auto membership = consensus::DecodeMembership(payload);
+  ASSERT(membership.ok(), "a committed membership decodes");
+  if (membership->joint() || membership->addresses.empty()) return;
+  std::string text;
+  for (const auto& [member, line] : membership->addresses) {
+    absl::StrAppend(&text, "server.", member.value(), "=", line, "\n");
+  }
+  absl::StrAppend(&text, "version=", absl::Hex(last_zxid_));
+  const std::string path = "/zookeeper/config";
+  Node& node = Modify(path).node;
+  node.stat.version = -1;
+  node.stat.mzxid = tree::Zxid(last_zxid_);
+  node.stat.mtime_ms = time_ms_;
+  node.stat.data_length = static_cast<int32_t>(text.size());
+  node.has_data = true;
+  node.data = std::make_shared<const std::string>(std::move(text));
+  Tell(path, Table::kData, EventType::kNodeDataChanged);
 }
 
 // Each server numbers its commands 1, 2, 3, ... in each of its incarnations.

@@ -130,6 +130,7 @@ class Model {
   void Tell(const std::string& path, Table table, tree::EventType type);
   void Unlink(const std::string& path);
 
+  void ApplyMembership(std::string_view payload);
   void OpenSession(std::string_view command, Applied* applied);
   void EndSession(Applied* applied);
   void ApplyRequest(Applied* applied);

@@ -4,6 +4,7 @@
 // that it agrees with the servers' tree.
 #include "tests/simulation/checkers/model.h"
 
+#include "absl/strings/str_cat.h"
 #include "tests/simulation/checkers/checker_test_util.h"
 
 namespace quorate::simulation {
@@ -53,6 +54,26 @@ TEST_CASE("The model shows the tree at each zxid") {
   Request list = MakeRead(OperationKind::kGetChildren, "/");
   CHECK(model.Read(list, a).children == std::vector<std::string>{"a", "zookeeper"});
   CHECK(model.Read(list, a - 1).children == std::vector<std::string>{"zookeeper"});
+}
+
+TEST_CASE("The end of a change of members shows them in /zookeeper/config") {
+  Modelled script;
+  using consensus::MemberId;
+  consensus::Membership members{{MemberId{1}, MemberId{2}}, {}, {MemberId{1}}, {}};
+  members.addresses = {{MemberId{1}, "a:1:2:participant"}, {MemberId{2}, "b:1:2:participant"}};
+  const int64_t joint = script.LogMembership(members);
+  members.outgoing.clear();
+  const int64_t changed = script.LogMembership(members);
+  members.addresses.clear();
+  const int64_t without_addresses = script.LogMembership(members);
+  const Model& model = script.model();
+  CHECK(model.Find("/zookeeper/config", joint)->data->empty());
+  const std::string expected = "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nversion=";
+  CHECK(*model.Find("/zookeeper/config", changed)->data ==
+        expected + std::string(absl::StrCat(absl::Hex(changed))));
+  CHECK(script.StatAt("/zookeeper/config", changed).mzxid.value() == changed);
+  CHECK(script.StatAt("/zookeeper/config", without_addresses).mzxid.value() == changed);
+  CHECK(script.StatAt("/zookeeper/config", changed).version == -1);
 }
 
 TEST_CASE("A failed multi has no effect") {
