@@ -57,7 +57,7 @@ void Raft::StartPreVote(bool leadership_transfer) {
 }
 
 void Raft::Campaign(bool leadership_transfer, bool bootstrap) {
-  ASSERT(MayCampaign());
+  ASSERT(MayCampaign() || SeededBug("a removed member disturbs"));
   ASSERT(role() != Role::kLeader);
   ASSERT(member_state_ == MemberState::kNormal || bootstrap);
   ASSERT(!bootstrap || last_index() == Index{0});
@@ -182,7 +182,10 @@ void Raft::LeaveLeadership(LeaderRole* leader) {
 void Raft::TickLeader(LeaderRole* leader) {
   ASSERT(leader_ == options_.self);
   const int stall_ticks = SnapshotStallTicks();
-  for (Progress& progress : leader->followers) progress.Tick(options_.election_ticks, stall_ticks);
+  for (Progress& progress : leader->followers) {
+    progress.Tick(options_.election_ticks, stall_ticks);
+    progress.catch_up().Tick(progress.match(), last_index());
+  }
   if (!HasQuorum()) {
     // Steps down, so that clients turn to the leader that the others may have elected by now
     // (thesis 6.2).
@@ -263,7 +266,8 @@ void Raft::HandleVoteRequest(const Message& message, const VoteRequest& request)
   if (request.last_index > Index{0}) RecordCluster();
   // A member that was cut off must not depose a leader that others hear (thesis 4.2.3).
   if (term > term_ && HearsFromLeader() && !request.leadership_transfer &&
-      !SeededBug("no pre-vote")) {
+      !SeededBug("no pre-vote") &&
+      (membership().IsVoter(from) || !SeededBug("a removed member disturbs"))) {
     return;
   }
   const bool bootstraps = request.bootstrap || (request.last_index == Index{0} && !message.voting);

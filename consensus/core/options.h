@@ -58,8 +58,6 @@ struct RaftOptions {
   int snapshot_stall_ticks = 0;
   // A compaction removes at least this many entries.
   uint64_t compaction_step_entries = 1000;
-  // The most entries by which a learner may lag when it becomes a voter.
-  uint64_t promotion_lag_entries = 1000;
   // The most bytes of one SnapshotChunk, of all chunks in flight to one follower, and of all chunks
   // sent between two ticks. The last one is only the initial value: the rate adapts (snapshot.cc).
   size_t snapshot_chunk_bytes = 256u << 10;

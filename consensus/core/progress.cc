@@ -15,7 +15,8 @@ Progress::Progress(MemberId member, Index last_index, size_t inflight_messages_m
     : member_(member),
       inflight_messages_max_(inflight_messages_max),
       inflight_bytes_max_(inflight_bytes_max),
-      next_(last_index + 1) {
+      next_(last_index + 1),
+      catch_up_(last_index) {
   ASSERT(member_ != kNoMember);
   ASSERT(inflight_messages_max_ > 0 && inflight_bytes_max_ > 0);
 }

@@ -42,6 +42,7 @@
 #include <utility>
 #include <vector>
 
+#include "consensus/core/catch_up.h"
 #include "consensus/core/snapshot_transfer.h"
 #include "consensus/core/types.h"
 
@@ -127,6 +128,11 @@ class Progress {
   // Records that the follower has caught up: nothing is kept for it any more.
   void ReleaseHeld() { held_from_ = Index{0}; }
 
+  // --- Promotion ---
+  // Returns the rounds of catching up. The leader counts them, because it knows the end of its log.
+  CatchUp& catch_up() { return catch_up_; }
+  const CatchUp& catch_up() const { return catch_up_; }
+
   // --- Leaving ---
   // Sets whether the follower was removed from the membership. A removed follower is kept for a
   // while, so that it receives the entry that removes it.
@@ -195,6 +201,7 @@ class Progress {
   Index held_from_;  // unused while a snapshot is sent: then it is transfer_.index()
   bool held_stalls_ = false;
   int ticks_since_held_progress_ = 0;
+  CatchUp catch_up_;
   bool leaving_ = false;
   int leaving_ticks_ = 0;
 

@@ -244,7 +244,10 @@ void Raft::TickRole() {
     return;
   }
   if (!election_timer_.has_expired()) return;
-  if (MayCampaign() && member_state_ == MemberState::kNormal && SeededBug("no pre-vote")) {
+  const bool is_normal = member_state_ == MemberState::kNormal;
+  if (is_normal &&
+      ((MayCampaign() && SeededBug("no pre-vote")) ||
+       (settings_.IsRemoved(commit_, options_.self) && SeededBug("a removed member disturbs")))) {
     Campaign(false, false);
   } else if (MayCampaign()) {
     StartPreVote(false);

@@ -26,6 +26,7 @@
 //   TermHistory, LogSizes, EntryCache          what is known of the log, and its newest entries
 //   LogSettings                                the membership and version that the log has set
 //   Progress, SnapshotTransfer, SnapshotRate   what a leader knows of a follower, and sends it
+//   CatchUp                                    whether a follower may become a voter
 //   ReadRounds, ForwardedReads                 linearizable reads, at a leader and elsewhere
 //   LogRetention                               what is kept of the log before a checkpoint
 //   SnapshotStaging                            a snapshot that is being received
@@ -150,7 +151,8 @@ class Raft {
   // entry of its term yet or hands leadership over; if another change is under way; if the cluster
   // version does not allow it, or a new member does not understand the cluster version (the message
   // names these members). Unavailable, to be tried again, if a new voter is not a learner yet, was
-  // not heard lately, is recovering, or lags by more than promotion_lag_entries.
+  // not heard lately, is recovering, or has not caught up (catch_up.h; the message says how far it
+  // is).
   absl::Status ChangeMembership(Membership target, std::optional<Index> based_on = std::nullopt);
 
   // Records that a durable checkpoint of the state machine has everything up to `index`. REQUIRES:

@@ -146,7 +146,6 @@ Run::Run(uint64_t seed, bool traced) : traced_(traced), random_(seed) {
   options.retained_entries_max =
       options.trailing_entries + random_.Below(random_.OneIn(2) ? 4 : 30);
   options.compaction_step_entries = 1 + random_.Below(5);
-  options.promotion_lag_entries = 2 + random_.Below(30);
   options.snapshot_chunk_bytes = 50 + random_.Below(random_.OneIn(2) ? 3000 : 300);
   options.snapshot_bytes_per_tick = 50 + random_.Below(500);
   options.snapshot_window_bytes_max = 1 + random_.Below(random_.OneIn(2) ? 500 : 5000);

@@ -10,8 +10,7 @@
 //                                  inflight-messages, cached-bytes, uncommitted-bytes, apply-bytes,
 //                                  commit-hint, version (1), others (the last N in no membership,
 //                                  and new), new (1: all are), trailing, retained,
-//                                  compaction-step (1), chunk-bytes, tick-bytes, stall-ticks,
-//                                  promotion-lag
+//                                  compaction-step (1), chunk-bytes, tick-bytes, stall-ticks
 //   campaign I                     ticks I until its election timeout
 //   tick I [N]                     N ticks
 //   propose I DATA ...             entries, one for each word
@@ -262,7 +261,6 @@ void Interpreter::AddMembers(const Words& words) {
   options.snapshot_chunk_bytes = take("chunk-bytes", options.snapshot_chunk_bytes);
   options.snapshot_bytes_per_tick = take("tick-bytes", options.snapshot_bytes_per_tick);
   options.disk_stall_ticks = static_cast<int>(take("stall-ticks", 0));
-  options.promotion_lag_entries = take("promotion-lag", options.promotion_lag_entries);
   const uint64_t learners = take("learners", 0);
   const uint64_t others = take("others", 0);
   const bool is_new = take("new", 0) != 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/seeded_bug.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/raft.h"
 
@@ -73,6 +74,7 @@ absl::Status Raft::CheckNewMembers(const Membership& target) const {
   }
   for (MemberId voter : target.voters) {
     if (membership().IsVoter(voter)) continue;
+    if (SeededBug("a voter counts before it has caught up")) continue;
     const Progress* progress = FindProgress(voter);
     auto unavailable = [&](const std::string& why) {
       return absl::UnavailableError("member " + Describe(voter) +
@@ -89,10 +91,9 @@ absl::Status Raft::CheckNewMembers(const Membership& target) const {
     if (progress->state() != Progress::State::kReplicate) {
       return unavailable("it has not answered since its connection broke");
     }
-    if (const uint64_t lag = last_index() - progress->match();
-        lag > options_.promotion_lag_entries) {
-      return unavailable("it lags by " + std::to_string(lag) + " entries, more than " +
-                         std::to_string(options_.promotion_lag_entries));
+    if (!progress->catch_up().IsCaughtUp(options_.election_ticks)) {
+      return unavailable(
+          progress->catch_up().Describe(progress->match(), last_index(), options_.election_ticks));
     }
   }
   const bool has_quorum = Quorum(target).Has([&](MemberId member) {

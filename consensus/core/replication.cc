@@ -225,7 +225,10 @@ void Raft::Handle(MemberId from, const AppendRejected& rejected) {
       terms_.LastWithTermUpTo(rejected.candidate_index, rejected.candidate_term);
   const Index acknowledged = progress->match();
   progress->Rejected(rejected.prev_index, candidate);
-  if (progress->match() < acknowledged) SendLossNotice(from, acknowledged);
+  if (progress->match() < acknowledged) {
+    progress->catch_up().Restart(last_index());
+    SendLossNotice(from, acknowledged);
+  }
   CheckSnapshotNeed(progress);
 }
 
@@ -237,6 +240,7 @@ void Raft::Handle(MemberId from, const AppendAccepted& accepted) {
   // The follower was restarted, and does not know any more that the logs agree.
   if (received < progress->match()) progress->BecomeUnconfirmed();
   const bool grew = progress->Acknowledged(accepted.match_index, received);
+  progress->catch_up().Advance(progress->match(), last_index());
   // It turns out that the follower has the entries for which it seemed to need a snapshot.
   const bool waits = progress->state() == Progress::State::kSnapshot;
   if (waits && progress->match() >= base_index()) progress->LeaveSnapshot(progress->match());

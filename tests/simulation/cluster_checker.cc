@@ -32,6 +32,8 @@ constexpr uint64_t kCommitsForOneCheck = 200;
 // How many of the last committed entries are compared byte by byte with a new leader's log; older
 // ones are compared by their terms.
 constexpr uint64_t kEntriesCompared = 64;
+// After how many election timeouts what was in a leader's log must be acknowledged by a new voter.
+constexpr int kCatchUpElections = 3;
 // The seeded bug that the servers have to find themselves.
 constexpr char kOnlyServersLook[] = "a tree differs unseen";
 
@@ -70,6 +72,7 @@ void ClusterChecker::OnMessage(size_t member, const consensus::Message& message)
   } else if (const auto* request = std::get_if<consensus::VoteRequest>(&message.body)) {
     if (!request->pre_vote) {
       OnVote(message.from, message.term, message.from);
+      CheckMayCampaign(member, message.term);
       CheckPromise(member, message);
     }
   } else if (const auto* vote = std::get_if<consensus::VoteResponse>(&message.body)) {
@@ -208,6 +211,8 @@ void ClusterChecker::OnDiskReport(size_t member, size_t to, const rpc::DiskRepor
 
 void ClusterChecker::OnStart(size_t member, consensus::DataDir& data_dir) {
   in_force_.erase(member);
+  log_ends_.erase(member);
+  removed_in_.erase(member);
   CheckLog(member, data_dir, std::min(data_dir.hard_state().commit, committed()));
 }
 
@@ -436,11 +441,64 @@ void ClusterChecker::OnProgress(size_t member, const Progress& previous, const P
   if (!is_first && in_force->second != membership) {
     if (previous.leads && now.leads && previous.term == now.term) {
       CheckIntersection(in_force->second, membership, fmt::format("at server {}", member + 1));
+      CheckNewVoters(member, in_force->second, membership);
       if (on_membership_appended_) on_membership_appended_(member);
     }
     in_force->second = membership;
   }
-  if (now.leads) OnLeader(MemberId(static_cast<uint32_t>(member + 1)), now.term);
+  const MemberId id(static_cast<uint32_t>(member + 1));
+  const consensus::Raft& raft = machines_[member]->process()->raft();
+  if (raft.membership_index() > Index{0} && raft.MembershipIsCommitted() &&
+      !membership.Contains(id)) {
+    removed_in_.try_emplace(member, now.term);
+  } else {
+    removed_in_.erase(member);
+  }
+  if (now.leads) OnLeader(id, now.term);
+}
+
+void ClusterChecker::OnTick(size_t member, const consensus::Raft& raft) {
+  if (raft.role() != consensus::Role::kLeader) {
+    log_ends_.erase(member);
+    return;
+  }
+  LogEnds& log = log_ends_[member];
+  if (log.term != raft.term()) log = {raft.term(), {}};
+  log.ends.push_back(raft.last_index());
+  // A voter has completed a round of catching up that took less than an election timeout, and the
+  // round after it has not taken longer (consensus/core/catch_up.h).
+  const auto ticks_max = static_cast<size_t>(kCatchUpElections) *
+                         static_cast<size_t>(simulation_.options().limits.election_ticks);
+  if (log.ends.size() > ticks_max) log.ends.pop_front();
+  log.is_whole = log.ends.size() == ticks_max;
+}
+
+void ClusterChecker::CheckNewVoters(size_t leader, const Membership& before,
+                                    const Membership& appended) {
+  const auto log = log_ends_.find(leader);
+  if (log == log_ends_.end() || !log->second.is_whole) return;
+  const Index required = log->second.ends.front();
+  for (MemberId voter : appended.voters) {
+    if (before.IsVoter(voter)) continue;
+    simulation_.trace().Count("checker: a new voter has caught up");
+    const Index has = acknowledged_[voter.value() - 1];
+    if (has >= required) continue;
+    simulation_.Fail(
+        "a voter has caught up when it is added",
+        fmt::format("server {} makes server {} a voter, which has acknowledged {}; the "
+                    "log reached {} {} election timeouts before",
+                    leader + 1, voter.value(), has.value(), required.value(), kCatchUpElections));
+  }
+}
+
+void ClusterChecker::CheckMayCampaign(size_t member, Term term) {
+  // A request of an earlier term may have waited for the disk since before the removal was known.
+  const auto removed = removed_in_.find(member);
+  if (removed == removed_in_.end() || term <= removed->second) return;
+  simulation_.Fail("a removed member does not campaign",
+                   fmt::format("server {} asks for votes in term {}, and knows since term {} that "
+                               "its removal is committed",
+                               member + 1, term.value(), removed->second.value()));
 }
 
 // --- Durability ----------------------------------------------------------------------------------

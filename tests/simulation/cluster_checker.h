@@ -18,6 +18,9 @@
 //   both decide
 // - /zookeeper/config shows the members: on each member, its content after an index is that of the
 //   last completed change of members with addresses
+// - a voter has caught up when it is added: a leader that makes a member a voter has an
+//   acknowledgement of what its log had some election timeouts before
+// - a removed member does not campaign: once it knows that its removal is committed
 // - nothing goes back: neither the term nor the commit index of a process decreases
 //
 // Thread-safety: none.
@@ -25,6 +28,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -35,6 +39,7 @@
 #include <vector>
 
 #include "consensus/core/message.h"
+#include "consensus/core/raft.h"
 #include "consensus/core/types.h"
 #include "consensus/log/data_dir.h"
 #include "consensus/log/testing/fault_env.h"
@@ -95,6 +100,8 @@ class ClusterChecker : public MessageObserver {
   };
   void OnStoodStill(size_t member, int64_t from_us);
   void OnProgress(size_t member, const Progress& previous, const Progress& now);
+  // A tick of a process has passed.
+  void OnTick(size_t member, const consensus::Raft& raft);
 
   // The last index that was applied by any member.
   consensus::Index committed() const { return consensus::Index(entries_.size()); }
@@ -126,6 +133,16 @@ class ClusterChecker : public MessageObserver {
     consensus::Index required;             // the index of the last such entry
     std::vector<consensus::TermRun> runs;  // of the leader's log
   };
+  // The ends of the log of a leader after its last ticks, oldest first.
+  struct LogEnds {
+    consensus::Term term;
+    std::deque<consensus::Index> ends;
+    bool is_whole = false;  // they go back as far as the check needs
+  };
+  // Checks a membership that a leader has appended after `before`.
+  void CheckNewVoters(size_t leader, const consensus::Membership& before,
+                      const consensus::Membership& appended);
+  void CheckMayCampaign(size_t member, consensus::Term term);
   void OnLeader(consensus::MemberId leader, consensus::Term term);
   void CheckComplete(consensus::MemberId leader, consensus::Term term);
   // Compares entries of a member's log on disk with what was committed. REQUIRES: first and last
@@ -189,6 +206,9 @@ class ClusterChecker : public MessageObserver {
   // By the commit index to which a leader advanced: the membership in its log at that moment.
   std::map<consensus::Index, consensus::Membership> decided_under_;
   std::map<size_t, consensus::Index> acknowledged_;  // by member: the highest acknowledged index
+  std::map<size_t, LogEnds> log_ends_;               // by member; of leaders only
+  // By member that knows of its removal: the term in which it learned that.
+  std::map<size_t, consensus::Term> removed_in_;
   std::vector<Awaited> awaited_;
   uint32_t version_ = consensus::kVersionBase;  // of the cluster, as committed
   // The committed memberships, by the index of their entries; the one at 0 is that of the

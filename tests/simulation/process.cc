@@ -286,6 +286,7 @@ void Process::ScheduleTick() {
     const ClusterChecker::Progress before = progress();
     replica_->node().TickNow();
     checker_.OnProgress(number_, before, progress());
+    checker_.OnTick(number_, raft());
     Poke();
   });
 }
