@@ -29,6 +29,8 @@ inline constexpr SeededBugCase kSeededBugs[] = {
     {"votes for a shorter log", 200},
     {"a lost disk counts at once", 2000},
     {"membership stays after truncation", 3000},
+    {"a voter counts before it has caught up", 200, "a voter has caught up when it is added"},
+    {"a removed member disturbs", 200, "a removed member does not campaign"},
     {"read without a quorum", 300},
     {"a snapshot has the wrong term", 100},
     {"an entry is not applied", 50},
