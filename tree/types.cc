@@ -42,6 +42,10 @@ std::string_view ToString(ErrorCode code) {
       return "session moved";
     case ErrorCode::kNoWatcher:
       return "no watcher";
+    case ErrorCode::kNewConfigNoQuorum:
+      return "the new members would have no quorum";
+    case ErrorCode::kReconfigInProgress:
+      return "another reconfiguration is in progress";
     case ErrorCode::kReconfigDisabled:
       return "reconfiguration is disabled";
     case ErrorCode::kQuotaExceeded:

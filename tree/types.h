@@ -37,6 +37,8 @@ enum class ErrorCode : int32_t {
   kMarshallingError = -5,
   kUnimplemented = -6,
   kBadArguments = -8,
+  kNewConfigNoQuorum = -13,
+  kReconfigInProgress = -14,
   kNoNode = -101,
   kNoAuth = -102,
   kBadVersion = -103,

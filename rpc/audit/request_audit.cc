@@ -243,6 +243,15 @@ void RequestAudit::OnRefused(tree::SessionId session, std::span<const Identity> 
   log_->Record(event);
 }
 
+void RequestAudit::OnReconfig(tree::SessionId session, std::span<const Identity> identities,
+                              bool is_done) {
+  const Client client(identities, any_sasl_id_);
+  AuditEvent event = EventOf(session, client);
+  event.operation = "reconfig";
+  event.result = is_done ? AuditResult::kSuccess : AuditResult::kFailure;
+  log_->Record(event);
+}
+
 void RequestAudit::OnFailedAuthentication(tree::SessionId session,
                                           std::span<const Identity> identities,
                                           std::string_view reason) {

@@ -46,6 +46,10 @@ class RequestAudit {
   // As OnRefused, for a request of which only the operation is known.
   void OnRefused(tree::SessionId session, std::span<const tree::Identity> identities,
                  std::string_view operation);
+  // Records a change of the members that a client has asked for by reconfig. `is_done` is false if it
+  // failed, or if its outcome is not known.
+  void OnReconfig(tree::SessionId session, std::span<const tree::Identity> identities,
+                  bool is_done);
   // Records that a client could not prove an identity, or has not proved one that is required.
   // `reason` begins with the scheme, or says what is required, and holds no secret. `identities` are those that the client has proved before.
   void OnFailedAuthentication(tree::SessionId session, std::span<const tree::Identity> identities,

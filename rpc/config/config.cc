@@ -395,7 +395,8 @@ class Parser {
     config_.max_client_connections = std::max(config_.max_client_connections, 0);
     if (config_.snap_count == 1) config_.snap_count = 2;
     // As in ZooKeeper, a single participant is a standalone server.
-    if (config_.servers.size() == 1 && !config_.servers.begin()->second.observer) {
+    if (config_.standalone_enabled && config_.servers.size() == 1 &&
+        !config_.servers.begin()->second.observer) {
       const auto [id, own] = *config_.servers.begin();
       config_.servers.clear();
       if (config_.client_port == 0) {

@@ -142,7 +142,7 @@ struct Config {
   uint16_t metrics_port = 7000;
 
   int tick_time_ms = 3000;
-  // In ticks; 0: not given. init_limit is shown, but not used.
+  // In ticks; 0: not given.
   int init_limit = 0;
   int sync_limit = 0;
   // The longest time without contact with a leader, in milliseconds, during which this server
@@ -182,6 +182,8 @@ struct Config {
   // The digest id of the super user, whom every access control list permits everything; empty:
   // there is none.
   std::string super_digest;
+  bool reconfig_enabled = false;   // if this server leads, clients may change the members
+  bool standalone_enabled = true;  // reconfig leaves two participants at least
   bool skip_acl = false;  // access control lists are not checked for clients of this server
   // The bytes of recent events that are kept, so that a watch can resume after its client's
   // connection broke.

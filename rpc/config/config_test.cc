@@ -633,12 +633,32 @@ TEST_CASE("the error about a missing key lists the unknown keys, one of which ma
 
 TEST_CASE("ZooKeeper's keys without effect are known by name") {
   for (const std::string key : {"ssl.quorum.allowReverseDnsLookup", "fsync.warningthresholdms",
-                                "zookeeper.ssl.sslProvider", "initLimit", "peerType"}) {
+                                "zookeeper.ssl.sslProvider", "peerType"}) {
     auto config = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n" + key + "=5\n", NoFile);
     REQUIRE(config.ok());
     REQUIRE(config->warnings.size() == 1);
     CHECK(config->warnings[0].find("zoo.cfg:3: " + key + ": has no effect: ") == 0);
   }
+}
+
+TEST_CASE("the keys of reconfig are read, and are off by default") {
+  const std::string common =
+      "dataDir=/d\nclientPort=1\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
+  const auto my_id = [](const std::string&) { return absl::StatusOr<std::string>("1"); };
+  auto config = ParseConfig("zoo.cfg", common, my_id);
+  REQUIRE(config.ok());
+  CHECK_FALSE(config->reconfig_enabled);
+  CHECK(config->standalone_enabled);
+  config =
+      ParseConfig("zoo.cfg", common + "reconfigEnabled=TRUE\nstandaloneEnabled=false\n", my_id);
+  REQUIRE(config.ok());
+  CHECK(config->reconfig_enabled);
+  CHECK_FALSE(config->standalone_enabled);
+  CHECK(config->warnings.empty());
+  // One participant is standalone, unless it may grow.
+  const std::string one = "dataDir=/d\nclientPort=1\nserver.1=a:1:2\n";
+  CHECK(ParseConfig("zoo.cfg", one, my_id)->standalone());
+  CHECK_FALSE(ParseConfig("zoo.cfg", one + "standaloneEnabled=false\n", my_id)->standalone());
 }
 
 TEST_CASE("a byte order mark is skipped with a warning") {

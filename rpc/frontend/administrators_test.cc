@@ -140,7 +140,7 @@ TEST_CASE("nobody is administrator enough for what no client may call") {
   const Config config;
   ManualClock clock;
   Administrators administrators(config, &clock);
-  CHECK(administrators.Check(Operation::kZkReconfig, From(Origin::kUnixSocket)).code() ==
+  CHECK(administrators.Check(Operation::kZkDeleteContainer, From(Origin::kUnixSocket)).code() ==
         StatusCode::kPermissionDenied);
 }
 

@@ -84,7 +84,8 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kZkCheck, kZooKeeper, "check", kAccessLists, "")                                               \
   ROW(kZkMulti, kZooKeeper, "multi", kAccessLists, "those of each operation in it")                  \
   ROW(kZkCreate2, kZooKeeper, "create2", kAccessLists, "")                                           \
-  ROW(kZkReconfig, kZooKeeper, "reconfig", kNobody, "refused: membership does not change so")        \
+  ROW(kZkReconfig, kZooKeeper, "reconfig", kAccessLists,                                             \
+      "`w` on `/zookeeper/config`, where only the super user has it unless that is changed")         \
   ROW(kZkCheckWatches, kZooKeeper, "checkWatches", kOwnSession, "")                                  \
   ROW(kZkRemoveWatches, kZooKeeper, "removeWatches", kOwnSession, "")                                \
   ROW(kZkCreateContainer, kZooKeeper, "createContainer", kAccessLists, "")                           \

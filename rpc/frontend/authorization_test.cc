@@ -63,8 +63,7 @@ TEST_CASE("the opcodes are the rows of ZooKeeper's protocol") {
     const OperationInfo* row = FindOperation(Protocol::kZooKeeper, info.name);
     INFO(info.name);
     REQUIRE(row != nullptr);
-    const bool is_refused =
-        info.op == zk::OpCode::kReconfig || info.op == zk::OpCode::kDeleteContainer;
+    const bool is_refused = info.op == zk::OpCode::kDeleteContainer;
     CHECK((row->requirement == Requirement::kNobody) == (!zk::IsServed(info.op) || is_refused));
     if (zk::IsWrite(info.op) && !is_refused) CHECK(row->requirement == Requirement::kAccessLists);
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,6 +20,7 @@
 #include "rpc/frontend/guarded_tree.h"
 #include "rpc/frontend/memory_budget.h"
 #include "rpc/frontend/tenant_limits.h"
+#include "rpc/membership/reconfiguration.h"
 #include "rpc/peer/frame.h"
 #include "tree/tree.h"
 
@@ -199,6 +201,14 @@ class Service {
 
   // Reports sessions whose clients were heard from.
   virtual void Touch(std::vector<int64_t> sessions) = 0;
+
+  // Changes the members as ZooKeeper's reconfig does, here or at the leader. `done` is called on the
+  // node thread with the outcome, when the change is applied here; never if the server stops before
+  // that. It must be brief.
+  virtual void Reconfigure(Reconfiguration /*request*/,
+                           std::function<void(ReconfigurationOutcome)> done) {
+    done({.is_known = true, .error = tree::ErrorCode::kReconfigDisabled});
+  }
 
   virtual ServerStatus status() const = 0;
   virtual ServerMetrics metrics() const = 0;

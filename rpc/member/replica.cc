@@ -91,6 +91,14 @@ uint64_t DiskReserve(const Config& config) {
                                                    : consensus::SegmentLogOptions().segment_bytes);
 }
 
+// Returns for how long a reconfig waits until new participants have caught up.
+int ReconfigTimeoutMs(const Config& config) {
+  constexpr int kInitLimitDefault = 10;  // as ZooKeeper's sample
+  constexpr int64_t kMsMax = 24 * 3600 * 1000;
+  const int64_t ticks = config.init_limit > 0 ? config.init_limit : kInitLimitDefault;
+  return static_cast<int>(std::min(ticks * config.tick_time_ms, kMsMax));
+}
+
 }  // namespace
 
 ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_if_new) {
@@ -130,6 +138,9 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
                                     : 0,
           .disk_reserve_bytes = DiskReserve(config),
           .servers = config.servers,
+          .reconfig_enabled = config.reconfig_enabled,
+          .standalone_enabled = config.standalone_enabled,
+          .reconfig_timeout_ms = ReconfigTimeoutMs(config),
           .data_dir = config.log_dir,
           .checkpoint_dir = CheckpointDirectory(config.data_dir)};
 }
@@ -154,6 +165,7 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
       last_tick_(clock->Now()),
       not_serving_since_(clock->Now()),
       next_read_((incarnation << kReadIdBits) + 1),
+      next_reconfig_(next_read_),
       looking_since_(clock->Now()) {
   counts_.lookings = 1;
   status_.standalone = options_.standalone;
@@ -376,6 +388,8 @@ void Replica::OnStatus(const consensus::Status& status) {
   CatchUpOnce();
   BeginToLead();
   FinishChange();
+  AdvanceReconfig();
+  ForgetReconfigs(consensus::kNoMember);
   MeasureServing();
   PublishStatus();
 }
@@ -472,18 +486,20 @@ void Replica::OnApplied(consensus::Index index) {
     FinishSync(sync, index);
   }
   FinishChange();
+  FinishAppliedReconfigs();
 }
 
 bool Replica::AwaitsApplied() const {
   // OnApplied finishes syncs and changes of members, begins a term, and lets writes and clients continue that wait until
   // fewer writes are unapplied.
-  return !syncs_.empty() || change_.has_value() || applied_term_ != raft_status_.term ||
-         router_.window_is_full() || router_.waiting_bytes() > kWaitingBytesMax / 2;
+  return !syncs_.empty() || change_.has_value() || !reconfigs_unapplied_.empty() ||
+         applied_term_ != raft_status_.term || router_.window_is_full() ||
+         router_.waiting_bytes() > kWaitingBytesMax / 2;
 }
 
 bool Replica::AwaitsTick() const {
-  // A tick retries refused reads, and submits unapplied writes again.
-  return !refused_reads_.empty() || router_.waiting_bytes() > 0;
+  // A tick retries refused reads, submits unapplied writes again, and advances a reconfig.
+  return !refused_reads_.empty() || reconfig_.has_value() || router_.waiting_bytes() > 0;
 }
 
 void Replica::EndAsOutdated(uint64_t incarnation) {
@@ -503,6 +519,7 @@ void Replica::EndAsOutdated(uint64_t incarnation) {
 void Replica::OnTick() {
   for (const PendingSync& sync : std::exchange(refused_reads_, {})) StartSync(sync);
   router_.OnTick();
+  AdvanceReconfig();
   links_->Tick();
   // Only the time in which this thread ran counts, so that a pause of the process makes no session
   // older.
@@ -718,7 +735,7 @@ void Replica::UpdateClusterView() {
   view.commit_index = raft.commit_index();
   view.applied_index = applied_;
   const consensus::Membership& membership = raft.membership();
-  view.changing = membership.joint() || !raft.MembershipIsCommitted();
+  view.changing = membership.joint() || !raft.MembershipIsCommitted() || reconfig_.has_value();
   view.membership_index = raft.membership_index();
   const ServerLines lines = MembersOf(membership, options_.servers);
   view.members.clear();
@@ -756,6 +773,13 @@ absl::Status Replica::OnPeerBatch(MemberId from, PeerBatch batch) {
     return message.from != from || message.term > kTermMax;
   });
   if (!batch.messages.empty()) node_->Deliver(std::move(batch.messages));
+  if (!batch.reconfigs.empty()) {
+    absl::Status status = OnReconfigNotes(from, std::move(batch.reconfigs));
+    if (!status.ok()) {
+      LogRefused(from, status);
+      return status;
+    }
+  }
   if (batch.forwards.empty() && batch.touched_sessions.empty() && batch.digests.empty() &&
       !batch.disk_report) {
     return absl::OkStatus();
@@ -792,13 +816,17 @@ absl::Status Replica::OnPeerBatch(MemberId from, PeerBatch batch) {
 void Replica::OnPeerUp(MemberId member) {
   node_->Post([this, member] {
     router_.OnPeerUp(member);
+    ForgetReconfigs(member);
     digests_.OnPeerUp(member);
   });
   MutexLock lock(&other_clusters_mutex_);
   other_clusters_.erase(member);
 }
 
-void Replica::OnPeerDown(MemberId member) { node_->PeerUnreachable(member); }
+void Replica::OnPeerDown(MemberId member) {
+  node_->PeerUnreachable(member);
+  node_->Post([this, member] { ForgetReconfigs(member); });
+}
 
 void Replica::OnOtherCluster(MemberId member, const std::string& cluster_id) {
   // Servers that are not members of this cluster any more do not count: those that were left behind

@@ -40,6 +40,7 @@
 #include "rpc/member/sessions/session_log.h"
 #include "rpc/member/sessions/session_tracker.h"
 #include "rpc/member/wait_reporter.h"
+#include "rpc/membership/reconfiguration.h"
 #include "rpc/peer/peer_links.h"
 #include "tree/store/record_store.h"
 
@@ -78,6 +79,11 @@ struct ReplicaOptions {
   // Returns how long syncs of the log took, for the metrics; null: that is not measured.
   std::function<TimeSummary()> sync_times = nullptr;
   ServerLines servers;  // of the configuration; empty if standalone
+  // Reconfig of clients: whether it is allowed, whether two participants are needed at least, and how
+  // long members that get a vote may take to catch up.
+  bool reconfig_enabled = false;
+  bool standalone_enabled = true;
+  int reconfig_timeout_ms = 30'000;
   // Named in messages to the administrator.
   std::string data_dir;
   std::string checkpoint_dir;
@@ -163,6 +169,8 @@ class Replica final : public Service,
   void OnMemory();
   void Sync(uint32_t proposer_tag, uint64_t sync_id) override;
   void Touch(std::vector<int64_t> sessions) override;
+  void Reconfigure(Reconfiguration request,
+                   std::function<void(ReconfigurationOutcome)> done) override;
   ServerStatus status() const override;
   ServerMetrics metrics() const override;
 
@@ -237,6 +245,24 @@ class Replica final : public Service,
   bool IsObserver(const consensus::Membership& membership) const;
   // Answers the caller of ChangeMembers that waits, if the outcome of its change is known.
   void FinishChange();
+  // These are about reconfig (replica_reconfig.cc), on the node thread except for OnReconfigNotes.
+  absl::Status OnReconfigNotes(consensus::MemberId from, std::vector<ReconfigNote> notes);
+  void OnReconfigAnswer(consensus::MemberId from, uint64_t id,
+                        const ReconfigurationOutcome& outcome);
+  // Answers the requests that were sent to a leader that leads no more, or whose link is `lost_link`:
+  // their outcome is not known.
+  void ForgetReconfigs(consensus::MemberId lost_link);
+  // Answers the requests whose change is applied here.
+  void FinishAppliedReconfigs();
+  bool IsChangingMembers() const;
+  // Checks a request as the leader, and begins it.
+  void LeadReconfig(const Reconfiguration& request,
+                    std::function<void(ReconfigurationOutcome)> done);
+  // Takes the next step, if there is one and it is possible now.
+  void AdvanceReconfig();
+  void TakeReconfigStep(const MembershipStep& step);
+  void OnReconfigStep(const absl::Status& outcome, bool is_last);
+  void FinishReconfig(const ReconfigurationOutcome& outcome);
   // Starts a barrier once a leader is known, only once per start. When the barrier is done, this
   // server has applied everything that was committed before it.
   void CatchUpOnce();
@@ -337,6 +363,28 @@ class Replica final : public Service,
     std::function<void(absl::Status)> done;
   };
   std::optional<PendingChange> change_;
+
+  // The reconfig of a client that this member, as the leader, works on.
+  struct Reconfig {
+    ServerLines before;
+    ServerLines goal;
+    bool undoes = false;  // a new member did not catch up: the members become `before` again
+    std::chrono::steady_clock::time_point deadline;
+    std::string problem = {};  // why the next step is not possible yet
+    std::function<void(ReconfigurationOutcome)> done;
+  };
+  std::optional<Reconfig> reconfig_;
+  // Reconfigs of clients here, which another member leads: those that it has not answered, by the
+  // number of the note, and those that it has done and that are not applied here, by their index. A
+  // client has one at a time.
+  struct SentReconfig {
+    consensus::MemberId leader;
+    consensus::Term term;
+    std::function<void(ReconfigurationOutcome)> done;
+  };
+  uint64_t next_reconfig_;  // starts far above those of earlier starts, as next_read_
+  std::map<uint64_t, SentReconfig> reconfigs_sent_;
+  std::multimap<consensus::Index, std::function<void()>> reconfigs_unapplied_;
 
   ServerMetrics counts_;
   std::chrono::steady_clock::time_point looking_since_;

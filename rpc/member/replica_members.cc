@@ -28,6 +28,10 @@ void Replica::ChangeMembers(const ServerLines& members, consensus::Index based_o
     return;
   }
   node_->Post([this, target = *std::move(target), based_on, done = std::move(done)]() mutable {
+    if (reconfig_.has_value()) {
+      return done(absl::FailedPreconditionError(
+          "a client's reconfig of the members is in progress; try again later"));
+    }
     absl::Status begun = BeginChange(target, based_on);
     if (!begun.ok()) return done(std::move(begun));
     change_ = PendingChange{std::move(target), std::move(done)};

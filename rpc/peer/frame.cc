@@ -21,7 +21,8 @@ enum class FrameType : uint8_t {
   kAnswer = 7,
   kFragment = 8,
   kChallenge = 9,
-  kProof = 10
+  kProof = 10,
+  kReconfig = 11
 };
 
 constexpr size_t kChecksumBytes = 4;
@@ -80,6 +81,17 @@ absl::Status DecodeDigest(std::string_view payload, PeerBatch* batch) {
   }
   batch->digests.push_back(note);
   return absl::OkStatus();
+}
+
+absl::Status DecodeReconfigNote(LittleEndianReader reader, PeerBatch* batch) {
+  ReconfigNote& note = batch->reconfigs.emplace_back();
+  const uint8_t is_answer = reader.Int<uint8_t>();
+  note.is_answer = is_answer == 1;
+  note.id = reader.Int<uint64_t>();
+  note.body = std::string(reader.String());
+  return reader.ok() && reader.empty() && is_answer <= 1
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError("a frame about a reconfig does not decode");
 }
 
 // Reads the last fields of a hello or of its answer, which servers of earlier releases do not send.
@@ -152,6 +164,8 @@ absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType t
       batch->disk_report = DiskReport{(bits & kDiskLow) != 0, (bits & kDataRefused) != 0};
       return absl::OkStatus();
     }
+    case FrameType::kReconfig:
+      return DecodeReconfigNote(reader, batch);
     case FrameType::kFragment:
       break;  // a fragment cannot be a fragment's content
   }
@@ -233,6 +247,15 @@ void AppendTouchFrame(const std::vector<int64_t>& sessions, std::string* out) {
   const size_t payload = BeginFrame(FrameType::kTouch, out);
   LittleEndianWriter writer(out);
   for (int64_t session : sessions) writer.Int(session);
+  EndFrame(payload, out);
+}
+
+void AppendReconfigFrame(const ReconfigNote& note, std::string* out) {
+  const size_t payload = BeginFrame(FrameType::kReconfig, out);
+  LittleEndianWriter writer(out);
+  writer.Int(static_cast<uint8_t>(note.is_answer));
+  writer.Int(note.id);
+  writer.String(note.body);
   EndFrame(payload, out);
 }
 

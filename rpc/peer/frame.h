@@ -40,7 +40,9 @@ inline constexpr uint32_t kPeerProtocolVersion = 2;
 // the previous release does not send that field, ignores it, and understands kPeerProtocolVersion.
 // A connection uses only what its receiver understands.
 inline constexpr uint32_t kPeerProtocolFragments = 3;
-inline constexpr uint32_t kPeerProtocolNewest = kPeerProtocolFragments;
+// Receivers of this version understand ReconfigNote.
+inline constexpr uint32_t kPeerProtocolReconfig = 4;
+inline constexpr uint32_t kPeerProtocolNewest = kPeerProtocolReconfig;
 
 // The header of a frame: type and length.
 inline constexpr size_t kFrameHeaderBytes = 5;
@@ -133,6 +135,14 @@ struct DiskReport {
   friend bool operator==(const DiskReport&, const DiskReport&) = default;
 };
 
+// A client's request to change the members, on its way to the leader, or the answer to it.
+struct ReconfigNote {
+  bool is_answer = false;
+  uint64_t id = 0;   // chosen by the member that asks; the answer has the same
+  std::string body;  // rpc/membership/reconfiguration.h
+  friend bool operator==(const ReconfigNote&, const ReconfigNote&) = default;
+};
+
 // The decoded contents of one batch.
 struct PeerBatch {
   std::optional<Hello> hello;
@@ -146,6 +156,7 @@ struct PeerBatch {
   std::vector<int64_t> touched_sessions;
   std::vector<DigestNote> digests;
   std::optional<DiskReport> disk_report;
+  std::vector<ReconfigNote> reconfigs;
 };
 
 // Each appends one frame to `*out`.
@@ -158,6 +169,7 @@ void AppendForwardFrame(const std::vector<std::string_view>& commands, std::stri
 void AppendTouchFrame(const std::vector<int64_t>& sessions, std::string* out);
 void AppendDigestFrame(const DigestNote& note, std::string* out);
 void AppendDiskFrame(const DiskReport& report, std::string* out);
+void AppendReconfigFrame(const ReconfigNote& note, std::string* out);
 // Makes a batch of `*frames`: inserts their checksum in front of them. REQUIRES: there is a frame.
 void SealFrames(std::string* frames);
 

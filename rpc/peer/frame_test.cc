@@ -41,6 +41,7 @@ std::string AllFrames() {
   AppendTouchFrame({7, -8}, &bytes);
   for (const DigestNote& note : Notes()) AppendDigestFrame(note, &bytes);
   AppendDiskFrame({true, false}, &bytes);
+  AppendReconfigFrame({.is_answer = true, .id = 9, .body = "outcome"}, &bytes);
   SealFrames(&bytes);
   return bytes;
 }
@@ -48,6 +49,7 @@ std::string AllFrames() {
 TEST_CASE("frames come out as they went in") {
   auto batch = FrameDecoder().Decode(std::make_shared<std::string>(AllFrames()));
   REQUIRE(batch.ok());
+  CHECK(batch->reconfigs == std::vector<ReconfigNote>{{true, 9, "outcome"}});
   REQUIRE(batch->hello.has_value());
   CHECK(batch->hello->cluster_id == "0123456789abcdef");
   CHECK(batch->hello->to == MemberId(2));

@@ -96,6 +96,11 @@ int64_t PeerLink::DownForMs(Clock::time_point now) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now - down_since_).count();
 }
 
+uint32_t PeerLink::ReceiverVersion() const {
+  MutexLock lock(&mutex_);
+  return connection_ != nullptr ? receiver_version_ : 0;
+}
+
 void PeerLink::Tick(Clock::time_point now) {
   if (is_stopped_) return;
   if (lookup_ != nullptr && lookup_->is_done) TakeFound();
@@ -419,6 +424,7 @@ void PeerLink::OnAccepted(const std::shared_ptr<Connection>& connection,
     MutexLock lock(&mutex_);
     connected_to_ = {error ? "" : HostText(remote.address()), answer.process};
     connection_ = connection;
+    receiver_version_ = answer.newest_version;
   }
   spdlog::info("connected to server {} at {}", peer_.value(), address_.ToString());
   handler_->OnPeerUp(peer_);

@@ -11,8 +11,8 @@
 // event loop's thread. rpc/peer/send_queue.h describes which frames leave first and in which order
 // they arrive.
 //
-// Thread-safety: Write, IsSending, ConnectedTo, DownForMs, Problem and SetClusterId may be called
-// from any thread, the other functions from the event loop's.
+// Thread-safety: Write, IsSending, ConnectedTo, DownForMs, ReceiverVersion, Problem and SetClusterId
+// may be called from any thread, the other functions from the event loop's.
 #pragma once
 
 #include <atomic>
@@ -87,6 +87,9 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   std::optional<End> ConnectedTo() const;
   // Returns how long there has been no connection that the peer accepted.
   int64_t DownForMs(Clock::time_point now) const;
+  // Returns the newest version (kPeerProtocol...) that the other server understands; 0 if there is no
+  // connection.
+  uint32_t ReceiverVersion() const;
   // Returns why there is no connection, with the address; empty if there is one, or no attempt has
   // ended yet.
   std::string Problem() const;
@@ -195,6 +198,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
 
   mutable Mutex mutex_;
   std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mutex_);  // if the peer has accepted one
+  uint32_t receiver_version_ ABSL_GUARDED_BY(mutex_) = 0;           // of connection_
   End connected_to_ ABSL_GUARDED_BY(mutex_);                        // of connection_
   std::string problem_ ABSL_GUARDED_BY(mutex_);                     // of the last attempt
   Clock::time_point down_since_ ABSL_GUARDED_BY(mutex_) = Clock::now();

@@ -33,6 +33,12 @@ class PeerLinks : public consensus::PeerTransport {
   // Sends a note. REQUIRES: the version that `to` understands is at least kVersionDigests.
   virtual void SendDigest(consensus::MemberId to, const DigestNote& note) = 0;
 
+  // Sends a note about a change of the members that a client has asked for. Returns false if the
+  // link is down, or if `to` does not understand such notes.
+  virtual bool SendReconfig(consensus::MemberId /*to*/, const ReconfigNote& /*note*/) {
+    return false;
+  }
+
   // Returns whether bytes sent to `member` have not left this process yet.
   virtual bool IsSending(consensus::MemberId member) const = 0;
 

@@ -463,6 +463,14 @@ void PeerNetwork::SendDiskReport(MemberId to, const DiskReport& report) {
   link->Write([&](SendQueue* queue) { queue->AddDiskReport(report); });
 }
 
+bool PeerNetwork::SendReconfig(MemberId to, const ReconfigNote& note) {
+  PeerLink* link = LinkTo(to);
+  if (link == nullptr || link->ReceiverVersion() < kPeerProtocolReconfig) return false;
+  bool is_added = false;
+  link->Write([&](SendQueue* queue) { is_added = queue->AddReconfig(note); });
+  return is_added;
+}
+
 bool PeerNetwork::IsSending(MemberId member) const {
   const PeerLink* link = LinkTo(member);
   return link != nullptr && link->IsSending();

@@ -96,6 +96,12 @@ void SendQueue::AddDiskReport(const DiskReport& report) {
   if (std::string* out = RoomIn(Lane::kControl)) AppendDiskFrame(report, out);
 }
 
+bool SendQueue::AddReconfig(const ReconfigNote& note) {
+  std::string* out = RoomIn(Lane::kData);
+  if (out != nullptr) AppendReconfigFrame(note, out);
+  return out != nullptr;
+}
+
 // --- Batches -------------------------------------------------------------------------------------
 
 bool BatchWriter::Refill(SendQueue* queue) {

@@ -11,7 +11,7 @@
 //            index and their answers, digests, reports about disks, touches of a few sessions.
 //            Never dropped: if there are more than kControlBytesMax of them, the connection has to
 //            be closed (overflowed()).
-//   data     AppendRequests, snapshot chunks, forwarded writes, touches of many sessions. Above
+//   data     AppendRequests, snapshot chunks, forwarded writes, reconfigs, touches of many sessions. Above
 //            kPeerQueueBytesMax the next frame is dropped. Producers stop long before: Raft at its
 //            window of unacknowledged entries for each follower (consensus/core/limits.h) and at
 //            one snapshot chunk, WriteRouter at its window of forwarded writes. They resume when
@@ -82,6 +82,8 @@ class SendQueue {
   void AddTouches(const std::vector<int64_t>& sessions);
   void AddDigest(const DigestNote& note);
   void AddDiskReport(const DiskReport& report);
+  // Returns false if the frame was dropped.
+  bool AddReconfig(const ReconfigNote& note);
 
   bool empty() const { return control_.empty() && data_.empty(); }
   // Returns whether a control frame exceeded the limit. The connection must then be closed.

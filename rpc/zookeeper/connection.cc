@@ -90,7 +90,7 @@ bool Connection::CanContinue() const {
   if (state_ == State::kAnsweringWord) return out_.size() < kWordBytesPause;
   if (state_ == State::kConfirming) return confirmed_;
   if (state_ != State::kUp || HasMuchToSend()) return false;
-  if (long_read_ != nullptr) return true;
+  if (long_read_ != nullptr || reconfig_outcome_.has_value()) return true;
   // While requests before a held one are in flight, it waits for their results.
   if (held_count_ > 0 && (held_paused_ || (pipeline_.size() == held_count_ &&
                                            loop_->IsBarrierDone(pipeline_.front().barrier)))) {
@@ -115,6 +115,9 @@ absl::Status Connection::Continue() {
     return absl::OkStatus();
   }
   if (long_read_ != nullptr && !ContinueReading()) return long_read_->problem();
+  if (reconfig_outcome_.has_value()) {
+    if (absl::Status s = FinishReconfig(); !s.ok()) return s;
+  }
   if (absl::Status s = StartHeld(); !s.ok()) return s;
   return unread_ && !IsFull() ? OnBytes({}) : absl::OkStatus();
 }
@@ -572,7 +575,7 @@ absl::Status Connection::OnRequest(Pending pending, std::string_view body) {
   }
   paths_.Observe(pending.op, body);
   if (!read_only_ && IsLinearizable(pending.op)) pending.barrier = loop_->JoinBarrier(tag_);
-  if (held_count_ > 0 ||
+  if (held_count_ > 0 || awaits_reconfig_ ||
       long_read_ != nullptr) {  // a new identity counts only for requests after it
     Hold(std::move(pending), body);
     return absl::OkStatus();
@@ -643,6 +646,7 @@ bool Connection::SubmitUnanswered(std::string_view packet) {
 
 bool Connection::SubmitReceived() {
   long_read_ = nullptr;
+  awaits_reconfig_ = false;
   std::deque<Pending> pipeline = std::exchange(pipeline_, {});
   const size_t held = std::exchange(held_count_, 0);
   held_bytes_ = 0;
@@ -704,6 +708,7 @@ absl::StatusOr<Connection::Progress> Connection::TryToStart(std::string_view bod
       return Progress::kInFlight;
     }
   }
+  if (pending->op == OpCode::kReconfig) return StartReconfig(body, alone, *pending);
   if (!alone || !loop_->IsBarrierDone(pending->barrier)) return Progress::kMustWait;
   return AnswerNow(pending->xid, pending->op, body);
 }
@@ -934,7 +939,7 @@ void Connection::SendDone(size_t sent) {
 
 absl::Status Connection::StartHeld() {
   held_paused_ = false;
-  while (held_count_ > 0 && state_ == State::kUp && long_read_ == nullptr) {
+  while (held_count_ > 0 && state_ == State::kUp && long_read_ == nullptr && !awaits_reconfig_) {
     if (HasMuchToSend()) {
       held_paused_ = true;
       break;

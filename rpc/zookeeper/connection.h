@@ -6,7 +6,8 @@
 // Pipeline: the requests of a connection are answered in the order in which they came. Writes are
 // submitted to the log as they come, any number at once. A read that follows a write in flight
 // waits until that write is applied here. A write that follows a waiting read waits for the read.
-// So each read sees exactly the requests before it. A linearizable read waits for a barrier besides,
+// So each read sees exactly the requests before it. A reconfig waits for all requests before it, and
+// all requests after it wait for its outcome. A linearizable read waits for a barrier besides,
 // which all reads of the loop's iteration share.
 //
 // Requests that were received before a disconnect are executed after it if they go to the log
@@ -74,6 +75,8 @@ class Connection {
   void SetLinearizable(bool is_linearizable) { session_is_linearizable_ = is_linearizable; }
   // Called when a barrier that the connection joined has ended, and with it all earlier ones.
   void OnBarrierDone(uint64_t barrier);
+  // Called with the outcome of this connection's reconfig. Continue sends the reply.
+  void OnReconfigured(const ReconfigurationOutcome& outcome);
   // Sends the event, unless `readers` does not allow this client to read the znode.
   void OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                     const Readers& readers);
@@ -283,6 +286,12 @@ class Connection {
   void AuditRefusal(OpCode op, std::string_view body);
   absl::StatusOr<Progress> StartWrite(std::string_view body, bool alone, Pending* pending);
   absl::StatusOr<Progress> AnswerNow(int32_t xid, OpCode op, std::string_view body);
+  // Hands the request to the leader. The requests after it are held until its outcome is known,
+  // because it does not have its place in the log yet. (connection_reconfig.cc)
+  Progress StartReconfig(std::string_view body, bool alone, const Pending& pending);
+  // Replies to the reconfig whose outcome is known. Returns an error if the connection has to be
+  // closed, because the members may or may not have changed.
+  absl::Status FinishReconfig();
   void Hold(Pending pending, std::string_view body);
   // Discards received requests that have not begun.
   void DropRest();
@@ -410,6 +419,8 @@ class Connection {
   std::unique_ptr<LongRead> long_read_;  // of the first request of the pipeline
   size_t held_count_ = 0;
   size_t held_bytes_ = 0;
+  bool awaits_reconfig_ = false;  // the first request of the pipeline is a reconfig in flight
+  std::optional<ReconfigurationOutcome> reconfig_outcome_;
   bool held_paused_ = false;      // requests are held only because much was unsent
   uint64_t confirm_barrier_ = 0;  // the barrier of kConfirming
   bool confirmed_ = false;        // the barrier of kConfirming has ended

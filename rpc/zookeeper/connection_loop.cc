@@ -451,6 +451,11 @@ void ConnectionLoop::HandleItem(Item& item) {
       client.connection.SetLinearizable(setting->is_linearizable);
       return absl::OkStatus();
     });
+  } else if (auto* reconfigured = std::get_if<ReconfiguredItem>(&item)) {
+    DeliverTo(reconfigured->tag, [reconfigured](Client& client) {
+      client.connection.OnReconfigured(reconfigured->outcome);
+      return absl::OkStatus();
+    });
   } else if (auto* barrier = std::get_if<BarrierDone>(&item)) {
     DeliverBarrier(*barrier);
   } else if (auto* attached = std::get_if<SessionAttached>(&item)) {

@@ -73,10 +73,16 @@ struct LinearizableItem {
   bool is_linearizable;
 };
 
+// An item for one connection: the outcome of its reconfig.
+struct ReconfiguredItem {
+  uint32_t tag;
+  ReconfigurationOutcome outcome;
+};
+
 struct LoopConnection;  // a connection and what its loop keeps about it
 
 class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, LoopConnection,
-                                         WatchEventItem, LinearizableItem> {
+                                         WatchEventItem, LinearizableItem, ReconfiguredItem> {
  public:
   // The time until the first call of OnTimer.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(100);

@@ -103,10 +103,7 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
     case OpCode::kRemoveWatches:
       CheckOrRemoveWatches(xid, op, body);
       break;
-    case OpCode::kReconfig:
-      ReplyError(
-          xid, DecodeReconfig(body) ? ErrorCode::kReconfigDisabled : ErrorCode::kMarshallingError);
-      break;
+    case OpCode::kReconfig:  // StartReconfig
     case OpCode::kSync:
       ReplyError(xid, ErrorCode::kMarshallingError);  // the request did not decode
       break;

@@ -148,8 +148,8 @@ constexpr const OpCodeInfo& InfoOf(OpCode op) {
   return position == std::size(kOpCodes) ? kUnknownOpCode : kOpCodes[position];
 }
 
-// Returns whether clients may send `op`. The server may still reject it always, as it does
-// reconfig.
+// Returns whether clients may send `op`. The server may still reject it, as it does reconfig unless
+// the configuration allows it.
 constexpr bool IsServed(OpCode op) { return InfoOf(op).kind != OpCodeKind::kNotServed; }
 
 constexpr bool IsWrite(OpCode op) { return InfoOf(op).kind == OpCodeKind::kWrite; }

@@ -314,10 +314,14 @@ bool DecodeMultiRead(std::string_view body, bool serves_keeper, std::vector<Mult
   }
 }
 
-bool DecodeReconfig(std::string_view body) {
+bool DecodeReconfig(std::string_view body, Reconfiguration* request) {
   BigEndianReader reader(body);
-  for (int text = 0; text < 3; ++text) ReadBuffer(reader);  // joining, leaving, new members
-  reader.Int<int64_t>();                                    // the version to replace
+  for (auto* text : {&request->joining, &request->leaving, &request->new_members}) {
+    bool has_text = false;
+    const std::string_view read = ReadBuffer(reader, &has_text);
+    if (has_text) *text = std::string(read);
+  }
+  request->based_on = reader.Int<int64_t>();
   return reader.ok();
 }
 

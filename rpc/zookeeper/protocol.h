@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "base/bytes.h"
 #include "rpc/frontend/list_details.h"
+#include "rpc/membership/reconfiguration.h"
 #include "rpc/zookeeper/opcodes.h"
 #include "tree/command.h"
 #include "tree/tree.h"
@@ -140,8 +141,8 @@ void WriteMultiError(tree::ErrorCode error, BigEndianWriter& to);
 void WriteMultiReadErrorOfKeeper(OpCode op, tree::ErrorCode error, BigEndianWriter& to);
 void WriteMultiEnd(BigEndianWriter& to);
 
-// Returns whether the body decodes; its contents are not used.
-bool DecodeReconfig(std::string_view body);
+// Returns false if the body does not decode. Does not set request->identities.
+bool DecodeReconfig(std::string_view body, Reconfiguration* request);
 // A null token counts as an empty one.
 bool DecodeSaslRequest(std::string_view body, std::string_view* token);
 

@@ -433,7 +433,7 @@ TEST_CASE("a multi checks permissions a bounded number of times") {
   CHECK(f.Call(tag, OpCode::kMulti, checks).error == kReplyTooLarge);
 }
 
-TEST_CASE("the members are the data of /zookeeper/config, and cannot be changed yet") {
+TEST_CASE("the members are the data of /zookeeper/config, and cannot be changed by default") {
   Config config = TestConfig();
   ServerLine& first = config.servers[1];
   first.host = "a";
@@ -458,12 +458,67 @@ TEST_CASE("the members are the data of /zookeeper/config, and cannot be changed 
   CHECK(f.Call(tag, OpCode::kSetData, SetData(path, "")).error == ErrorCode::kNoAuth);
 
   const std::string change = Path("") + Path("") + Path("") + std::string(8, '\xff');
-  CHECK(f.Call(tag, OpCode::kReconfig, change).error == ErrorCode::kReconfigDisabled);
   CHECK(f.Call(tag, OpCode::kReconfig, "?").error == ErrorCode::kMarshallingError);
+  CHECK(f.Call(tag, OpCode::kReconfig, change).error == ErrorCode::kReconfigDisabled);
   Fixture standalone;
   CHECK(DataOf(standalone.Call(standalone.ConnectSession(), OpCode::kGetData,
                                PathAndWatch(path, false)))
             .empty());
+}
+
+TEST_CASE("a reconfig waits for the requests before it, and those after it wait for its outcome") {
+  Fixture f;
+  f.service.holds_reconfigurations = true;
+  const uint32_t tag = f.ConnectSession();
+  const std::string change =
+      Path("server.4=d:1:2;3") + std::string(4, '\xff') + Path("") + std::string(7, '\0') + "\x07";
+  f.Write(tag, 1, OpCode::kCreate, Create("/before", ""));
+  f.Write(tag, 2, OpCode::kReconfig, change);
+  f.Write(tag, 3, OpCode::kCreate, Create("/behind", ""));
+  f.sockets.RunIterations();
+  CHECK(f.service.reconfigurations.empty());
+  f.Settle();
+  CHECK(f.Next(tag).xid == 1);
+  REQUIRE(f.service.reconfigurations.size() == 1);
+  const Reconfiguration& request = f.service.reconfigurations[0].first;
+  CHECK(request.joining == "server.4=d:1:2;3");
+  CHECK_FALSE(request.leaving.has_value());
+  CHECK(request.new_members == "");
+  CHECK(request.based_on == 7);
+  CHECK_FALSE(request.identities.empty());
+  tree::Stat stat;
+  CHECK(f.service.ReadTree()->Exists("/behind", &stat) == ErrorCode::kNoNode);
+  f.Write(tag, kPingXid, OpCode::kPing, "");
+  f.Settle();
+  CHECK(f.Next(tag).xid == kPingXid);
+
+  f.service.reconfigurations[0].second({true, ErrorCode::kReconfigInProgress, tree::Zxid(0)});
+  f.Settle();
+  const Packet refused = f.Next(tag);
+  CHECK(refused.xid == 2);
+  CHECK(refused.error == ErrorCode::kReconfigInProgress);
+  const Packet behind = f.Next(tag);
+  CHECK(behind.xid == 3);
+  CHECK(behind.error == ErrorCode::kOk);
+
+  f.Write(tag, 4, OpCode::kReconfig, change);
+  f.Settle();
+  REQUIRE(f.service.reconfigurations.size() == 2);
+  f.service.reconfigurations[1].second({true, ErrorCode::kOk, tree::Zxid(1000)});
+  f.Settle();
+  const Packet done = f.Next(tag);
+  CHECK(done.xid == 4);
+  CHECK(done.error == ErrorCode::kOk);
+  CHECK(done.zxid == 1000);
+
+  // The outcome is not known: the client learns of a lost connection, and of no success.
+  f.Write(tag, 5, OpCode::kReconfig, change);
+  f.Settle();
+  REQUIRE(f.service.reconfigurations.size() == 3);
+  f.service.reconfigurations[2].second({});
+  f.Settle();
+  CHECK(f.sockets.received(tag).empty());
+  CHECK_FALSE(f.sockets.open(tag));
 }
 
 TEST_CASE("a null path does not decode; one that cannot be is no node, but for exists") {

@@ -15,7 +15,7 @@ import web
 import zkwire as zk
 from client_tls import PATIENCE_SECONDS, place
 from google.protobuf import descriptor_pb2
-from grpc_access import DENIED, TOKEN, bearer, channel, code_of, grpc_address, write
+from grpc_access import DENIED, SUPER_DIGEST, TOKEN, bearer, channel, code_of, grpc_address, write
 from native import session, tree, types
 
 PAGE = os.path.join(harness.ROOT, "docs/reference/authorization.md")
@@ -26,6 +26,7 @@ ROW = re.compile(r"^\| `([^`]+)` \| ([a-zA-Z ]+) \| (.*) \|$")
 OPCODE = re.compile(r'^\s*ROW\((k\w+), (-?\d+), "(\w+)"', re.MULTILINE)
 NO_AUTH = -102
 # The credentials of a client: none, those of another one, and those that the access control lists name.
+SET_ACL = 7
 USERS = {"none": None, "wrong": b"user:other", "right": b"user:pass"}
 USER_ID = "user:smGaoVKd/cQkjm7b88GyorAUz20="
 MINE = zk.acl(31, "digest", USER_ID)
@@ -74,6 +75,14 @@ class Private:
     def missing(self):
         self.number += 1
         return f"/private/{self.number}"
+
+
+def let_reconfigure(address):
+    """Lets the user of USERS["right"] change the members."""
+    with zk.Connection(address) as connection:
+        connection.call(zk.AUTH, zk.request_auth("digest", b"super:secret"), xid=-4)
+        body = zk.ustring("/zookeeper/config") + zk.vector([zk.acl(1), MINE]) + struct.pack(">i", -1)
+        connection.call(SET_ACL, body)
 
 
 # --- RPCs ---------------------------------------------------------------------------------------------------------------
@@ -333,9 +342,11 @@ def test_every_opcode_asks_for_what_the_table_says():
     with open(OPCODES, encoding="utf-8") as file:
         opcodes = {name: int(number) for _, number, name in OPCODE.findall(file.read())}
     assert set(opcodes) == set(rows), f"differ from the table: {set(opcodes) ^ set(rows)}"
-    with harness.Cluster("quorate", 1) as cluster:
+    with harness.Cluster("quorate", 1, ["reconfigEnabled=true",
+                                        f"DigestAuthenticationProvider.superDigest={SUPER_DIGEST}"]) as cluster:
         address = cluster.address(1)
         private = Private(address)
+        let_reconfigure(address)
         requests = bodies(private)
         assert set(requests) == set(rows), f"opcodes without a request in this test: {set(rows) - set(requests)}"
         for name, number in opcodes.items():

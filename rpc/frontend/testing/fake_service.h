@@ -55,6 +55,11 @@ class FakeService : public Service {
     syncs.emplace_back(proposer_tag, sync_id);
   }
   void Touch(std::vector<int64_t> sessions) override { touches.push_back(std::move(sessions)); }
+  void Reconfigure(Reconfiguration request,
+                   std::function<void(ReconfigurationOutcome)> done) override {
+    if (!holds_reconfigurations) return Service::Reconfigure(std::move(request), std::move(done));
+    reconfigurations.emplace_back(std::move(request), std::move(done));
+  }
   ServerStatus status() const override { return current; }
   ServerMetrics metrics() const override { return shown; }
 
@@ -78,6 +83,9 @@ class FakeService : public Service {
   std::vector<CommandBatch> batches;
   std::vector<std::pair<uint32_t, uint64_t>> syncs;
   std::vector<std::vector<int64_t>> touches;
+  std::vector<std::pair<Reconfiguration, std::function<void(ReconfigurationOutcome)>>>
+      reconfigurations;
+  bool holds_reconfigurations = false;  // for the test to end them; else they are refused
   ServerStatus current;
   ServerMetrics shown;
   bool is_congested = false;

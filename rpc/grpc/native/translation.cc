@@ -158,6 +158,8 @@ v1::ErrorCode ToProto(tree::ErrorCode error) {
     case tree::ErrorCode::kNotReadOnly:
     case tree::ErrorCode::kNoWatcher:
     case tree::ErrorCode::kReconfigDisabled:
+    case tree::ErrorCode::kReconfigInProgress:
+    case tree::ErrorCode::kNewConfigNoQuorum:
       break;
   }
   return v1::SYSTEM_ERROR;
