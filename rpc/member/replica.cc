@@ -499,7 +499,8 @@ bool Replica::AwaitsApplied() const {
 
 bool Replica::AwaitsTick() const {
   // A tick retries refused reads, submits unapplied writes again, and advances a reconfig.
-  return !refused_reads_.empty() || reconfig_.has_value() || router_.waiting_bytes() > 0;
+  return !refused_reads_.empty() || reconfig_.has_value() || !reconfigs_sent_.empty() ||
+         router_.waiting_bytes() > 0;
 }
 
 void Replica::EndAsOutdated(uint64_t incarnation) {
@@ -520,6 +521,7 @@ void Replica::OnTick() {
   for (const PendingSync& sync : std::exchange(refused_reads_, {})) StartSync(sync);
   router_.OnTick();
   AdvanceReconfig();
+  ForgetReconfigs(consensus::kNoMember);
   links_->Tick();
   // Only the time in which this thread ran counts, so that a pause of the process makes no session
   // older.

@@ -249,8 +249,9 @@ class Replica final : public Service,
   absl::Status OnReconfigNotes(consensus::MemberId from, std::vector<ReconfigNote> notes);
   void OnReconfigAnswer(consensus::MemberId from, uint64_t id,
                         const ReconfigurationOutcome& outcome);
-  // Answers the requests that were sent to a leader that leads no more, or whose link is `lost_link`:
-  // their outcome is not known.
+  // Answers the requests that were sent to `lost_link`, and those to a leader that leads no more and
+  // has not answered for a while: their outcome is not known. A leader that steps down still answers,
+  // and one that its own change removes always steps down.
   void ForgetReconfigs(consensus::MemberId lost_link);
   // Answers the requests whose change is applied here.
   void FinishAppliedReconfigs();
@@ -381,6 +382,8 @@ class Replica final : public Service,
     consensus::MemberId leader;
     consensus::Term term;
     std::function<void(ReconfigurationOutcome)> done;
+    // When it was first seen that the member does not lead any more.
+    std::optional<std::chrono::steady_clock::time_point> stale_since = std::nullopt;
   };
   uint64_t next_reconfig_;  // starts far above those of earlier starts, as next_read_
   std::map<uint64_t, SentReconfig> reconfigs_sent_;

@@ -22,6 +22,8 @@ constexpr std::string_view kConfigPath = "/zookeeper/config";
 constexpr ReconfigurationOutcome kUnknown{.is_known = false};
 // How long the leader tries to take learners out again, in election timeouts.
 constexpr int kUndoElections = 10;
+// How long the answer of a leader that has stepped down is awaited, in election timeouts.
+constexpr int kAnswerElections = 10;
 
 ReconfigurationOutcome Failed(ErrorCode error) { return {.is_known = true, .error = error}; }
 
@@ -93,14 +95,22 @@ void Replica::OnReconfigAnswer(MemberId from, uint64_t id, const Reconfiguration
 }
 
 void Replica::ForgetReconfigs(MemberId lost_link) {
+  if (reconfigs_sent_.empty()) return;
+  const auto now = clock_->Now();
+  const std::chrono::milliseconds patience(kAnswerElections * options_.election_timeout_ms);
   std::vector<std::function<void(ReconfigurationOutcome)>> lost;
-  std::erase_if(reconfigs_sent_, [&](auto& sent) {
-    const SentReconfig& one = sent.second;
-    const bool stays = one.leader == raft_status_.leader && one.term == raft_status_.term &&
-                       one.leader != lost_link;
-    if (!stays) lost.push_back(std::move(sent.second.done));
-    return !stays;
-  });
+  for (auto it = reconfigs_sent_.begin(); it != reconfigs_sent_.end();) {
+    SentReconfig& one = it->second;
+    const bool leads = one.leader == raft_status_.leader && one.term == raft_status_.term;
+    if (!leads && !one.stale_since.has_value()) one.stale_since = now;
+    const bool is_awaited = !one.stale_since.has_value() || now - *one.stale_since < patience;
+    if (is_awaited && one.leader != lost_link) {
+      ++it;
+      continue;
+    }
+    lost.push_back(std::move(one.done));
+    it = reconfigs_sent_.erase(it);
+  }
   for (const auto& done : lost) done(kUnknown);
 }
 
