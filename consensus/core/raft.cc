@@ -423,6 +423,11 @@ Index Raft::match_index(MemberId member) const {
   return progress == nullptr ? Index{0} : progress->match();
 }
 
+bool Raft::HasCaughtUp(MemberId member) const {
+  const Progress* progress = FindProgress(member);
+  return progress != nullptr && progress->catch_up().IsCaughtUp(options_.election_ticks);
+}
+
 std::string Raft::ToString() const {
   std::string out = Describe(options_.self) + " " + consensus::ToString(role()) +
                     " term=" + Describe(term_) + " vote=" + Describe(vote_) +

@@ -209,6 +209,8 @@ class Raft {
   // Returns, at a leader, the highest index up to which `member`'s durable log is known to match;
   // otherwise 0.
   Index match_index(MemberId member) const;
+  // Returns, at a leader, whether `member` has caught up (catch_up.h); false for itself and elsewhere.
+  bool HasCaughtUp(MemberId member) const;
   // Returns the state on one line.
   std::string ToString() const;
 

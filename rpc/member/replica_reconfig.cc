@@ -186,9 +186,7 @@ void Replica::AdvanceReconfig() {
   }
   const auto is_caught_up = [&](uint32_t id) {
     const MemberId member(id);
-    return links_->DownForMs(member) == 0 &&
-           raft.match_index(member).value() + options_.node.raft.promotion_lag_entries >=
-               raft.commit_index().value();
+    return links_->DownForMs(member) == 0 && raft.HasCaughtUp(member);
   };
   MembershipStep step;
   if (!reconfig_->undoes) {
