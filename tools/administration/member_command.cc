@@ -27,6 +27,7 @@ using Kind = MemberChange::Kind;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(100);
 constexpr auto kSayInterval = std::chrono::seconds(5);
+constexpr auto kRefusalPatience = std::chrono::seconds(3);
 constexpr auto kSafePatience = std::chrono::seconds(2);
 constexpr int kTimeoutSeconds = 300;
 
@@ -93,10 +94,7 @@ class Change {
         if (problem.empty()) {
           const absl::Status asked = Ask(members->membership_index(), *now, *next);
           if (asked.ok()) return false;
-          if (!absl::IsUnavailable(asked) && !absl::IsAborted(asked) &&
-              !absl::IsDeadlineExceeded(asked)) {
-            return asked;
-          }
+          if (!MayPass(asked)) return asked;
           problem = std::string(asked.message());
         }
       }
@@ -110,6 +108,22 @@ class Change {
     }
   }
 
+  // Returns whether a refusal may pass by itself. The leader may have changed since it was asked for
+  // the members, or another change have begun; then the same refusal does not come for long.
+  bool MayPass(const absl::Status& refusal) {
+    if (absl::IsUnavailable(refusal) || absl::IsAborted(refusal) ||
+        absl::IsDeadlineExceeded(refusal)) {
+      refused_ = absl::OkStatus();
+      return true;
+    }
+    if (!absl::IsFailedPrecondition(refusal)) return false;
+    if (refusal != refused_) {
+      refused_ = refusal;
+      refused_since_ = steady_clock::now();
+    }
+    return steady_clock::now() - refused_since_ < kRefusalPatience;
+  }
+
   // Returns what the step has to wait for; empty if it can be asked for now.
   static std::string WhyNotYet(const v1::MembersResponse& members, const ServerLines& now,
                                const ServerLines& next) {
@@ -118,14 +132,9 @@ class Change {
       const auto before = now.find(id);
       if (line.observer || before == now.end() || !before->second.observer) continue;
       const v1::Member* member = Find(members, id);
-      if (member->reachable() && member->in_sync()) continue;
-      const std::string name = absl::StrCat("member ", id);
-      if (!member->reachable()) {
-        return absl::StrCat("the leader has no connection to ", name,
-                            member->problem().empty() ? "" : ": ", member->problem());
-      }
-      return absl::StrCat(name, " has not caught up yet: its log reaches entry ",
-                          member->match_index());
+      if (member->reachable()) continue;  // the leader judges whether it has caught up
+      return absl::StrCat("the leader has no connection to member ", id,
+                          member->problem().empty() ? "" : ": ", member->problem());
     }
     return "";
   }
@@ -194,6 +203,9 @@ class Change {
   std::string said_;
   steady_clock::time_point say_at_;
   steady_clock::time_point deadline_;
+  // The latest refusal that may not pass by itself, and since when it has been the same.
+  absl::Status refused_;
+  steady_clock::time_point refused_since_;
 };
 
 absl::Status CheckSafeToStop(const GlobalOptions& global, uint32_t id) {
