@@ -19,6 +19,9 @@ inline constexpr std::string_view kLockName = "LOCK";
 // The file that marks an incomplete directory: a tool is making it, or was interrupted while it
 // made it (new_data_dir.h).
 inline constexpr std::string_view kIncompleteName = "unfinished";
+// The directory in which `quorate recover` makes new files, in the data directory and in the log
+// directory.
+inline constexpr std::string_view kRecoveringName = "recovering";
 // The prefix of directories to which `quorate rebuild` has moved the data of the member.
 inline constexpr std::string_view kAsidePrefix = "aside-";
 // The directory that ZooKeeper makes in its data directory.

@@ -203,7 +203,7 @@ absl::Status Replica::Load() {
     replicated_.ExpectReplay(consensus::Index(loaded + 1), consensus::Index(last), clock_);
   }
   consensus::NodeOptions node = options_.node;
-  auto membership = data_dir_->SettleMembership(node.raft.membership, newest);
+  auto membership = data_dir_->SettleMembership(node.raft.membership, newest, options_.standalone);
   if (!membership.ok()) return membership.status();
   node.raft.membership = *std::move(membership);
   node_ = std::make_unique<consensus::Node>(std::move(node), data_dir_, random_, &replicated_,
@@ -522,6 +522,7 @@ void Replica::OnTick() {
   router_.OnTick();
   AdvanceReconfig();
   ForgetReconfigs(consensus::kNoMember);
+  if (!unsent_answers_.empty()) SendAnswers();
   links_->Tick();
   // Only the time in which this thread ran counts, so that a pause of the process makes no session
   // older.
@@ -832,21 +833,23 @@ void Replica::OnPeerDown(MemberId member) {
 
 void Replica::OnOtherCluster(MemberId member, const std::string& cluster_id) {
   // Servers that are not members of this cluster any more do not count: those that were left behind
-  // by `quorate recover` still belong to the cluster before it. Before the members are known there
-  // is nothing to count; a refused server connects again.
-  const std::vector<ClusterView::Member> members = cluster_view().members;
+  // by `quorate recover` still belong to the cluster before it. They can be admitted again as
+  // observers before they were rebuilt, so that only voters count. Before the members are known
+  // there is nothing to count; a refused server connects again.
+  std::vector<ClusterView::Member> voters = cluster_view().members;
+  std::erase_if(voters, [](const ClusterView::Member& one) { return one.observer; });
   size_t others;
   {
     MutexLock lock(&other_clusters_mutex_);
     other_clusters_[member] = cluster_id;
-    others = static_cast<size_t>(std::ranges::count_if(members, [&](const auto& one) {
+    others = static_cast<size_t>(std::ranges::count_if(voters, [&](const auto& one) {
       const auto other = other_clusters_.find(one.id);
       return other != other_clusters_.end() && other->second == cluster_id;
     }));
   }
   // If one server is of another cluster, that server may be misconfigured. If most servers are,
   // this server is the misconfigured one.
-  if (others * 2 <= members.size()) return;
+  if (others * 2 <= voters.size()) return;
   host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
       "data directory ", options_.data_dir, " belongs to another cluster than the other servers (",
       absl::BytesToHexString(cluster_id),

@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import pwd
 import shutil
 import subprocess
 
@@ -40,6 +41,24 @@ def _put_away(cluster, member):
     place = f"{cluster.parent}/lost{member}"
     shutil.move(cluster.member_dir(member), place)
     return place
+
+
+def _paths(directory):
+    yield directory
+    for parent, directories, files in os.walk(directory):
+        yield from (os.path.join(parent, name) for name in (*directories, *files))
+
+
+def _owners(directory):
+    return {os.lstat(path).st_uid for path in _paths(directory)}
+
+
+def _give_away(directory):
+    """Gives the files to another user, as whom root then recovers, if the test runs as root. Returns the owner."""
+    owner = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else os.geteuid()
+    for path in _paths(directory):
+        os.lchown(path, owner, -1)
+    return owner
 
 
 def _forget(cluster, *lost):
@@ -91,8 +110,10 @@ def test_two_of_three_are_lost_and_the_last_one_becomes_a_cluster_that_grows_aga
         _write(cluster, survivor, [f"kept{i}" for i in range(20)])
         cluster.kill_all()
         old = {member: _put_away(cluster, member) for member in lost}
+        owner = _give_away(cluster.member_dir(survivor))
         result = _recover(cluster, survivor)
         assert result.returncode == 0, result.stderr
+        assert _owners(cluster.member_dir(survivor)) == {owner}
         assert f"member {survivor} of new cluster" in result.stdout and "May be lost" in result.stdout, result.stdout
         # Its configuration still has the lines of all three.
         cluster.restart(survivor)

@@ -19,10 +19,9 @@ std::string LossText(const LoadedMember& from, uint64_t last_zxid) {
   std::string text =
       absl::StrCat("May be lost: whatever the other members acknowledged behind zxid ",
                    Hex(last_zxid), " (term ", from.term,
-                   "). Only their disks could tell whether there was anything; if one of them can "
-                   "still be read, compare (quorate verify DIR), and restore from the one with the "
-                   "highest term, "
-                   "and the highest zxid in it.");
+                   "). Only their disks could tell whether there was anything. If one of them can "
+                   "still be read, use the one with the highest term, and the highest zxid in it "
+                   "(quorate verify DIR shows both).");
   if (from.commit.open > 0) {
     absl::StrAppend(
         &text, "\nKept: the last ", from.commit.open, " entries, behind zxid ",

@@ -220,7 +220,11 @@ class Recoverer {
     loss_ = LossText(*loaded, last_zxid_);
     if (!options_.json) Announce();
     if (!options_.confirm()) return absl::CancelledError("nothing was changed");
-    if (absl::Status s = MakeNewFiles(&*loaded); !s.ok()) return s;
+    if (absl::Status s = MakeNewFiles(&*loaded); !s.ok()) {
+      // The directory is as before, and a part of the new files would fill its disk.
+      RemoveNewFiles(chosen_->paths).IgnoreError();
+      return s;
+    }
     auto aside = PutNewFilesInPlace(options_.env, chosen_->paths, options_.now_ms);
     if (!aside.ok()) return aside.status();
     Report(*aside);

@@ -2,6 +2,10 @@
 
 #include "tools/backup/recovered_files.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -72,12 +76,34 @@ absl::Status Move(Env* env, const std::string& from, const std::string& to) {
 absl::Status Replace(Env* env, const std::string& directory, const std::string& aside,
                      std::string_view name) {
   const std::string place = Join(directory, name);
-  const std::string made = Join(Join(directory, kRecoveringName), name);
+  const std::string made = Join(Join(directory, consensus::kRecoveringName), name);
   if (!env->Exists(made)) return absl::OkStatus();
   if (env->Exists(place)) {
     if (absl::Status s = Move(env, place, Join(aside, name)); !s.ok()) return s;
   }
   return Move(env, made, place);
+}
+
+// Gives a file, or a directory with all that is in it, to the owner of `directory`.
+absl::Status GiveToOwnerOf(const std::string& directory, const std::string& path) {
+  struct stat owner {};
+  const auto failure = [&path](int error) {
+    return DiskError(path, "given to the owner of its directory",
+                     std::error_code(error, std::generic_category()));
+  };
+  if (stat(directory.c_str(), &owner) != 0) return failure(errno);
+  // Only root can give files away, and has to.
+  if (geteuid() != 0 || owner.st_uid == 0) return absl::OkStatus();
+  if (lchown(path.c_str(), owner.st_uid, owner.st_gid) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : failure(errno);
+  }
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(path, error))) return absl::OkStatus();
+  for (fs::recursive_directory_iterator it(path, error), end; !error && it != end;
+       it.increment(error)) {
+    if (lchown(it->path().c_str(), owner.st_uid, owner.st_gid) != 0) return failure(errno);
+  }
+  return error ? failure(error.value()) : absl::OkStatus();
 }
 
 std::vector<std::string> DirectoriesOf(const MemberPaths& paths) {
@@ -88,17 +114,18 @@ std::vector<std::string> DirectoriesOf(const MemberPaths& paths) {
 }  // namespace
 
 MemberPaths NewFilesOf(const MemberPaths& paths) {
-  return {Join(paths.data_dir, kRecoveringName), Join(paths.log_dir, kRecoveringName)};
+  return {Join(paths.data_dir, consensus::kRecoveringName),
+          Join(paths.log_dir, consensus::kRecoveringName)};
 }
 
 bool IsHalfRecovered(const MemberPaths& paths) {
   return NewDataDir::IsMarked(Env::PosixReadOnly(), paths.log_dir) &&
-         Env::PosixReadOnly()->Exists(paths.In(kRecoveringName));
+         Env::PosixReadOnly()->Exists(paths.In(consensus::kRecoveringName));
 }
 
 absl::Status RemoveNewFiles(const MemberPaths& paths) {
   for (const std::string& directory : DirectoriesOf(paths)) {
-    const std::string made = Join(directory, kRecoveringName);
+    const std::string made = Join(directory, consensus::kRecoveringName);
     std::error_code error;
     fs::remove_all(made, error);
     if (error) return DiskError(made, "removed", error);
@@ -113,6 +140,12 @@ absl::StatusOr<std::string> PutNewFilesInPlace(Env* env, const MemberPaths& path
   const std::string data_aside = Join(paths.data_dir, fs::path(*aside).filename().string());
   for (const std::string& directory : {*aside, data_aside}) {
     if (absl::Status s = env->CreateDirectories(directory); !s.ok()) return s;
+    const std::string parent = fs::path(directory).parent_path();
+    if (absl::Status s = GiveToOwnerOf(parent, directory); !s.ok()) return s;
+  }
+  for (const std::string& directory : DirectoriesOf(paths)) {
+    const std::string made = Join(directory, consensus::kRecoveringName);
+    if (absl::Status s = GiveToOwnerOf(directory, made); !s.ok()) return s;
   }
   if (absl::Status s = NewDataDir::Mark(env, paths.log_dir); !s.ok()) return s;
   for (std::string_view name : kOldInLogDir) {

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,9 +14,6 @@
 #include "tools/offline/member_examination.h"
 
 namespace quorate::tools {
-
-// The directory with the new files, in the data directory and in the log directory.
-inline constexpr std::string_view kRecoveringName = "recovering";
 
 // Returns the directories in which the new files are made.
 MemberPaths NewFilesOf(const MemberPaths& paths);
@@ -30,7 +26,8 @@ bool IsHalfRecovered(const MemberPaths& paths);
 absl::Status RemoveNewFiles(const MemberPaths& paths);
 
 // Puts the new files in their place, and the old ones into a directory beside them, whose path is
-// returned. Everything is durable when this returns; after an error or a crash it can be called
+// returned. All of them get the owners of the directories that they are in, so that root can recover
+// the data of a server that runs as another user. Everything is durable when this returns; after an error or a crash it can be called
 // again. REQUIRES: the new files are complete and durable.
 absl::StatusOr<std::string> PutNewFilesInPlace(consensus::Env* env, const MemberPaths& paths,
                                                int64_t now_ms);

@@ -108,6 +108,9 @@ class Rebuilder {
     for (std::string_view name : kIdentities) PlanMoves(paths_.log_dir, log_aside, name);
     PlanMoves(paths_.data_dir, data_aside, rpc::kCheckpointDirectoryName);
     for (std::string_view name : kRestOfLogDir) PlanMoves(paths_.log_dir, log_aside, name);
+    // What an interrupted `quorate recover` left, before it changed anything.
+    PlanMoves(paths_.log_dir, log_aside, consensus::kRecoveringName);
+    if (apart) PlanMoves(paths_.data_dir, data_aside, consensus::kRecoveringName);
     for (const std::string& aside :
          apart ? std::vector{log_aside, data_aside} : std::vector{log_aside}) {
       const auto into = [&](const Move& move) { return fs::path(move.to).parent_path() == aside; };
