@@ -116,7 +116,8 @@ class DataDir::Impl {
   }
 
   absl::StatusOr<Membership> SettleMembership(const Membership& configured,
-                                              const std::optional<SnapshotMeta>& checkpoint) {
+                                              const std::optional<SnapshotMeta>& checkpoint,
+                                              bool runs_alone) {
     ASSERT(!configured.joint());
     if (SeededBug("voters are taken from the file")) return configured;
     const std::vector<Membership> logged = LoggedMemberships(checkpoint);
@@ -126,7 +127,7 @@ class DataDir::Impl {
       const bool has_addresses =
           std::ranges::any_of(logged,
                               [](const Membership& known) { return !known.addresses.empty(); }) &&
-          configured.Members().size() > 1;
+          !runs_alone;
       // `configured` may match any of them: each may turn out to be the one in force.
       const bool fits =
           has_addresses || std::any_of(logged.begin(), logged.end(), [&](const Membership& known) {
@@ -408,9 +409,10 @@ uint64_t DataDir::directory_epoch() const { return impl_->directory_epoch(); }
 absl::Status DataDir::SetDirectoryEpoch(uint64_t directory_epoch) {
   return impl_->SetDirectoryEpoch(directory_epoch);
 }
-absl::StatusOr<Membership> DataDir::SettleMembership(
-    const Membership& configured, const std::optional<SnapshotMeta>& checkpoint) {
-  return impl_->SettleMembership(configured, checkpoint);
+absl::StatusOr<Membership> DataDir::SettleMembership(const Membership& configured,
+                                                     const std::optional<SnapshotMeta>& checkpoint,
+                                                     bool runs_alone) {
+  return impl_->SettleMembership(configured, checkpoint, runs_alone);
 }
 const HardState& DataDir::hard_state() const { return impl_->hard_state(); }
 absl::Status DataDir::WriteHardState(const HardState& state, Index durable_index) {

@@ -77,9 +77,12 @@ class DataDir {
   //    member state is not kNormal, `configured` is written to it durably (at a later start if the
   //    state is kNormal and the disk is full). Then the voters in `configured` must include the
   //    server for which this member has voted, if there is one. Returns `configured`.
+  // A membership with addresses is taken whatever `configured` is, unless the server `runs_alone`,
+  // which is to be no member of a cluster.
   // Returns FailedPrecondition, naming the members and what to do, if `configured` does not match.
   absl::StatusOr<Membership> SettleMembership(const Membership& configured,
-                                              const std::optional<SnapshotMeta>& checkpoint);
+                                              const std::optional<SnapshotMeta>& checkpoint,
+                                              bool runs_alone = false);
 
   // Returns the hard state on the disk. Its member state is kNew in a directory that was just
   // formatted.

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -256,9 +257,14 @@ class Replica final : public Service,
   // Answers the requests whose change is applied here.
   void FinishAppliedReconfigs();
   bool IsChangingMembers() const;
-  // Checks a request as the leader, and begins it.
+  // Takes a request as the leader: waits until the tree has what is committed, then checks the
+  // request, and begins it.
   void LeadReconfig(const Reconfiguration& request,
                     std::function<void(ReconfigurationOutcome)> done);
+  void BeginReconfig(const Reconfiguration& request,
+                     std::function<void(ReconfigurationOutcome)> done);
+  // Sends the answers that could not be sent before, and drops those that are too old.
+  void SendAnswers();
   // Takes the next step, if there is one and it is possible now.
   void AdvanceReconfig();
   void TakeReconfigStep(const MembershipStep& step);
@@ -387,6 +393,13 @@ class Replica final : public Service,
   };
   uint64_t next_reconfig_;  // starts far above those of earlier starts, as next_read_
   std::map<uint64_t, SentReconfig> reconfigs_sent_;
+  struct UnsentAnswer {
+    consensus::MemberId to;
+    std::chrono::steady_clock::time_point since;
+    ReconfigNote note;
+  };
+  std::deque<UnsentAnswer> unsent_answers_;
+  // What waits until an index is applied here: answers, and requests to this leader.
   std::multimap<consensus::Index, std::function<void()>> reconfigs_unapplied_;
 
   ServerMetrics counts_;

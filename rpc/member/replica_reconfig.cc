@@ -24,6 +24,9 @@ constexpr ReconfigurationOutcome kUnknown{.is_known = false};
 constexpr int kUndoElections = 10;
 // How long the answer of a leader that has stepped down is awaited, in election timeouts.
 constexpr int kAnswerElections = 10;
+// How long the leader tries to send an answer, in election timeouts, and how many it keeps for that.
+constexpr int kUnsentElections = 100;
+constexpr size_t kUnsentAnswersMax = 1000;
 
 ReconfigurationOutcome Failed(ErrorCode error) { return {.is_known = true, .error = error}; }
 
@@ -54,12 +57,16 @@ void Replica::Reconfigure(Reconfiguration request,
     if (leader == options_.node.raft.self) return LeadReconfig(request, done);
     if (leader == consensus::kNoMember) return done(kUnknown);
     const uint64_t id = next_reconfig_++;
-    if (links_->SendReconfig(leader, {.is_answer = false, .id = id, .body = Encode(request)})) {
-      reconfigs_sent_[id] = {leader, raft_status_.term, done};
-      return;
+    switch (links_->SendReconfig(leader, {.is_answer = false, .id = id, .body = Encode(request)})) {
+      case PeerLinks::SendResult::kSent:
+        reconfigs_sent_[id] = {leader, raft_status_.term, done};
+        return;
+      case PeerLinks::SendResult::kNotSent:
+        return done(kUnknown);
+      case PeerLinks::SendResult::kNotUnderstood:
+        // A leader of an earlier release answers reconfig in no other way.
+        return done(Failed(ErrorCode::kReconfigDisabled));
     }
-    // A leader of an earlier release answers reconfig in no other way.
-    done(links_->DownForMs(leader) == 0 ? Failed(ErrorCode::kReconfigDisabled) : kUnknown);
   });
 }
 
@@ -76,12 +83,24 @@ absl::Status Replica::OnReconfigNotes(MemberId from, std::vector<ReconfigNote> n
     if (!request.ok()) return request.status();
     node_->Post([this, from, id = note.id, request = *std::move(request)] {
       LeadReconfig(request, [this, from, id](ReconfigurationOutcome outcome) {
-        // If this is lost with the link, the member that asked has the same news from the link.
-        links_->SendReconfig(from, {.is_answer = true, .id = id, .body = Encode(outcome)});
+        // If this is lost with the link, the member that asked has the same news from the link. What
+        // finds no link is sent later.
+        unsent_answers_.push_back({from, clock_->Now(), {true, id, Encode(outcome)}});
+        if (unsent_answers_.size() > kUnsentAnswersMax) unsent_answers_.pop_front();
+        SendAnswers();
       });
     });
   }
   return absl::OkStatus();
+}
+
+void Replica::SendAnswers() {
+  const auto now = clock_->Now();
+  const std::chrono::milliseconds patience(kUnsentElections * options_.election_timeout_ms);
+  std::erase_if(unsent_answers_, [&](const UnsentAnswer& answer) {
+    return links_->SendReconfig(answer.to, answer.note) == PeerLinks::SendResult::kSent ||
+           now - answer.since >= patience;
+  });
 }
 
 void Replica::OnReconfigAnswer(MemberId from, uint64_t id, const ReconfigurationOutcome& outcome) {
@@ -127,12 +146,21 @@ void Replica::FinishAppliedReconfigs() {
 bool Replica::IsChangingMembers() const {
   const consensus::Raft& raft = node_->raft();
   return change_.has_value() || reconfig_.has_value() || raft.membership().joint() ||
-         !raft.MembershipIsCommitted();
+         !raft.MembershipIsCommitted() || applied_ < raft.membership_index();
 }
 
 void Replica::LeadReconfig(const Reconfiguration& request,
                            std::function<void(ReconfigurationOutcome)> done) {
-  if (!raft_status_.leader_established) return done(kUnknown);
+  // The tree decides who may do it and what the version is, so it has to have what is committed.
+  const consensus::Index committed = node_->raft().commit_index();
+  if (committed <= applied_) return BeginReconfig(request, done);
+  reconfigs_unapplied_.emplace(committed, [this, request, done] { BeginReconfig(request, done); });
+}
+
+void Replica::BeginReconfig(const Reconfiguration& request,
+                            std::function<void(ReconfigurationOutcome)> done) {
+  const bool leads = raft_status_.leader_established && applied_term_ == raft_status_.term;
+  if (!leads) return done(kUnknown);
   if (!options_.reconfig_enabled) return done(Failed(ErrorCode::kReconfigDisabled));
   int64_t version = 0;
   {

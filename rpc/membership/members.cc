@@ -43,7 +43,8 @@ std::string ProblemOfHost(const ServerLine& line) {
     return "other members cannot reach it there; its server.N line in the configuration of the "
            "leader, or the line that was given, has to name its own host or address";
   }
-  if (!std::all_of(line.host.begin(), line.host.end(), is_allowed)) {
+  if (!std::all_of(line.host.begin(), line.host.end(), is_allowed) ||
+      !std::all_of(line.client_host.begin(), line.client_host.end(), is_allowed)) {
     return "its host has characters that no name or address has";
   }
   const auto again = ParseServerLine(FormatServerLine(line));

@@ -55,7 +55,10 @@ absl::Status TakeLine(absl::string_view entry, bool needs_client_port, ServerLin
                      "254");
   }
   const auto line = ParseServerLine(std::string(absl::StripAsciiWhitespace(parts.second)));
-  if (!line.ok()) return line.status();
+  // The text of the error is the client's, of any length and with any bytes.
+  constexpr absl::string_view kForm =
+      "behind the =, it has to be host:port:port[:role];[host:]port";
+  if (!line.ok()) return Malformed(entry, kForm);
   if (line->election_port == 0 || (needs_client_port && line->client_port == 0)) {
     return Malformed(entry,
                      "a member that joins needs its two ports for members and, after a "
@@ -63,7 +66,7 @@ absl::Status TakeLine(absl::string_view entry, bool needs_client_port, ServerLin
   }
   // The form in which the log has it.
   const auto formatted = ParseServerLine(FormatServerLine(*line));
-  if (!formatted.ok()) return formatted.status();
+  if (!formatted.ok()) return Malformed(entry, kForm);
   (*members)[id] = *formatted;
   return absl::OkStatus();
 }
@@ -81,6 +84,23 @@ absl::StatusOr<ServerLines> AllMembers(const std::string& text) {
     if (absl::Status s = TakeLine(entry, /*needs_client_port=*/false, &members); !s.ok()) return s;
   }
   return members;
+}
+
+// Returns an error if a member that gets a vote takes the address of a voter that leaves: the voter
+// would have to leave before anybody knows whether the new one comes up.
+absl::Status CheckNoVoterIsSupplanted(const ServerLines& now, const ServerLines& goal) {
+  std::map<std::string, uint32_t> leaving;
+  for (const auto& [id, line] : now) {
+    if (!line.observer && !goal.contains(id)) leaving.emplace(AddressOf(line), id);
+  }
+  for (const auto& [id, line] : goal) {
+    const auto other = leaving.find(AddressOf(line));
+    if (line.observer || other == leaving.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("member ", id, " would get a vote at the address of member ", other->second,
+                     ", which leaves: take that one out first, and add the other then"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -172,6 +192,7 @@ absl::StatusOr<ServerLines> GoalOf(const Reconfiguration& request, const ServerL
                                                    " participants would be left, and ",
                                                    participants_min, " are needed at least"));
   }
+  if (absl::Status s = CheckNoVoterIsSupplanted(now, goal); !s.ok()) return s;
   return goal;
 }
 
@@ -194,7 +215,7 @@ MembershipStep NextStep(const ServerLines& now, const ServerLines& goal,
     learners.emplace(id, std::move(learner));
   }
   ServerLines with_learners = now;
-  // A member that leaves frees its address for one that joins.
+  // An observer that leaves frees its address for a member that joins.
   std::erase_if(with_learners, [&](const auto& member) {
     return !goal.contains(member.first) && taken.contains(AddressOf(member.second));
   });

@@ -50,8 +50,8 @@ absl::StatusOr<ReconfigurationOutcome> DecodeReconfigurationOutcome(std::string_
 
 // Returns the members that `request` makes of `now`: those that leave are taken out, and then those
 // that join are put in, or replace the line of the same number. InvalidArgument, naming the text, if
-// a text is malformed, a line has no client port, two members have the same address, or fewer than
-// `participants_min` members would have a vote.
+// a text is malformed, a line has no client port, two members have the same address, a new voter has
+// that of a voter that leaves, or fewer than `participants_min` members would have a vote.
 absl::StatusOr<ServerLines> GoalOf(const Reconfiguration& request, const ServerLines& now,
                                    size_t participants_min);
 

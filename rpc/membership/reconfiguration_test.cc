@@ -107,11 +107,15 @@ TEST_CASE("an observer that gets a vote at another address moves first") {
   CHECK(AreSame(NextStep(step.members, goal, Always).members, goal));
 }
 
-TEST_CASE("a new member takes the address of one that leaves") {
-  const ServerLines now = Members("1=a:1:2;3,2=b:1:2;3,3=c:1:2;3");
+TEST_CASE("a new member takes the address of an observer that leaves, and not of a voter") {
+  const ServerLines now = Members("1=a:1:2;3,2=b:1:2;3,3=c:1:2:observer;3");
   const ServerLines goal = Members("1=a:1:2;3,2=b:1:2;3,4=c:1:2;3");
   CHECK(AreSame(NextStep(now, goal, Never).members,
                 Members("1=a:1:2;3,2=b:1:2;3,4=c:1:2:observer;3")));
+  const Reconfiguration request{.joining = "4=b:1:2;3", .leaving = "2"};
+  CHECK_FALSE(GoalOf(request, now, 1).ok());
+  const Reconfiguration as_observer{.joining = "4=b:1:2:observer;3", .leaving = "2"};
+  CHECK(GoalOf(as_observer, now, 1).ok());
 }
 
 TEST_CASE("the version of the members is read from the text") {

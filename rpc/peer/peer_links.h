@@ -33,10 +33,14 @@ class PeerLinks : public consensus::PeerTransport {
   // Sends a note. REQUIRES: the version that `to` understands is at least kVersionDigests.
   virtual void SendDigest(consensus::MemberId to, const DigestNote& note) = 0;
 
-  // Sends a note about a change of the members that a client has asked for. Returns false if the
-  // link is down, or if `to` does not understand such notes.
-  virtual bool SendReconfig(consensus::MemberId /*to*/, const ReconfigNote& /*note*/) {
-    return false;
+  enum class SendResult : uint8_t {
+    kSent,
+    kNotSent,        // the link is down, or too much waits to be sent
+    kNotUnderstood,  // the receiver is of a version without such notes
+  };
+  // Sends a note about a change of the members that a client has asked for.
+  virtual SendResult SendReconfig(consensus::MemberId /*to*/, const ReconfigNote& /*note*/) {
+    return SendResult::kNotSent;
   }
 
   // Returns whether bytes sent to `member` have not left this process yet.

@@ -463,12 +463,14 @@ void PeerNetwork::SendDiskReport(MemberId to, const DiskReport& report) {
   link->Write([&](SendQueue* queue) { queue->AddDiskReport(report); });
 }
 
-bool PeerNetwork::SendReconfig(MemberId to, const ReconfigNote& note) {
+PeerLinks::SendResult PeerNetwork::SendReconfig(MemberId to, const ReconfigNote& note) {
   PeerLink* link = LinkTo(to);
-  if (link == nullptr || link->ReceiverVersion() < kPeerProtocolReconfig) return false;
+  // The version of a receiver is known while the link is up.
+  if (link == nullptr || DownForMs(to) > 0) return SendResult::kNotSent;
+  if (link->ReceiverVersion() < kPeerProtocolReconfig) return SendResult::kNotUnderstood;
   bool is_added = false;
   link->Write([&](SendQueue* queue) { is_added = queue->AddReconfig(note); });
-  return is_added;
+  return is_added ? SendResult::kSent : SendResult::kNotSent;
 }
 
 bool PeerNetwork::IsSending(MemberId member) const {

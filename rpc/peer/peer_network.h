@@ -73,7 +73,7 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   void Forward(consensus::MemberId to, const std::vector<std::string_view>& commands) override;
   void SendTouches(consensus::MemberId to, const std::vector<int64_t>& sessions) override;
   void SendDigest(consensus::MemberId to, const DigestNote& note) override;
-  bool SendReconfig(consensus::MemberId to, const ReconfigNote& note) override;
+  SendResult SendReconfig(consensus::MemberId to, const ReconfigNote& note) override;
   void SendDiskReport(consensus::MemberId to, const DiskReport& report) override;
   bool IsSending(consensus::MemberId member) const override;
   void Tick() override;

@@ -183,7 +183,7 @@ def test_later_requests_wait_and_pings_do_not_while_a_change_is_in_progress():
 
 
 def test_another_change_is_refused_while_one_is_in_progress():
-    with harness.Cluster(size_max=4, settings=[*ENABLED, "initLimit=3", "tickTime=1000"]) as cluster:
+    with harness.Cluster(size_max=4, settings=[*ENABLED, "initLimit=12", "tickTime=1000"]) as cluster:
         with kazoo(cluster, 1) as first, kazoo(cluster, 2) as second:
             waits = first.reconfig_async(joining(cluster, 4), None, None, -1)
             cluster.wait_until("member 4 is admitted", lambda: 4 in members(cluster))
