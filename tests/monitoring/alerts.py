@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests deploy/monitoring: the rules with promtool and with a real Prometheus over real clusters, and the queries of our
-dashboard and of ZooKeeper's, which zookeeper_queries.json holds."""
+dashboard and of ZooKeeper's, which zookeeper_queries.json holds.
+
+The tests with Prometheus show that alerts fire. Their alerts have no delay, so that others fire too on a slow or busy machine,
+for a scrape that takes too long or a disk. That an alert does not fire is tested by promtool."""
 
 import contextlib
 import json
@@ -9,7 +12,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 
 import full_disk
 import harness
@@ -24,9 +26,11 @@ RUNBOOK = os.path.join(harness.ROOT, "docs/operations/alerts.md")
 DASHBOARD = os.path.join(FOLDER, "dashboards/quorate.json")
 ZOOKEEPER_QUERIES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "zookeeper_queries.json")
 CLUSTER = "tested"
-PROMTOOL_SECONDS = 120
-QUERY_SECONDS = 60
-TRY_SECONDS = 400  # more than all waits of the program together
+PROMTOOL_SECONDS = 300
+TRY_SECONDS = 900  # more than all waits of the program together
+TRY_LINES = 500  # more than its output, which has four lines for each alert that fires
+# The reasons for which a query returns nothing on a fast machine only, and may have data on a slow or busy one.
+ON_A_FAST_MACHINE = ("no alert fires", "the alert of a cluster that is well, on a fast machine")
 # Why a query of our dashboard returns nothing here, by a part of it.
 EMPTY = {
     "ALERTS{": "no alert fires",
@@ -88,25 +92,37 @@ def rules_without_delay(cluster):
 
 
 def answer_of(cluster, path):
-    """Returns the data of an answer of Prometheus's API; None if it gives none."""
-    try:
-        answer = web.request(cluster.ports.base + metrics.PROMETHEUS_OFFSET, path)
-    except OSError:
-        return None
-    return json.loads(answer.text)["data"] if answer.status == 200 else None
+    """Returns the data of an answer of Prometheus's API. Asks until there is one."""
+    answers = []
+
+    def is_answered():
+        with contextlib.suppress(OSError):
+            answers.append(web.request(cluster.ports.base + metrics.PROMETHEUS_OFFSET, path))
+        return answers and answers[-1].status == 200
+    metrics.wait_for(f"Prometheus answers {path}", is_answered)
+    return json.loads(answers[-1].text)["data"]
+
+
+def result_of(evaluate, expression):
+    """Returns the result of an expression that `evaluate` of metrics.prometheus() gives. Asks until there is one."""
+    results = []
+
+    def is_answered():
+        results.append(evaluate(expression))
+        return results[-1] is not None
+    metrics.wait_for(f"Prometheus evaluates {expression}", is_answered)
+    return results[-1]
 
 
 def firing(cluster):
     """Returns the alerts that fire, as (name, instance); instance is "" for an alert of the whole cluster."""
-    found = answer_of(cluster, "/api/v1/alerts") or {"alerts": []}
-    return {(alert["labels"]["alertname"], alert["labels"].get("instance", "")) for alert in found["alerts"]
-            if alert["state"] == "firing"}
+    return {(alert["labels"]["alertname"], alert["labels"].get("instance", ""))
+            for alert in answer_of(cluster, "/api/v1/alerts")["alerts"] if alert["state"] == "firing"}
 
 
 def rules_are_evaluated(cluster):
     """Returns whether all rules have been evaluated; raises if one has an error."""
-    groups = (answer_of(cluster, "/api/v1/rules") or {"groups": []})["groups"]
-    rules = [rule for group in groups for rule in group["rules"]]
+    rules = [rule for group in answer_of(cluster, "/api/v1/rules")["groups"] for rule in group["rules"]]
     wrong = [(rule["name"], rule.get("lastError")) for rule in rules if rule["health"] == "err"]
     assert not wrong, wrong
     return len(rules) > len(alert_names()) and all(rule["health"] == "ok" for rule in rules)
@@ -116,8 +132,8 @@ def rules_are_evaluated(cluster):
 def watched(cluster):
     """Runs Prometheus with the rules over the cluster. Yields the function that evaluates an expression."""
     with metrics.prometheus(cluster, rules_without_delay(cluster), {"cluster": CLUSTER}) as evaluate:
-        cluster.wait_until("all members are up",
-                           lambda: sorted((evaluate("up") or {}).values()) == [1.0] * len(cluster.numbers()))
+        metrics.wait_for("all members are up",
+                         lambda: sorted((evaluate("up") or {}).values()) == [1.0] * len(cluster.numbers()))
         yield evaluate
 
 
@@ -130,18 +146,17 @@ def test_a_killed_member_raises_alerts_that_end_when_it_is_back():
         expected = {("QuorateMemberDown", name[victim]), ("QuorateFollowersNotSynced", name[leader]),
                     ("QuorateNoFailureTolerated", "")}
         no_leader = ("QuorateNoLeader", "")
-        cluster.wait_until("none of the alerts fires before",
-                           lambda: rules_are_evaluated(cluster) and not (expected | {no_leader}) & firing(cluster))
+        metrics.wait_for("none of the alerts fires before",
+                         lambda: rules_are_evaluated(cluster) and not (expected | {no_leader}) & firing(cluster))
         cluster.kill(victim)
-        cluster.wait_until("the alerts of a dead member fire", lambda: expected <= firing(cluster))
+        metrics.wait_for("the alerts of a dead member fire", lambda: expected <= firing(cluster))
         other = cluster.others(leader, victim)[0]
         cluster.kill(other)
-        cluster.wait_until("the alert of a lost majority fires", lambda: no_leader in firing(cluster))
+        metrics.wait_for("the alert of a lost majority fires", lambda: no_leader in firing(cluster))
         cluster.restart(victim)
         cluster.restart(other)
-        # Other alerts may fire without their delays, such as those for a slow disk on a busy machine.
         names = {alert for alert, _ in expected} | {"QuorateNoLeader", "QuorateMemberNotReady", "QuorateTwoLeaders"}
-        cluster.wait_until("the alerts end", lambda: not names & {alert for alert, _ in firing(cluster)})
+        metrics.wait_for("the alerts end", lambda: not names & {alert for alert, _ in firing(cluster)})
         assert rules_are_evaluated(cluster)
         assert "QuorateRestartLoop" not in {alert for alert, _ in firing(cluster)}, "a member was restarted just once"
 
@@ -152,19 +167,20 @@ def test_a_certificate_that_expires_tomorrow_raises_both_alerts():
         settings = https.https_settings(made, admin__portUnification="true")
         with harness.Cluster("quorate", 1, settings) as cluster, watched(cluster):
             instance = f"{harness.HOST}:{web.port(cluster)}"
-            cluster.wait_until("the alerts fire", lambda: firing(cluster) == {
-                ("QuorateCertificateExpires", instance), ("QuorateCertificateExpiresNow", instance)})
+            expected = {("QuorateCertificateExpires", instance), ("QuorateCertificateExpiresNow", instance)}
+            metrics.wait_for("the alerts fire", lambda: expected <= firing(cluster))
 
 
 def test_a_full_disk_raises_alerts_that_end_when_there_is_space():
     with full_disk.DiskCluster("quorate", 1) as cluster, watched(cluster):
         instance = f"{harness.HOST}:{web.port(cluster)}"
         full = {("QuorateDiskFull", instance), ("QuorateWritesRefused", instance)}
+        metrics.wait_for("all rules are evaluated", lambda: rules_are_evaluated(cluster))
         assert not full & firing(cluster)
         cluster.disks[1].fill(full_disk.LEFT_BYTES)
-        cluster.wait_until("the alerts fire", lambda: full <= firing(cluster))
+        metrics.wait_for("the alerts fire", lambda: full <= firing(cluster))
         cluster.disks[1].free_space()
-        cluster.wait_until("the alerts end", lambda: not full & firing(cluster))
+        metrics.wait_for("the alerts end", lambda: not full & firing(cluster))
 
 
 def test_try_shows_an_alert_and_leaves_nothing_behind():
@@ -172,7 +188,7 @@ def test_try_shows_an_alert_and_leaves_nothing_behind():
     directory = tempfile.mkdtemp(prefix="quorate-try-")
     try:
         problem, output = harness.run_in_group([os.path.join(FOLDER, "try"), "--base-port", str(ports.base)], TRY_SECONDS,
-                                               directory)
+                                               directory, TRY_LINES)
         assert not problem, f"{problem}\n{output}"
         assert "firing: QuorateMemberDown (warning)" in output and "QuorateMemberDown has ended" in output, output
         assert not os.listdir(directory), os.listdir(directory)
@@ -228,10 +244,12 @@ def test_the_queries_of_the_dashboards_have_data():
         def all_have_data():
             missing[:] = [query for query in missing if not evaluate(query)]
             return not missing
-        # rate() needs two scrapes of each member.
-        deadline = time.monotonic() + QUERY_SECONDS
-        while not all_have_data():
-            assert time.monotonic() < deadline, missing
-        unexpected = [query for query, empty in wanted if empty and evaluate(query) != {}]
-        assert not unexpected, f"expected to be empty, or not valid: {unexpected}"
+        try:
+            # rate() needs two scrapes of each member.
+            metrics.wait_for("all queries have data", all_have_data)
+        except AssertionError as error:
+            raise AssertionError(f"queries without data: {missing}") from error
+        unexpected = [(query, empty) for query, empty in wanted
+                      if empty and result_of(evaluate, query) and empty not in ON_A_FAST_MACHINE]
+        assert not unexpected, f"queries with data that are expected to have none: {unexpected}"
         return f"{len(wanted)} queries"

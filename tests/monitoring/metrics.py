@@ -16,6 +16,9 @@ import zkwire as zk
 PROVIDER = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
 METRICS_OFFSET = 350  # of the ports that tests choose; tools/cluster leaves them free
 PROMETHEUS_OFFSET = 390
+# For conditions that Prometheus has to see. On a busy machine its start alone, which reads a program of 100 MB from the disk,
+# takes longer than what is waited for elsewhere, and a scrape or an evaluation may fail several times.
+PROMETHEUS_SECONDS = 120
 SAMPLE = re.compile(r'^(\w+)(?:\{([^}]*)\})? (\S+)$')
 # Names that dashboards and alerts for ZooKeeper use.
 EXPECTED = """quorum_size uptime election_time_count election_time_sum znode_count ephemerals_count watch_count
@@ -130,10 +133,16 @@ def test_each_metric_of_zookeepers_monitor_is_on_the_page():
         return f"{len(names)} names"
 
 
+def wait_for(what, condition):
+    """Waits until the condition holds, which must be within PROMETHEUS_SECONDS."""
+    harness.wait_for(what, condition, PROMETHEUS_SECONDS)
+
+
 @contextlib.contextmanager
 def prometheus(cluster, rules=(), labels=None):
     """Runs Prometheus, which reads the metrics of all members, gives them `labels`, and evaluates the files `rules`. Yields
-    a function that evaluates an expression."""
+    a function that evaluates an expression, and returns {instance: value}; None if Prometheus does not answer, and may do so
+    when it is asked again."""
     where = cluster.ports.base + PROMETHEUS_OFFSET
     targets = [f"{harness.HOST}:{web.port(cluster, i)}" for i in cluster.numbers()]
     config = os.path.join(cluster.parent, "prometheus.yml")
@@ -151,6 +160,7 @@ def prometheus(cluster, rules=(), labels=None):
             answer = web.request(where, "/api/v1/query?" + urllib.parse.urlencode({"query": expression}))
         except OSError:
             return None
+        assert answer.status != 400, f"{expression}: {answer.text}"  # the expression is not valid
         if answer.status != 200:
             return None
         return {item["metric"].get("instance", ""): float(item["value"][1])
@@ -163,8 +173,7 @@ def prometheus(cluster, rules=(), labels=None):
         return False
 
     try:
-        # Reading a program of 100 MB from a busy disk takes longer than what is waited for elsewhere.
-        harness.wait_for("Prometheus is ready", is_ready, seconds=120)
+        wait_for("Prometheus is ready", is_ready)
         yield evaluate
     finally:
         process.terminate()
@@ -174,15 +183,13 @@ def prometheus(cluster, rules=(), labels=None):
 def test_prometheus_reads_three_members_and_sees_one_go_down():
     with harness.Cluster("quorate", 3, web.STEADY) as cluster, prometheus(cluster) as evaluate:
         name = {i: f"{harness.HOST}:{web.port(cluster, i)}" for i in cluster.numbers()}
-        cluster.wait_until("all members are up",
-                           lambda: evaluate("up") == dict.fromkeys(name.values(), 1.0))
+        wait_for("all members are up", lambda: evaluate("up") == dict.fromkeys(name.values(), 1.0))
         leader = cluster.leader()
-        cluster.wait_until("one leader is seen, with two followers",
-                           lambda: evaluate("synced_followers") == {name[leader]: 2.0})
+        wait_for("one leader is seen, with two followers", lambda: evaluate("synced_followers") == {name[leader]: 2.0})
         victim = cluster.others(leader)[0]
         cluster.kill(victim)
-        cluster.wait_until("the member is seen down", lambda: (evaluate("up") or {}).get(name[victim]) == 0)
-        cluster.wait_until("the leader has one follower fewer",
-                           lambda: set((evaluate("synced_followers") or {}).values()) == {1.0})
+        wait_for("the member is seen down", lambda: (evaluate("up") or {}).get(name[victim]) == 0)
+        wait_for("the leader has one follower fewer",
+                 lambda: set((evaluate("synced_followers") or {}).values()) == {1.0})
         cluster.restart(victim)
-        cluster.wait_until("the member is up again", lambda: (evaluate("up") or {}).get(name[victim]) == 1)
+        wait_for("the member is up again", lambda: (evaluate("up") or {}).get(name[victim]) == 1)
