@@ -838,14 +838,14 @@ void Replica::OnOtherCluster(MemberId member, const std::string& cluster_id) {
   // there is nothing to count; a refused server connects again.
   std::vector<ClusterView::Member> voters = cluster_view().members;
   std::erase_if(voters, [](const ClusterView::Member& one) { return one.observer; });
-  size_t others;
+  size_t others = 0;
   {
     MutexLock lock(&other_clusters_mutex_);
     other_clusters_[member] = cluster_id;
-    others = static_cast<size_t>(std::ranges::count_if(voters, [&](const auto& one) {
-      const auto other = other_clusters_.find(one.id);
-      return other != other_clusters_.end() && other->second == cluster_id;
-    }));
+    for (const ClusterView::Member& voter : voters) {
+      const auto other = other_clusters_.find(voter.id);
+      others += other != other_clusters_.end() && other->second == cluster_id ? 1 : 0;
+    }
   }
   // If one server is of another cluster, that server may be misconfigured. If most servers are,
   // this server is the misconfigured one.
