@@ -56,7 +56,9 @@ PeerNetwork::~PeerNetwork() { End(); }
 
 absl::Status PeerNetwork::Start(const std::string& cluster_id) {
   SetClusterId(cluster_id);
-  if (options_.addresses.empty()) return absl::OkStatus();  // a cluster of one
+  // A server without server.N lines runs alone, and nobody can join it.
+  const bool runs_alone = options_.addresses.empty() && options_.listen_address.port == 0;
+  if (runs_alone) return absl::OkStatus();
   if (absl::Status s = Listen(); !s.ok()) return s;
   LogSecurity();
   Tick();

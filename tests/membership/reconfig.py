@@ -212,3 +212,28 @@ def test_zkcli_reconfigures():
         assert output.count(f"server.4={server_line(cluster, 4)}") == 1, output
         assert output.count("server.3=") == 3 and output.count("version=") == 3, output
         assert sorted(members(cluster)) == [1, 2, 3]
+
+
+def test_a_server_that_names_only_itself_grows_and_starts_again_with_its_old_file():
+    # Without standaloneEnabled=false, the server would be a standalone one, which nobody can join.
+    settings = [*ENABLED, "standaloneEnabled=false"]
+    with harness.Cluster(size=1, size_max=3, settings=settings, start=False) as cluster:
+        cluster.settings.append("server.1=" + joining(cluster, 1).split("=", 1)[1])
+        cluster.start()
+        with servers_outside(cluster, 2, 3):
+            with kazoo(cluster, 1) as client:
+                client.reconfig(joining=joining(cluster, 2, 3), leaving=None, new_members=None)
+                client.create("/grown", b"x")
+            assert sorted(members(cluster)) == [1, 2, 3]
+            # tools/cluster knows nothing of the other members, and would wait for this one to lead.
+            cluster.kill(1)
+            with open(os.path.join(cluster.member_dir(1), "server.log"), "ab") as log:
+                again = subprocess.Popen([SERVER, os.path.join(cluster.member_dir(1), "zoo.cfg")],
+                                         stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            try:
+                with kazoo(cluster, 1) as client:
+                    assert client.get("/grown")[0] == b"x"
+                assert again.poll() is None, cluster.log(1)[-3000:]
+            finally:
+                again.kill()
+                again.wait()
