@@ -29,6 +29,8 @@ constexpr LabelledMetric kLabelledMetrics[] = {
      "index up to which the leader knows the log of a member to be durable; leader only"},
     {"quorate_certificate_expiry_timestamp_seconds", MetricType::kGauge, "stores",
      "Unix time at which a certificate of this server expires, by the prefix of its stores' keys"},
+    {"quorate_clock_timestamp_seconds", MetricType::kGauge, "",
+     "Unix time by this server's clock, in seconds"},
     {"process_cpu_seconds_total", MetricType::kCounter, "", "processor time, in seconds"},
     {"process_start_time_seconds", MetricType::kGauge, "", "Unix time of the start, in seconds"},
     {"process_open_fds", MetricType::kGauge, "", "open file descriptors"},
@@ -135,14 +137,22 @@ void MetricsPage::AddMembers(MetricsText* text) const {
   Add("quorate_member_match_index", positions, text);
 }
 
+int64_t MetricsPage::StartMs(int64_t uptime_ms) const {
+  MutexLock lock(&start_mutex_);
+  if (start_ms_ == 0) start_ms_ = clock_.WallMs() - uptime_ms;
+  return start_ms_;
+}
+
 void MetricsPage::AddProcess(const zk::MetricSources& sources, MetricsText* text) const {
   const auto add = [text](std::string_view name, double value) { Add(name, {{"", value}}, text); };
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   const auto resident_bytes = static_cast<double>(sources.memory.resident_bytes());
+  add("quorate_clock_timestamp_seconds",
+      static_cast<double>(clock_.WallMs()) / kMillisecondsPerSecond);
   add("process_cpu_seconds_total", Seconds(used.ru_utime) + Seconds(used.ru_stime));
   add("process_start_time_seconds",
-      static_cast<double>(clock_.WallMs() - sources.uptime_ms) / kMillisecondsPerSecond);
+      static_cast<double>(StartMs(sources.uptime_ms)) / kMillisecondsPerSecond);
   add("process_open_fds", static_cast<double>(sources.open_files));
   add("process_max_fds", static_cast<double>(sources.open_files_max));
   add("process_virtual_memory_bytes", VirtualBytes());

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "rpc/admin/metrics_text.h"
 #include "rpc/frontend/administration.h"
 #include "rpc/tls/context.h"
@@ -55,6 +56,9 @@ class MetricsPage {
  private:
   void AddServer(const ServerStatus& status, MetricsText* text) const;
   void AddMembers(MetricsText* text) const;
+  // Returns the Unix time of the start in ms. It is computed once: a value that differs by some
+  // milliseconds from one scrape to the next would look like a restart.
+  int64_t StartMs(int64_t uptime_ms) const;
   void AddProcess(const zk::MetricSources& sources, MetricsText* text) const;
 
   zk::ZkFrontend& frontend_;
@@ -62,6 +66,8 @@ class MetricsPage {
   const Clock& clock_;
   const std::string version_;
   QuantileWindow window_;
+  mutable Mutex start_mutex_;
+  mutable int64_t start_ms_ ABSL_GUARDED_BY(start_mutex_) = 0;  // 0: not computed yet
 };
 
 }  // namespace quorate::rpc::admin

@@ -298,17 +298,15 @@ void Examination::CheckDigests() {
 }
 
 void Examination::CheckClocks() {
-  // A server's wall clock is its start and its uptime together.
   std::optional<double> earliest;
   std::optional<double> latest;
   std::string slow;
   std::string fast;
   for (const Observation& server : now_) {
-    const auto started = server.Value("process_start_time_seconds");
-    const auto uptime_ms = server.Value("uptime");
-    if (!started.has_value() || !uptime_ms.has_value()) continue;
+    const auto clock = server.Value("quorate_clock_timestamp_seconds");
+    if (!clock.has_value()) continue;
     const double here = std::chrono::duration<double>(server.wall.time_since_epoch()).count();
-    const double ahead = *started + *uptime_ms / kMsPerSecond - here;
+    const double ahead = *clock - here;
     if (!earliest.has_value() || ahead < *earliest) earliest = ahead, slow = NameOf(server);
     if (!latest.has_value() || ahead > *latest) latest = ahead, fast = NameOf(server);
   }
