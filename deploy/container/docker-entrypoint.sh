@@ -7,8 +7,9 @@
 #
 # The environment is Bitnami's if it has a variable that only Bitnami's image has, or ZOO_SERVERS without
 # "server.N=". Then Bitnami's defaults count. A setting that has a name in either image is taken from the
-# official name if both are there. Under the names of Bitnami's entry points, which are
-# /opt/bitnami/scripts/zookeeper/entrypoint.sh and /entrypoint.sh, the directories are Bitnami's, too.
+# official name if both are there. The directories are Bitnami's, too, under the names of Bitnami's entry
+# points, /opt/bitnami/scripts/zookeeper/entrypoint.sh and /entrypoint.sh, and if the environment is
+# Bitnami's, a volume is mounted at /bitnami or below, and /data and /conf have nothing.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -76,6 +77,19 @@ is_bitnami() {
   [[ -n ${ZOO_SERVERS:-} && ! $ZOO_SERVERS =~ $SERVER_LINE ]]
 }
 
+# Whether the data belongs into a volume for Bitnami's image. A compose file for that image names no entry
+# point. /data is then a volume that the container engine has made, and that nobody would find again. What
+# is in /data or /conf already, though, is used.
+has_bitnami_volume() {
+  local place
+  if [[ ${ZOO_DATA_DIR:-/data} != /data || ${ZOO_CONF_DIR:-/conf} != /conf || -e /conf/zoo.cfg ]]; then return 1; fi
+  if [[ -d /data && -n $(ls -A --ignore=lost+found /data) ]]; then return 1; fi
+  for place in /bitnami /bitnami/zookeeper /bitnami/zookeeper/data; do
+    if mountpoint -q "$place"; then return 0; fi
+  done
+  return 1
+}
+
 # Says once, for each variable that changes nothing, that it does not.
 report_variables() {
   local name
@@ -116,12 +130,18 @@ optional() { # KEY VARIABLE
   if is_set "$2"; then echo "$1=${!2}"; fi
 }
 
+# Makes an array of a list of Bitnami's: separated by commas, semicolons, spaces or line breaks.
+split() { # ARRAY LIST
+  # With NUL as the delimiter, `read` goes on after the first line. Its status is then that of an end of file.
+  IFS=$',; \t\n' read -rd '' -a "$1" <<<"$2" || true
+}
+
 # Prints the server lines for ZOO_SERVERS in Bitnami's form: "host:2888:3888[:observer][::id]", separated by
-# commas, semicolons or spaces. One server runs alone, without such a line.
+# commas, semicolons, spaces or line breaks. One server runs alone, without such a line.
 bitnami_servers() {
   local entries entry id place=0
   local -A seen=()
-  IFS=',; ' read -ra entries <<<"${ZOO_SERVERS:-}"
+  split entries "${ZOO_SERVERS:-}"
   if [[ ${#entries[@]} -lt 2 ]]; then return 0; fi
   for entry in "${entries[@]}"; do
     [[ -n $entry ]] || continue
@@ -154,8 +174,8 @@ bitnami_stores() { # PREFIX-OF-KEYS PREFIX-OF-VARIABLES VARIABLE-OF-CLIENT-AUTH
 # Prints the JAAS file with the users that clients authenticate as.
 jaas_file() {
   local users passwords i password
-  IFS=',; ' read -ra users <<<"${ZOO_SERVER_USERS:-}"
-  IFS=',; ' read -ra passwords <<<"${ZOO_SERVER_PASSWORDS:-}"
+  split users "${ZOO_SERVER_USERS:-}"
+  split passwords "${ZOO_SERVER_PASSWORDS:-}"
   [[ ${#users[@]} -gt 0 ]] || die "ZOO_ENABLE_AUTH needs ZOO_SERVER_USERS and ZOO_SERVER_PASSWORDS"
   [[ ${#users[@]} -eq ${#passwords[@]} ]] ||
     die "ZOO_SERVER_USERS has ${#users[@]} users, and ZOO_SERVER_PASSWORDS ${#passwords[@]} passwords"
@@ -168,6 +188,27 @@ jaas_file() {
   done
   echo "  ;"
   echo "};"
+}
+
+# Prints the server lines of the configuration. A line that names the client port takes the place of clientPort.
+server_lines() {
+  local lines=()
+  if [[ ${ZOO_SERVERS:-} =~ $SERVER_LINE ]]; then
+    # The variable is a list of lines, separated by spaces or line breaks.
+    read -rd '' -a lines <<<"$ZOO_SERVERS" || true
+  elif $bitnami_environment; then
+    local text
+    text=$(bitnami_servers)
+    [[ -z $text ]] || mapfile -t lines <<<"$text"
+  else
+    echo "server.1=localhost:2888:3888;2181" # whatever this server's number is, it runs alone
+  fi
+  if [[ ${#lines[@]} -eq 0 ]]; then return 0; fi
+  # Otherwise a single line of another server would make this one a server that runs alone.
+  [[ " ${lines[*]}" == *" server.$number="* ]] ||
+    die "ZOO_SERVERS has no server with the number $number, which is this server's:" \
+      "correct ZOO_SERVERS, or the number (ZOO_MY_ID, ZOO_SERVER_ID or $data/myid)"
+  printf '%s\n' "${lines[@]}"
 }
 
 # Prints the part of the configuration that only Bitnami's variables describe.
@@ -223,10 +264,10 @@ check_bitnami() {
   fi
 }
 
-# Prints the configuration that the variables describe. $1: whether the environment is Bitnami's.
+# Prints the configuration that the variables describe.
 configuration() {
-  local init_limit=5 sync_limit=2 words=() admin=true servers
-  if $1; then init_limit=10 sync_limit=5 words=("srvr, mntr") admin=false; fi
+  local init_limit=5 sync_limit=2 words=() admin=true
+  if $bitnami_environment; then init_limit=10 sync_limit=5 words=("srvr, mntr") admin=false; fi
   if is_set ZOO_4LW_COMMANDS_WHITELIST; then words=("$ZOO_4LW_COMMANDS_WHITELIST"); fi
   if is_set ZOO_ADMINSERVER_ENABLED || ! is_set ZOO_ENABLE_ADMIN_SERVER; then
     admin=${ZOO_ADMINSERVER_ENABLED:-$admin}
@@ -245,21 +286,8 @@ configuration() {
   echo "admin.enableServer=$admin"
   # zkCli.sh and quorate connect to this port, which only the container itself reaches.
   echo "grpcPort=2281"
-  if $1; then
-    bitnami_configuration
-    if [[ ! ${ZOO_SERVERS:-} =~ $SERVER_LINE ]]; then
-      bitnami_servers
-      ZOO_SERVERS=""
-    fi
-  else
-    ZOO_SERVERS=${ZOO_SERVERS:-server.1=localhost:2888:3888;2181}
-  fi
-  # The variables are lists of lines, separated by spaces.
-  if [[ -n ${ZOO_SERVERS:-} ]]; then
-    read -ra servers <<<"$ZOO_SERVERS"
-    # A line that names the client port takes the place of clientPort.
-    printf '%s\n' "${servers[@]}"
-  fi
+  if $bitnami_environment; then bitnami_configuration; fi
+  server_lines
   if [[ ${#words[@]} -gt 0 ]]; then echo "4lw.commands.whitelist=${words[0]}"; fi
   # shellcheck disable=SC2086
   if [[ -n ${ZOO_CFG_EXTRA:-} ]]; then printf '%s\n' $ZOO_CFG_EXTRA; fi
@@ -270,6 +298,7 @@ bitnami_paths=false
 if [[ $0 == /opt/bitnami/* || $0 == /entrypoint.sh ]]; then bitnami_paths=true; fi
 bitnami_environment=false
 if is_bitnami; then bitnami_environment=true; fi
+if $bitnami_environment && has_bitnami_volume; then bitnami_paths=true; fi
 if $bitnami_paths; then
   export ZOOCFGDIR=/opt/bitnami/zookeeper/conf ZOO_LOG_DIR=/opt/bitnami/zookeeper/logs
   conf=$ZOOCFGDIR
@@ -298,6 +327,7 @@ write() { # FILE COMMAND...
   (umask 077 && echo "$text" >"$1.new" && mv "$1.new" "$1")
 }
 
+if [[ -s $data/myid ]]; then number=$(<"$data/myid"); else number=$(either ZOO_MY_ID ZOO_SERVER_ID 1); fi
 # A configuration that the user has mounted counts alone.
 if [[ ! -f $conf/zoo.cfg ]]; then
   report_variables
@@ -305,11 +335,15 @@ if [[ ! -f $conf/zoo.cfg ]]; then
     check_bitnami
     if is_true ZOO_ENABLE_AUTH; then write "$conf/zoo_jaas.conf" jaas_file; fi
   fi
-  write "$conf/zoo.cfg" configuration "$bitnami_environment"
+  write "$conf/zoo.cfg" configuration
 fi
-if [[ ! -f $data/myid ]]; then
+# An empty file is what a machine that lost power may leave of a file that was not synced.
+if [[ ! -s $data/myid ]]; then
   mkdir -p "$data"
-  either ZOO_MY_ID ZOO_SERVER_ID 1 >"$data/myid"
+  echo "$number" >"$data/myid.new"
+  sync "$data/myid.new"
+  mv "$data/myid.new" "$data/myid"
+  sync "$data"
 fi
 
 exec "$@"

@@ -119,6 +119,78 @@ def bitnamis_variables_have_bitnamis_defaults(volumes):
     assert [line for line in result.stderr.splitlines() if "ZOO_HEAP_SIZE has no effect: " in line] == result.stderr.splitlines()
 
 
+def lists_may_have_line_breaks(volumes):
+    servers = "server.1=a:2888:3888;2181\n  server.2=b:2888:3888;2181\n\tserver.3=c:2888:3888;2181\n"
+    for ending, variables in (("", {"ZOO_SERVERS": "a:2888:3888,\nb:2888:3888\nc:2888:3888\n", "ALLOW_ANONYMOUS_LOGIN": "yes"}),
+                              (";2181", {"ZOO_SERVERS": servers})):
+        volumes.run(**variables)
+        found = [line for line in volumes.lines() if line.startswith("server.")]
+        assert found == [f"server.{i}={host}:2888:3888{ending}" for i, host in ((1, "a"), (2, "b"), (3, "c"))], found
+        assert "" not in volumes.lines(), volumes.lines()
+        os.unlink(f"{volumes.path}/conf/zoo.cfg")
+    volumes.run(ZOO_ENABLE_AUTH="yes", ZOO_SERVER_USERS="alice\nbob\n", ZOO_SERVER_PASSWORDS="secret\nhidden\n")
+    jaas = volumes.read("conf/zoo_jaas.conf")
+    assert 'user_alice="secret"\n' in jaas and 'user_bob="hidden"\n' in jaas, jaas
+
+
+def a_server_that_no_line_names_is_refused(volumes):
+    two = "server.1=a:2888:3888;2181 server.12=b:2888:3888;2181"
+    assert "no server with the number 2," in volumes.refused(ZOO_MY_ID="2", ZOO_SERVERS=two)
+    assert "no server with the number 2," in volumes.refused(ZOO_MY_ID="2", ZOO_SERVERS="server.1=a:2888:3888;2181")
+    assert "no server with the number 3," in volumes.refused(ALLOW_ANONYMOUS_LOGIN="yes", ZOO_SERVER_ID="3",
+                                                             ZOO_SERVERS="a:2888:3888,b:2888:3888")
+    with open(f"{volumes.path}/data/myid", "w", encoding="utf-8") as file:
+        file.write("7\n")
+    assert "no server with the number 7," in volumes.refused(ZOO_MY_ID="1", ZOO_SERVERS=two)
+
+
+def an_empty_number_is_written_again(volumes):
+    with open(f"{volumes.path}/data/myid", "w", encoding="utf-8"):
+        pass
+    volumes.run(ZOO_MY_ID="4")
+    assert volumes.read("data/myid") == "4\n"
+    assert os.listdir(f"{volumes.path}/data") == ["myid"]
+
+
+# Makes the directories of the image below $1, mounts a volume at each further argument, and runs the entry point there. Needs
+# a mount namespace of its own.
+CONTAINER = """
+set -e
+root=$1; shift
+for name in usr etc proc dev; do mkdir "$root/$name"; mount --rbind "/$name" "$root/$name"; done
+for name in bin lib lib64; do ln -s "usr/$name" "$root/$name"; done
+mkdir -p "$root"/conf "$root"/data "$root"/datalog "$root"/logs "$root"/opt/bitnami/zookeeper/conf "$root"/bitnami/zookeeper/data
+cp "$ENTRY_POINT" "$root/docker-entrypoint.sh"
+for volume in "$@"; do mount -t tmpfs volume "$root$volume"; done
+if [ -n "$FILE" ]; then echo mine >"$root$FILE"; fi
+chroot "$root" /docker-entrypoint.sh cat /conf/zoo.cfg /opt/bitnami/zookeeper/conf/zoo.cfg || true
+"""
+
+
+def a_volume_for_bitnamis_image_gets_the_data(volumes):
+    def data_directory(*mounted, file="", **variables):
+        with tempfile.TemporaryDirectory(dir=volumes.path) as root:
+            # As deploy/image sets them.
+            environment = {"PATH": os.environ["PATH"], "ZOO_CONF_DIR": "/conf", "ZOO_DATA_DIR": "/data", "ZOO_LOG_DIR": "/logs",
+                           "ZOO_DATA_LOG_DIR": "/datalog", "ENTRY_POINT": ENTRY_POINT, "FILE": file, **variables}
+            result = subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", CONTAINER, "-", root,
+                                     *mounted], env=environment, capture_output=True, text=True, timeout=30, check=False)
+            if result.stderr.startswith("unshare: "):
+                raise harness.Skipped(f"NOT RUN, for there are no namespaces: {result.stderr}")
+            assert result.returncode == 0, result.stderr
+            return re.findall("^(?:dataDir|dataLogDir)=(.*)|^(mine)$", result.stdout, re.MULTILINE)
+
+    bitnami, official = [("/bitnami/zookeeper/data", "")], [("/data", ""), ("/datalog", "")]
+    usual = {"ALLOW_ANONYMOUS_LOGIN": "yes"}
+    for place in ("/bitnami", "/bitnami/zookeeper", "/bitnami/zookeeper/data"):
+        found = data_directory("/data", place, **usual)
+        assert found == bitnami, f"{place}: {found}"
+    assert data_directory("/data", **usual) == official
+    assert data_directory("/data", "/bitnami/zookeeper") == official, "the variables are not Bitnami's"
+    assert data_directory("/data", "/bitnami/zookeeper", file="/data/myid", **usual) == official, "there is data in /data"
+    assert data_directory("/bitnami/zookeeper", file="/conf/zoo.cfg", **usual) == [("", "mine")]
+
+
 def the_official_name_of_a_setting_counts_if_both_are_given(volumes):
     result = volumes.run(ALLOW_ANONYMOUS_LOGIN="yes", ZOO_SERVER_ID="5", ZOO_MY_ID="4", ZOO_ADMINSERVER_ENABLED="true",
                          ZOO_ENABLE_ADMIN_SERVER="no", ZOO_AUTOPURGE_INTERVAL="2", ZOO_AUTOPURGE_PURGEINTERVAL="3",
@@ -217,10 +289,12 @@ def the_compose_file_fits_the_image(volumes):
     assert set(compose["volumes"]) < set(published)
 
 
-TESTS = (the_official_variables_have_the_official_defaults, a_configuration_and_a_number_that_are_there_stay,
-         bitnamis_variables_have_bitnamis_defaults, the_official_name_of_a_setting_counts_if_both_are_given,
-         each_unknown_variable_is_named_once, a_server_without_passwords_has_to_be_asked_for, what_cannot_be_done_is_refused,
-         a_server_with_users_serves, a_server_with_tls_has_no_plain_port, the_compose_file_fits_the_image)
+TESTS = (lists_may_have_line_breaks, a_server_that_no_line_names_is_refused, an_empty_number_is_written_again,
+         a_volume_for_bitnamis_image_gets_the_data, the_official_variables_have_the_official_defaults,
+         a_configuration_and_a_number_that_are_there_stay, bitnamis_variables_have_bitnamis_defaults,
+         the_official_name_of_a_setting_counts_if_both_are_given, each_unknown_variable_is_named_once,
+         a_server_without_passwords_has_to_be_asked_for, what_cannot_be_done_is_refused, a_server_with_users_serves,
+         a_server_with_tls_has_no_plain_port, the_compose_file_fits_the_image)
 
 
 def run(runner):
