@@ -10,6 +10,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
+import administration
 import harness
 import zkwire as zk
 
@@ -28,6 +29,7 @@ class Pods:
         self.ports = harness.Reservation(4)
         self.processes = {}
         self.tls = ""
+        self.initial_members = 3
         os.mkdir(f"{self.path}/secrets", 0o700)
         for name in ("administrator-token", "member-secret"):
             with open(f"{self.path}/secrets/{name}", "w", encoding="utf-8") as file:
@@ -48,11 +50,14 @@ class Pods:
         base = self.ports.base
         for kind in ("conf", "data"):
             os.makedirs(f"{self.path}/{ordinal}/{kind}", 0o700, exist_ok=True)
-        return dict(os.environ, QUORATED=harness.SERVERS["quorate"], QUORATE=QUORATE, POD_NAME=f"quorate-{ordinal}",
-                    POD_HOSTS=HOSTS, POD_SECRETS=f"{self.path}/secrets", POD_TLS=self.tls, POD_DATA=f"{self.path}/{ordinal}/data",
-                    POD_CONF=f"{self.path}/{ordinal}/conf", POD_LISTEN=HOSTS % ordinal, POD_LISTEN_FOR_MEMBERS_ON_ALL="false",
-                    POD_CLIENT_PORT=str(base + 1), POD_GRPC_PORT=str(base + 2), POD_HTTP_PORT=str(base + 3),
-                    POD_PEER_PORT=str(base + 4), POD_ELECTION_PORT=str(base + 101), POD_TLS_PORT=str(base + 102), **variables)
+        values = {"QUORATED": harness.SERVERS["quorate"], "QUORATE": QUORATE, "POD_NAME": f"quorate-{ordinal}",
+                  "POD_INITIAL_MEMBERS": str(self.initial_members), "POD_HOSTS": HOSTS, "POD_TLS": self.tls,
+                  "POD_SECRETS": f"{self.path}/secrets", "POD_DATA": f"{self.path}/{ordinal}/data",
+                  "POD_CONF": f"{self.path}/{ordinal}/conf", "POD_LISTEN": HOSTS % ordinal,
+                  "POD_LISTEN_FOR_MEMBERS_ON_ALL": "false", "POD_CLIENT_PORT": str(base + 1), "POD_GRPC_PORT": str(base + 2),
+                  "POD_HTTP_PORT": str(base + 3), "POD_PEER_PORT": str(base + 4), "POD_ELECTION_PORT": str(base + 101),
+                  "POD_TLS_PORT": str(base + 102)}
+        return {**os.environ, **values, **variables}
 
     def start(self, ordinal):
         environment = self.environment(ordinal)
@@ -65,6 +70,18 @@ class Pods:
         process = self.processes.pop(ordinal)
         process.send_signal(signal.SIGTERM)
         return process.wait(timeout=30)
+
+    def lose_volume(self, ordinal):
+        """Ends a pod with its machine and its data."""
+        process = self.processes.pop(ordinal)
+        process.kill()
+        process.wait()
+        shutil.rmtree(f"{self.path}/{ordinal}")
+
+    def server_lines(self, ordinal):
+        """Returns the numbers in the server.N lines."""
+        with open(f"{self.path}/{ordinal}/conf/zoo.cfg", encoding="utf-8") as file:
+            return [int(line.split("=")[0].removeprefix("server.")) for line in file if line.startswith("server.")]
 
     def log(self, ordinal):
         with open(f"{self.path}/{ordinal}/log", encoding="utf-8") as file:
@@ -105,6 +122,17 @@ class Pods:
 
     def connect(self, ordinal):
         return zk.Connection(f"{HOSTS % ordinal}:{self.ports.base + 1}")
+
+    def make_leader(self, ordinal):
+        with open(f"{self.path}/secrets/administrator-token", encoding="utf-8") as file:
+            token = file.read().strip()
+
+        def leads():
+            leader = self.leader()
+            if leader not in (None, ordinal):
+                administration.transfer_leadership(f"{HOSTS % leader}:{self.ports.base + 2}", ordinal + 1, token)
+            return leader == ordinal
+        harness.wait_for(f"pod {ordinal} leads", leads, SECONDS)
 
     def leader(self):
         """Returns the ordinal of the leader."""
@@ -165,14 +193,91 @@ def a_pod_with_an_empty_volume_is_filled_by_the_others():
         pods.await_ready(0, 1, 2)
         with pods.connect(0) as connection:
             connection.create("/kept", b"data")
-        pods.processes[1].kill()
-        pods.processes.pop(1).wait()
-        shutil.rmtree(f"{pods.path}/1")
+        pods.lose_volume(1)
         pods.start(1)
         pods.await_ready(1)
         with pods.connect(1) as connection:
             connection.sync("/")
             assert connection.get("/kept")[0] == b"data"
+
+
+def _grown_to_five(pods):
+    for ordinal in range(5):
+        pods.start(ordinal)
+    pods.await_ready(0, 1, 2)
+    with pods.connect(0) as connection:
+        connection.create("/kept", b"data")
+    assert (members := pods.members(5)) == "members: 1 2 3 4 5", members
+    pods.await_ready(3, 4)
+
+
+def a_first_pod_with_an_empty_volume_is_filled_by_a_leader_that_came_later():
+    with Pods() as pods:
+        _grown_to_five(pods)
+        pods.make_leader(4)
+        pods.lose_volume(1)
+        pods.start(1)
+        pods.await_ready(1)
+        assert pods.leader() == 4, pods.leader()
+        with pods.connect(1) as connection:
+            connection.sync("/")
+            assert connection.get("/kept")[0] == b"data"
+        # It starts again with the same lines, whoever answers.
+        pods.stop(1)
+        pods.start(1)
+        pods.await_ready(1)
+        assert pods.server_lines(1) == [1, 2, 3, 4, 5], pods.server_lines(1)
+
+
+def the_first_pods_found_no_second_cluster_when_all_their_volumes_are_lost():
+    with Pods() as pods:
+        _grown_to_five(pods)
+        for ordinal in range(3):
+            pods.lose_volume(ordinal)
+        for ordinal in range(3):
+            pods.start(ordinal)
+        for ordinal in range(3):
+            harness.wait_for(f"pod {ordinal} runs", lambda ordinal=ordinal: pods.probe(ordinal, "/health/live") == 200, SECONDS)
+            assert pods.server_lines(ordinal) == [1, 2, 3, 4, 5], pods.server_lines(ordinal)
+        assert [pods.probe(ordinal, "/health/ready") for ordinal in range(5)] == [503] * 5
+
+
+def a_cluster_shrinks_below_its_first_members_and_grows_again():
+    with Pods() as pods:
+        for ordinal in range(3):
+            pods.start(ordinal)
+        pods.await_ready(0, 1, 2)
+        assert (members := pods.members(1)) == "members: 1", members
+        pods.await_ready(0)
+        assert "nothing to wait for" in pods.script("prestop.sh", ordinal=2)
+        for ordinal in (1, 2):
+            pods.lose_volume(ordinal)
+            pods.start(ordinal)
+        harness.wait_for("the pods answer probes", lambda: pods.probe(2, "/health/live") == pods.probe(1, "/health/live") == 200,
+                         SECONDS)
+        assert (members := pods.members(3)) == "members: 1 2 3", members
+        pods.await_ready(0, 1, 2)
+
+
+def members_of_a_cluster_that_began_with_one_are_refused():
+    with Pods() as pods:
+        pods.initial_members = 1
+        pods.start(0)
+        pods.await_ready(0)
+        assert "began with one member cannot get others" in pods.script("members.sh", 3, status=1)
+        assert (members := pods.members(1)) == "members: 1", members
+
+
+def an_empty_number_is_written_again():
+    with Pods() as pods:
+        os.makedirs(f"{pods.path}/0/data")
+        for content in ("", "1\n"):
+            with open(f"{pods.path}/0/data/myid", "w", encoding="utf-8") as file:
+                file.write(content)
+            pods.script("start.sh", QUORATED="/bin/true")
+            with open(f"{pods.path}/0/data/myid", encoding="utf-8") as file:
+                assert file.read() == "1\n"
+            assert sorted(os.listdir(f"{pods.path}/0/data")) == ["myid", "zoo.cfg.members"]
 
 
 def pods_with_tls_take_what_cert_manager_makes():
@@ -215,7 +320,11 @@ def wrong_variables_are_named():
 
 
 TESTS = (a_cluster_grows_and_shrinks_while_its_data_stays, a_pod_that_stops_waits_for_the_others_and_hands_its_leadership_over,
-         a_pod_with_an_empty_volume_is_filled_by_the_others, pods_with_tls_take_what_cert_manager_makes,
+         a_pod_with_an_empty_volume_is_filled_by_the_others,
+         a_first_pod_with_an_empty_volume_is_filled_by_a_leader_that_came_later,
+         the_first_pods_found_no_second_cluster_when_all_their_volumes_are_lost,
+         a_cluster_shrinks_below_its_first_members_and_grows_again, members_of_a_cluster_that_began_with_one_are_refused,
+         an_empty_number_is_written_again, pods_with_tls_take_what_cert_manager_makes,
          wrong_variables_are_named)
 
 

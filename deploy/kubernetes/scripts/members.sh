@@ -29,6 +29,8 @@ read_members() {
   gates=""
   while read -r number _ host _; do
     if [[ ! $number =~ ^[0-9]+$ ]]; then continue; fi
+    [[ $host != - || $wanted -eq 1 ]] ||
+      die "a cluster that began with one member cannot get others: see docs/operations/lost-majority.md"
     numbers+=("$number")
     gates+="${gates:+,}${host%:*}:$POD_GRPC_PORT"
   done <<<"$list"

@@ -24,6 +24,11 @@ while true; do
     echo "$answer"
     exit 0
   fi
+  # The leader says this of a pod that was not admitted yet, and of one that was removed.
+  if [[ $answer == *"there is no member $number"* ]]; then
+    echo "prestop.sh: nothing to wait for: $answer"
+    exit 0
+  fi
   if [[ $SECONDS -ge $deadline ]]; then
     echo "prestop.sh: stopping, although it is not safe: $answer" >&2
     exit 0

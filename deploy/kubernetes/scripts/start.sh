@@ -3,9 +3,11 @@
 # Writes the configuration and the number of this pod's member, and becomes its server (pod.sh has the
 # variables).
 #
-# The server.N lines depend on the ordinal alone, and not on how many replicas there are now: a server with
-# data whose members were never changed only starts with the lines that it was created with. The first pods
-# name each other. A later one names all before it and itself, and waits until members.sh admits it.
+# The server.N lines stay those that the data began with: a server whose members were never changed only
+# starts with the lines that it was created with. A pod without data asks the running members for the
+# members, and keeps their numbers in the file zoo.cfg.members beside its data. If none has a cluster yet, the
+# first pods name each other and found one. A later pod names all before it, too, and waits until members.sh
+# admits it.
 set -euo pipefail
 
 # shellcheck source=deploy/kubernetes/scripts/pod.sh
@@ -29,9 +31,59 @@ copy_keys() {
   copy_private "$keys/ca.pem" "$POD_TLS/ca.crt"
 }
 
+# Whether there is no data: at most what a server accepts in a new directory, such as what `quorate rebuild`
+# has put aside.
+has_no_data() {
+  [[ -z $(ls -A --ignore=lost+found --ignore='myid*' --ignore='zoo.cfg*' --ignore='aside-*' "$POD_DATA") ]]
+}
+
+# Durably writes a file of one line, the old content or the new.
+write_line() { # FILE LINE
+  echo "$2" >"$1.new"
+  sync "$1.new"
+  mv "$1.new" "$1"
+  sync "$(dirname "$1")"
+}
+
+# Prints the number of each member of the cluster, with ":observer" behind that of an observer. Prints
+# nothing if no pod that answers has a cluster, which is one whose term is not 0.
+ask_for_members() {
+  local answers=$POD_CONF/answers member rank answer best=0 found=""
+  mkdir -p "$answers"
+  for ((member = 1; member <= POD_ASKED_MEMBERS; ++member)); do
+    if [[ $member -eq $number ]]; then continue; fi
+    (administer "$(host_of "$member"):$POD_GRPC_PORT" --json members >"$answers/$member" 2>/dev/null || true) &
+  done
+  wait
+  # The answer with the highest term counts, and the leader's if there are several.
+  for answer in "$answers"/*; do
+    rank=$(sed -nE 's/^  "term": ([0-9]+),?$/\1/p' "$answer")
+    if [[ ! $rank =~ ^[1-9] ]]; then continue; fi
+    rank=$((2 * rank))
+    if grep -q '^  "from_leader": true' "$answer"; then rank=$((rank + 1)); fi
+    if [[ $rank -gt $best ]]; then best=$rank found=$answer; fi
+  done
+  if [[ -n $found ]]; then
+    sed -nE -e 's/^ +"id": ([0-9]+),$/\1/p' -e 's/^ +"role": "observer",$/:observer/p' "$found" |
+      sed -E ':join;N;s/\n(:observer)/\1/;tjoin;P;D'
+  fi
+  rm -r "$answers"
+}
+
+# Prints the numbers of the members for the server.N lines, separated by spaces.
+members_of_lines() {
+  local member count=$POD_INITIAL_MEMBERS found
+  found=$(ask_for_members)
+  # Pods that start together are admitted in their order, and each has to know those before it.
+  if [[ -n $found || $number -gt $count ]]; then count=$number; fi
+  for ((member = 1; member <= count; ++member)); do
+    if ! grep -qE "^$member(:|$)" <<<"$found"; then found+=$'\n'$member; fi
+  done
+  sort -n <<<"$found" | xargs
+}
+
 configuration() {
-  local member count=$POD_INITIAL_MEMBERS
-  if [[ $number -gt $count ]]; then count=$number; fi
+  local member line
   echo "dataDir=$POD_DATA"
   echo "tickTime=2000"
   echo "grpcPort=$POD_GRPC_PORT"
@@ -55,18 +107,30 @@ configuration() {
     echo "ssl.quorum.keyStore.location=$keys/server.pem"
     echo "ssl.quorum.trustStore.location=$keys/ca.pem"
   fi
-  for ((member = 1; member <= count; ++member)); do echo "server.$member=$(line_of "$member")"; done
+  for member in $members; do
+    line=$(line_of "${member%:observer}")
+    if [[ $member == *:observer ]]; then line=${line/#"${line%%;*}"/"${line%%;*}:observer"}; fi
+    echo "server.${member%:observer}=$line"
+  done
   if [[ -n ${POD_EXTRA:-} ]]; then printf '%s\n' "$POD_EXTRA"; fi
 }
 
 mkdir -p "$keys"
 copy_private "$keys/administrator-token" "$POD_SECRETS/administrator-token"
 copy_private "$keys/member-secret" "$POD_SECRETS/member-secret"
-configuration >"$POD_CONF/zoo.cfg"
-if [[ -f $POD_DATA/myid && $(<"$POD_DATA/myid") != "$number" ]]; then
+# An empty file is what a machine that lost power may leave of one that was not synced.
+if [[ ! -s $POD_DATA/myid ]]; then
+  write_line "$POD_DATA/myid" "$number"
+elif [[ $(<"$POD_DATA/myid") != "$number" ]]; then
   die "the data in $POD_DATA is that of member $(<"$POD_DATA/myid"), and this pod has member $number"
 fi
-echo "$number" >"$POD_DATA/myid"
+if has_no_data; then write_line "$POD_DATA/zoo.cfg.members" "$(members_of_lines)"; fi
+if [[ -s $POD_DATA/zoo.cfg.members ]]; then
+  members=$(<"$POD_DATA/zoo.cfg.members")
+else # data of a version that wrote no such file
+  members=$(seq -s ' ' 1 "$((number > POD_INITIAL_MEMBERS ? number : POD_INITIAL_MEMBERS))")
+fi
+configuration >"$POD_CONF/zoo.cfg"
 
 if [[ -n $POD_TLS ]]; then
   copy_keys
