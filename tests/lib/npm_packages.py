@@ -3,6 +3,7 @@
 
 import base64
 import hashlib
+import http.client
 import io
 import json
 import os
@@ -14,18 +15,22 @@ import urllib.request
 import harness
 
 FETCH_SECONDS = 20
+# Statuses of a proxy or a registry that does not serve this machine now: they say nothing about the package.
+REFUSALS = (403, 407, 429)
 
 
 def _fetch(address, integrity):
-    """Returns the bytes at `address`. Raises harness.Skipped if there is no network, and AssertionError if the bytes are
-    not those that the lock file names."""
+    """Returns the bytes at `address`. Raises harness.Skipped if there is no network or the registry does not serve now, and
+    AssertionError if there is no such file, or the bytes are not those that the lock file names."""
     try:
         with urllib.request.urlopen(address, timeout=FETCH_SECONDS) as response:
             data = response.read()
     except urllib.error.HTTPError as error:
+        if error.code in REFUSALS or error.code >= 500:
+            raise harness.Skipped(f"NOT RUN, for {address} is refused: {error}") from error
         raise AssertionError(f"{address}: {error}") from error
-    except OSError as error:
-        raise harness.Skipped(f"NOT RUN, for {address} cannot be reached: {error}") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise harness.Skipped(f"NOT RUN, for {address} cannot be reached: {error!r}") from error
     kind, _, wanted = integrity.partition("-")
     if base64.b64encode(hashlib.new(kind, data).digest()).decode() != wanted:
         raise AssertionError(f"{address} is not what package-lock.json names")
@@ -49,7 +54,7 @@ def _unpack(lock, directory):
 
 def install(lock, directory):
     """Puts the packages that the file `lock` names into `directory`, which must not exist: all of them, or nothing if this
-    raises. Raises harness.Skipped if there is no network."""
+    raises. Raises harness.Skipped if there is no network or the registry does not serve now."""
     try:
         _unpack(lock, directory)
     except BaseException:
