@@ -183,6 +183,20 @@ def the_number_of_replicas_changes_members_and_no_configuration(tools):
     assert len(set(names)) == 2, f"a job would have to change: {names}"
 
 
+def a_service_monitor_gives_the_labels_that_alerts_need(tools):
+    objects = tools.chart("metrics.serviceMonitor.enabled=true")
+    monitor = _one(objects, "ServiceMonitor")
+    (endpoint,) = monitor["spec"]["endpoints"]
+    labels = {rule["targetLabel"]: rule["replacement"] for rule in endpoint["relabelings"]}
+    assert labels["cluster"] == "default/quorate", labels
+    with open(os.path.join(harness.ROOT, "deploy/monitoring/alerts.yml"), encoding="utf-8") as file:
+        assert set(re.findall(r'job="(.*?)"', file.read())) == {labels["job"]}, labels
+    scraped = [thing for thing in objects if thing["kind"] == "Service"
+               and _labels_fit(monitor["spec"]["selector"]["matchLabels"], thing["metadata"]["labels"])]
+    assert len(scraped) == 1, f"each pod would be scraped {len(scraped)} times"
+    assert endpoint["port"] in [port["name"] for port in scraped[0]["spec"]["ports"]], scraped
+
+
 def there_is_one_version(tools):
     with open(os.path.join(harness.ROOT, "base/version.h"), encoding="utf-8") as file:
         version = re.search(r'kProgramVersion\[\] = "(.*)"', file.read()).group(1)
@@ -193,7 +207,8 @@ def there_is_one_version(tools):
 
 TESTS = (the_schemas_of_kubernetes_accept_all_objects, names_ports_volumes_and_labels_fit_each_other,
          pods_run_scripts_of_the_image_without_privileges, the_base_is_the_chart_with_its_defaults,
-         the_number_of_replicas_changes_members_and_no_configuration, there_is_one_version)
+         the_number_of_replicas_changes_members_and_no_configuration,
+         a_service_monitor_gives_the_labels_that_alerts_need, there_is_one_version)
 
 
 def run(runner):
