@@ -3,6 +3,7 @@
 with each other and with what the servers offer. The programs and schemas come from the npm registry."""
 
 import difflib
+import http.server
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import threading
 import zipfile
 
 import yaml
@@ -52,6 +54,21 @@ class Tools:
         return _objects(self._output(f"{self.path}/helm/helm", "template", "quorate", f"{KUBERNETES}/chart", *options,
                                      *["--is-upgrade"] * upgrade))
 
+    def refused(self, *values):
+        """Returns what the chart says against `values`."""
+        options = [word for value in values for word in ("--set", value)]
+        result = subprocess.run([f"{self.path}/helm/helm", "template", "quorate", f"{KUBERNETES}/chart", *options],
+                                capture_output=True, text=True, timeout=60, check=False, env=self.home)
+        assert result.returncode != 0, result.stdout
+        return result.stderr
+
+    def upgrade(self, replicas, *values):
+        """Returns the objects of the chart as an upgrade of a StatefulSet with so many replicas makes them, hooks included."""
+        options = [word for value in values for word in ("--set", value)]
+        with _ApiServer(replicas) as address:
+            return _objects(self._output(f"{self.path}/helm/helm", "template", "quorate", f"{KUBERNETES}/chart", "--is-upgrade",
+                                         "--dry-run=server", "--kube-apiserver", address, *options))
+
     def lint(self):
         self._output(f"{self.path}/helm/helm", "lint", "--strict", f"{KUBERNETES}/chart")
 
@@ -59,6 +76,50 @@ class Tools:
         """Returns what the schemas of Kubernetes find wrong with the objects."""
         objects = [thing for thing in objects if thing["kind"] not in OTHERS]
         return self._output("node", f"{self.path}/check.mjs", text=json.dumps(objects))
+
+
+class _ApiServer:
+    """As much of a Kubernetes API server as Helm's lookup needs: a StatefulSet, and no other object. Use as a context manager,
+    which gives the address."""
+
+    def __init__(self, replicas):
+        servers = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "quorate", "namespace": "default"},
+                   "spec": {"replicas": replicas}}
+        kinds = {"v1": [("Secret", "secrets")], "apps/v1": [("StatefulSet", "statefulsets")]}
+        answers = {"/version": {"major": "1", "minor": "32", "gitVersion": "v1.32.0"},
+                   "/api": {"kind": "APIVersions", "versions": ["v1"]},
+                   "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [
+                       {"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}],
+                        "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"}}]},
+                   "/apis/apps/v1/namespaces/default/statefulsets/quorate": servers}
+        for version, found in kinds.items():
+            answers["/api/v1" if version == "v1" else f"/apis/{version}"] = {
+                "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": [
+                    {"name": name, "kind": kind, "namespaced": True, "verbs": ["get"]} for kind, name in found]}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                answer = answers.get(self.path.partition("?")[0])
+                missing = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
+                self.send_response(404 if answer is None else 200)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(json.dumps(answer or missing).encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer((harness.HOST, 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+
+    def __enter__(self):
+        self.thread.start()
+        return f"http://{harness.HOST}:{self.server.server_port}"
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
 
 
 def _objects(text):
@@ -168,14 +229,35 @@ def the_base_is_the_chart_with_its_defaults(tools):
     assert base == chart, "\n".join(difflib.unified_diff(base, chart, "base", "chart"))
 
 
+def _jobs(objects):
+    """Returns the arguments of members.sh in each job, by the second word of the job's name."""
+    return {thing["metadata"]["name"].split("-")[1]: thing["spec"]["template"]["spec"]["containers"][0]["command"][1:]
+            for thing in objects if thing["kind"] == "Job"}
+
+
+def members_are_removed_before_an_upgrade_only_if_pods_will_stop(tools):
+    for before, after, expected in ((5, 3, {"members": ["3"], "remove": ["3", "--remove"]}),
+                                    (3, 5, {"members": ["5"]}), (3, 3, {"members": ["3"]}),
+                                    (3, 1, {"members": ["1"], "remove": ["1", "--remove"]}), (1, 3, {"members": ["3"]}),
+                                    (0, 3, {"members": ["3"]}), (3, 0, {})):
+        objects = tools.upgrade(before, f"replicaCount={after}")
+        assert _jobs(objects) == expected, f"from {before} to {after}: {_jobs(objects)}"
+        for thing in objects:
+            hook = thing["metadata"].get("annotations", {}).get("helm.sh/hook")
+            assert hook == ("pre-upgrade" if thing["metadata"]["name"] == "quorate-remove" else None), thing
+    assert tools.problems(tools.upgrade(5, "replicaCount=3")) == ""
+
+
+def numbers_of_members_that_cannot_work_are_refused(tools):
+    assert "replicaCount=2 is less than initialMembers=3" in tools.refused("replicaCount=2")
+    assert "cannot grow to replicaCount=3" in tools.refused("initialMembers=1")
+    assert "initialMembers has to be 1 to 99" in tools.refused("initialMembers=0")
+    assert not _jobs(tools.chart("initialMembers=1", "replicaCount=1"))
+
+
 def the_number_of_replicas_changes_members_and_no_configuration(tools):
     three, five, again = (tools.chart(f"replicaCount={count}", upgrade=count != 3) for count in (3, 5, 3))
-    assert not [thing for thing in three if thing["kind"] == "Job"]
-    jobs = {thing["metadata"]["name"]: thing for thing in five if thing["kind"] == "Job"}
-    assert sorted(name.split("-")[1] for name in jobs) == ["members", "remove"], jobs.keys()
-    commands = [job["spec"]["template"]["spec"]["containers"][0]["command"][1:] for job in jobs.values()]
-    assert sorted(commands) == [["5"], ["5", "--remove"]], commands
-    assert jobs["quorate-remove"]["metadata"]["annotations"]["helm.sh/hook"] == "pre-upgrade"
+    assert _jobs(three) == {} and _jobs(five) == {"members": ["5"]}, (_jobs(three), _jobs(five))
     templates = [_one(objects, "StatefulSet")["spec"]["template"] for objects in (three, five, again)]
     assert templates[0] == templates[1] == templates[2], "a change of replicas restarts the pods"
     names = [thing["metadata"]["name"] for count in (5, 7) for thing in tools.chart(f"replicaCount={count}")
@@ -207,6 +289,7 @@ def there_is_one_version(tools):
 
 TESTS = (the_schemas_of_kubernetes_accept_all_objects, names_ports_volumes_and_labels_fit_each_other,
          pods_run_scripts_of_the_image_without_privileges, the_base_is_the_chart_with_its_defaults,
+         members_are_removed_before_an_upgrade_only_if_pods_will_stop, numbers_of_members_that_cannot_work_are_refused,
          the_number_of_replicas_changes_members_and_no_configuration,
          a_service_monitor_gives_the_labels_that_alerts_need, there_is_one_version)
 
