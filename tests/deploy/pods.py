@@ -2,6 +2,7 @@
 """The scripts that run in pods of Kubernetes. Each "pod" is a process that start.sh becomes, with an address of its own on
 the loopback interface, so that all have the same ports, as pods do."""
 
+import json
 import os
 import shutil
 import signal
@@ -242,6 +243,32 @@ def the_first_pods_found_no_second_cluster_when_all_their_volumes_are_lost():
         assert [pods.probe(ordinal, "/health/ready") for ordinal in range(5)] == [503] * 5
 
 
+def the_answer_of_the_newest_leader_counts():
+    """With a program in place of `quorate` that gives each pod's answer."""
+    def answer(term, from_leader, *members):
+        return json.dumps({"from_leader": from_leader, "leader": 0, "term": term, "changing": False, "members": [
+            {"id": number, "role": role, "peer": "a:1", "problem": 'says "id": 9,'} for number, role in members]}, indent=2)
+
+    with Pods() as pods:
+        answers = {1: answer(0, False, *((number, "unknown") for number in range(1, 9))),  # waits to be admitted
+                   2: answer(5, False, (1, "unknown"), (3, "follower"), (8, "unknown")),
+                   3: answer(5, True, (1, "follower"), (4, "leader"), (6, "observer"), (7, "follower")),
+                   4: answer(4, True, (1, "follower"), (5, "leader"))}
+        for ordinal, text in answers.items():
+            with open(f"{pods.path}/{HOSTS % ordinal}", "w", encoding="utf-8") as file:
+                file.write(text)
+        with open(f"{pods.path}/quorate", "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\ncat "{pods.path}/${{2%:*}}"\n')
+        os.chmod(f"{pods.path}/quorate", 0o700)
+        pods.script("start.sh", QUORATED="/bin/true", QUORATE=f"{pods.path}/quorate")
+        with open(f"{pods.path}/0/conf/zoo.cfg", encoding="utf-8") as file:
+            lines = dict(line.strip().split("=") for line in file if line.startswith("server."))
+        assert list(lines) == ["server.1", "server.4", "server.6", "server.7"], lines
+        observer, other = (f"{HOSTS % i}:{pods.ports.base + 4}:{pods.ports.base + 101}" for i in (5, 6))
+        client = f";{HOSTS % 0}:{pods.ports.base + 1}"
+        assert lines["server.6"] == f"{observer}:observer{client}" and lines["server.7"] == other + client, lines
+
+
 def a_cluster_shrinks_below_its_first_members_and_grows_again():
     with Pods() as pods:
         for ordinal in range(3):
@@ -323,6 +350,7 @@ TESTS = (a_cluster_grows_and_shrinks_while_its_data_stays, a_pod_that_stops_wait
          a_pod_with_an_empty_volume_is_filled_by_the_others,
          a_first_pod_with_an_empty_volume_is_filled_by_a_leader_that_came_later,
          the_first_pods_found_no_second_cluster_when_all_their_volumes_are_lost,
+         the_answer_of_the_newest_leader_counts,
          a_cluster_shrinks_below_its_first_members_and_grows_again, members_of_a_cluster_that_began_with_one_are_refused,
          an_empty_number_is_written_again, pods_with_tls_take_what_cert_manager_makes,
          wrong_variables_are_named)
