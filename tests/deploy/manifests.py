@@ -2,7 +2,10 @@
 """The manifests and the chart for Kubernetes: rendered by kubectl and Helm, checked by the schemas of Kubernetes, and compared
 with each other and with what the servers offer. The programs and schemas come from the npm registry."""
 
+import base64
+import contextlib
 import difflib
+import hashlib
 import http.server
 import json
 import os
@@ -65,7 +68,7 @@ class Tools:
     def upgrade(self, replicas, *values):
         """Returns the objects of the chart as an upgrade of a StatefulSet with so many replicas makes them, hooks included."""
         options = [word for value in values for word in ("--set", value)]
-        with _ApiServer(replicas) as address:
+        with _api_server(replicas) as address:
             return _objects(self._output(f"{self.path}/helm/helm", "template", "quorate", f"{KUBERNETES}/chart", "--is-upgrade",
                                          "--dry-run=server", "--kube-apiserver", address, *options))
 
@@ -78,48 +81,49 @@ class Tools:
         return self._output("node", f"{self.path}/check.mjs", text=json.dumps(objects))
 
 
-class _ApiServer:
-    """As much of a Kubernetes API server as Helm's lookup needs: a StatefulSet, and no other object. Use as a context manager,
-    which gives the address."""
+@contextlib.contextmanager
+def _serving(handler):
+    """Serves HTTP. Gives the address."""
+    server = http.server.ThreadingHTTPServer((harness.HOST, 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://{harness.HOST}:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
-    def __init__(self, replicas):
-        servers = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "quorate", "namespace": "default"},
-                   "spec": {"replicas": replicas}}
-        kinds = {"v1": [("Secret", "secrets")], "apps/v1": [("StatefulSet", "statefulsets")]}
-        answers = {"/version": {"major": "1", "minor": "32", "gitVersion": "v1.32.0"},
-                   "/api": {"kind": "APIVersions", "versions": ["v1"]},
-                   "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [
-                       {"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}],
-                        "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"}}]},
-                   "/apis/apps/v1/namespaces/default/statefulsets/quorate": servers}
-        for version, found in kinds.items():
-            answers["/api/v1" if version == "v1" else f"/apis/{version}"] = {
-                "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": [
-                    {"name": name, "kind": kind, "namespaced": True, "verbs": ["get"]} for kind, name in found]}
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                answer = answers.get(self.path.partition("?")[0])
-                missing = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
-                self.send_response(404 if answer is None else 200)
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                self.wfile.write(json.dumps(answer or missing).encode())
+def _api_server(replicas):
+    """Serves as much of a Kubernetes API as Helm's lookup needs: a StatefulSet, and no other object. A context manager, which
+    gives the address."""
+    servers = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "quorate", "namespace": "default"},
+               "spec": {"replicas": replicas}}
+    apps = {"groupVersion": "apps/v1", "version": "v1"}
+    answers = {"/version": {"major": "1", "minor": "32", "gitVersion": "v1.32.0"},
+               "/api": {"kind": "APIVersions", "versions": ["v1"]},
+               "/apis": {"kind": "APIGroupList", "apiVersion": "v1",
+                         "groups": [{"name": "apps", "versions": [apps], "preferredVersion": apps}]},
+               "/apis/apps/v1/namespaces/default/statefulsets/quorate": servers}
+    for path, version, kind, name in (("/api/v1", "v1", "Secret", "secrets"),
+                                      ("/apis/apps/v1", "apps/v1", "StatefulSet", "statefulsets")):
+        answers[path] = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version,
+                         "resources": [{"name": name, "kind": kind, "namespaced": True, "verbs": ["get"]}]}
 
-            def log_message(self, *_):
-                pass
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            answer = answers.get(self.path.partition("?")[0])
+            missing = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
+            self.send_response(404 if answer is None else 200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(answer or missing).encode())
 
-        self.server = http.server.ThreadingHTTPServer((harness.HOST, 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
+        def log_message(self, *_):
+            pass
 
-    def __enter__(self):
-        self.thread.start()
-        return f"http://{harness.HOST}:{self.server.server_port}"
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
+    return _serving(Handler)
 
 
 def _objects(text):
@@ -287,6 +291,31 @@ def there_is_one_version(tools):
         assert image == f"quorate:{version}", image
 
 
+def a_registry_that_does_not_serve_skips_a_test_and_a_missing_package_fails_it():
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, _, end = self.path[1:].partition("/")
+            self.send_response(int(status))
+            self.send_header("Content-Length", "20" if end == "cut" else "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_):
+            pass
+
+    def outcome(path):
+        try:
+            npm_packages.fetch(f"{address}/{path}", f"sha512-{base64.b64encode(hashlib.sha512(b'ok').digest()).decode()}")
+        except (harness.Skipped, AssertionError) as error:
+            return type(error)
+        return None
+
+    with _serving(Handler) as address:
+        for path, expected in (("200", None), ("403", harness.Skipped), ("407", harness.Skipped), ("429", harness.Skipped),
+                               ("503", harness.Skipped), ("200/cut", harness.Skipped), ("404", AssertionError)):
+            assert outcome(path) == expected, f"{path}: {outcome(path)}"
+
+
 TESTS = (the_schemas_of_kubernetes_accept_all_objects, names_ports_volumes_and_labels_fit_each_other,
          pods_run_scripts_of_the_image_without_privileges, the_base_is_the_chart_with_its_defaults,
          members_are_removed_before_an_upgrade_only_if_pods_will_stop, numbers_of_members_that_cannot_work_are_refused,
@@ -295,6 +324,8 @@ TESTS = (the_schemas_of_kubernetes_accept_all_objects, names_ports_volumes_and_l
 
 
 def run(runner):
+    fetch = a_registry_that_does_not_serve_skips_a_test_and_a_missing_package_fails_it
+    runner.run(f"deploy manifests: {fetch.__name__.replace('_', ' ')}", fetch)
     wanted = [(f"deploy manifests: {test.__name__.replace('_', ' ')}", test) for test in TESTS]
     if not any(runner.wants(name) for name, _ in wanted):
         return

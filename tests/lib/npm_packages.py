@@ -19,7 +19,7 @@ FETCH_SECONDS = 20
 REFUSALS = (403, 407, 429)
 
 
-def _fetch(address, integrity):
+def fetch(address, integrity):
     """Returns the bytes at `address`. Raises harness.Skipped if there is no network or the registry does not serve now, and
     AssertionError if there is no such file, or the bytes are not those that the lock file names."""
     try:
@@ -44,7 +44,7 @@ def _unpack(lock, directory):
     for place, package in packages.items():
         if not place:
             continue  # the program itself
-        data = _fetch(package["resolved"], package["integrity"])
+        data = fetch(package["resolved"], package["integrity"])
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             for member in archive.getmembers():
                 member.name = member.name.partition("/")[2]  # all in one folder
