@@ -307,6 +307,14 @@ def an_empty_number_is_written_again():
             assert sorted(os.listdir(f"{pods.path}/0/data")) == ["myid", "zoo.cfg.members"]
 
 
+def data_of_a_version_that_kept_no_members_has_the_lines_it_began_with():
+    for ordinal, expected in ((1, [1, 2, 3]), (4, [1, 2, 3, 4, 5])):
+        with Pods() as pods:
+            os.makedirs(f"{pods.path}/{ordinal}/data/log")
+            pods.script("start.sh", ordinal=ordinal, QUORATED="/bin/true")
+            assert pods.server_lines(ordinal) == expected, pods.server_lines(ordinal)
+
+
 def pods_with_tls_take_what_cert_manager_makes():
     with Pods() as pods:
         pods.tls = f"{pods.path}/tls"
@@ -352,7 +360,8 @@ TESTS = (a_cluster_grows_and_shrinks_while_its_data_stays, a_pod_that_stops_wait
          the_first_pods_found_no_second_cluster_when_all_their_volumes_are_lost,
          the_answer_of_the_newest_leader_counts,
          a_cluster_shrinks_below_its_first_members_and_grows_again, members_of_a_cluster_that_began_with_one_are_refused,
-         an_empty_number_is_written_again, pods_with_tls_take_what_cert_manager_makes,
+         an_empty_number_is_written_again, data_of_a_version_that_kept_no_members_has_the_lines_it_began_with,
+         pods_with_tls_take_what_cert_manager_makes,
          wrong_variables_are_named)
 
 
