@@ -603,8 +603,8 @@ void ClusterChecker::CheckCommitIsDurable(size_t member, Index index, std::optio
   for (const auto& [held, members] : holders) {
     if (term.has_value() && held != *term) continue;
     for (const Membership* membership : in_force) {
-      if (Decides(*membership, [&](MemberId voter) {
-            return members.contains(voter) || unknown.contains(voter);
+      if (Decides(*membership, [&unknown, &having = members](MemberId voter) {
+            return having.contains(voter) || unknown.contains(voter);
           })) {
         simulation_.trace().Count("checker: a commit is on a quorum's disks");
         return;
