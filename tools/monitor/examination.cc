@@ -257,6 +257,7 @@ void Examination::CheckUnity() {
   }
   if (clusters.size() > 1) {
     std::vector<std::string> parts;
+    parts.reserve(clusters.size());
     for (const auto& [id, addresses] : clusters) {
       parts.push_back(absl::StrCat(HexBytes(id), ": ", absl::StrJoin(addresses, ", ")));
     }
@@ -267,6 +268,7 @@ void Examination::CheckUnity() {
   }
   if (versions.size() > 1) {
     std::vector<std::string> parts;
+    parts.reserve(versions.size());
     for (const auto& [version, members] : versions) {
       parts.push_back(absl::StrCat(version, " on ", absl::StrJoin(members, ", ")));
     }
