@@ -134,7 +134,8 @@ absl::StatusOr<Reconfiguration> DecodeReconfiguration(std::string_view bytes) {
     identity.id = std::string(reader.String());
   }
   if (reader.ok() && reader.empty()) return request;
-  return absl::InvalidArgumentError("a reconfig that a member forwards does not decode");
+  return absl::InvalidArgumentError(
+      "a reconfig that a member forwards has bytes that no server writes");
 }
 
 std::string Encode(const ReconfigurationOutcome& outcome) {
@@ -153,7 +154,8 @@ absl::StatusOr<ReconfigurationOutcome> DecodeReconfigurationOutcome(std::string_
   outcome.error = static_cast<tree::ErrorCode>(reader.Int<int32_t>());
   outcome.zxid = tree::Zxid(reader.Int<int64_t>());
   if (reader.ok() && reader.empty() && outcome.zxid.value() >= 0) return outcome;
-  return absl::InvalidArgumentError("the answer to a reconfig does not decode");
+  return absl::InvalidArgumentError(
+      "the leader's answer to a reconfig has bytes that no server writes");
 }
 
 absl::StatusOr<ServerLines> GoalOf(const Reconfiguration& request, const ServerLines& now,

@@ -50,7 +50,7 @@ def test_the_doctor_finds_nothing_in_a_good_cluster_and_names_what_is_wrong():
         cluster.wait_until("nothing is wrong again", is_healthy)
 
         def is_told():
-            """Whoever asks one server only is told what is missing."""
+            """A doctor that asks one server only names the members that it did not ask."""
             _, answer, findings = _doctor(cluster.grpc(cluster.leader()))
             return answer["asked"] == 1 and [one["what"] for one in findings] == ["was not asked"] * 2
         cluster.wait_until("other members are missed", is_told)

@@ -25,22 +25,6 @@ constexpr int kDegradedExitStatus = 3;
 constexpr char kReduced[] =
     "Sizes and addresses are for administrators: use --token-file, or --cert and --key.\n";
 
-// Returns the name of a role, as it is printed; "unknown" if only the leader knows the role.
-std::string RoleName(v1::Role role) {
-  switch (role) {
-    case v1::ROLE_LOOKING:
-      return "looking";
-    case v1::ROLE_FOLLOWER:
-      return "follower";
-    case v1::ROLE_LEADER:
-      return "leader";
-    case v1::ROLE_OBSERVER:
-      return "observer";
-    default:
-      return "unknown";
-  }
-}
-
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 std::string OrDash(uint64_t number) { return number == 0 ? "-" : absl::StrCat(number); }
 

@@ -62,6 +62,21 @@ absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text) {
   return servers;
 }
 
+std::string RoleName(v1::Role role) {
+  switch (role) {
+    case v1::ROLE_LOOKING:
+      return "looking";
+    case v1::ROLE_FOLLOWER:
+      return "follower";
+    case v1::ROLE_LEADER:
+      return "leader";
+    case v1::ROLE_OBSERVER:
+      return "observer";
+    default:
+      return "unknown";
+  }
+}
+
 ClusterClient::ClusterClient(std::string address, const Access& access)
     : address_(std::move(address)),
       access_(access),

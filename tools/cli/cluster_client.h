@@ -25,6 +25,9 @@ using internal::Access;
 // server, or one has no port.
 absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text);
 
+// Returns the name of a role, as it is printed; "unknown" if only the leader knows the role.
+std::string RoleName(v1::Role role);
+
 // A client of one member.
 class ClusterClient {
  public:

@@ -96,16 +96,7 @@ std::string RoleOf(const Observation& server) {
   if (!server.status->serving()) {
     return server.status->leader() == 0 ? "looking" : "not serving";
   }
-  switch (server.status->role()) {
-    case v1::ROLE_LEADER:
-      return "leader";
-    case v1::ROLE_FOLLOWER:
-      return "follower";
-    case v1::ROLE_OBSERVER:
-      return "observer";
-    default:
-      return "looking";
-  }
+  return RoleName(server.status->role());
 }
 
 // Returns the line about the cluster, from the server that has applied most.
