@@ -41,7 +41,8 @@ void Run(Input input) {
   }
   rpc::zk::ListRecursiveRequest recursive;
   rpc::zk::DecodeListRecursive(body, &recursive);
-  rpc::zk::DecodeReconfig(body);
+  rpc::Reconfiguration reconfiguration;
+  rpc::zk::DecodeReconfig(body, &reconfiguration);
   if (!rpc::zk::IsWrite(op)) return;
   tree::Request request;
   std::vector<OpCode> shapes;
