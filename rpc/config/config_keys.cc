@@ -44,6 +44,13 @@ constexpr ConfigKey kConfigKeys[] = {
      .section = Section::kCluster,
      .meaning = "`reconfig` keeps two participants at least; with false, one. A server without "
                 "`server.N` lines runs alone in any case"},
+    {.name = "clusterVersionMax",
+     .value = Integer{&Config::cluster_version_max, 1, 1 << 20},
+     .section = Section::kCluster,
+     .default_text = "the newest that the program understands",
+     .example = "8",
+     .meaning = "the cluster version is not raised above this one. Set it in all members before an "
+                "upgrade, and remove it when you will not go back to the version before"},
     {.name = "clientPort",
      .value = Port{&Config::client_port},
      .section = Section::kCluster,

@@ -661,6 +661,16 @@ TEST_CASE("the keys of reconfig are read, and are off by default") {
   CHECK_FALSE(ParseConfig("zoo.cfg", one + "standaloneEnabled=false\n", my_id)->standalone());
 }
 
+TEST_CASE("the cluster version has no limit unless one is given") {
+  const std::string common = "dataDir=/d\nclientPort=1\n";
+  CHECK(ParseConfig("zoo.cfg", common, NoFile)->cluster_version_max == 0);
+  auto config = ParseConfig("zoo.cfg", common + "clusterVersionMax=8\n", NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->cluster_version_max == 8);
+  CHECK(config->warnings.empty());
+  CHECK_FALSE(ParseConfig("zoo.cfg", common + "clusterVersionMax=0\n", NoFile).ok());
+}
+
 TEST_CASE("a byte order mark is skipped with a warning") {
   auto config = ParseConfig("zoo.cfg",
                             "\xEF\xBB\xBF"

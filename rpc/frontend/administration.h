@@ -31,6 +31,9 @@ struct ClusterView {
     // Why it is not reachable, in ASCII; empty if it is, or if the reason is not known yet.
     std::string problem = {};
     std::optional<ServerLine> addresses = {};  // nullopt: not known
+    // The newest cluster version that it understands; 0 if it has not been heard from. Known at the
+    // leader alone, and of this server; 0 elsewhere.
+    uint32_t newest_version = {};
   };
   consensus::MemberId self;
   consensus::MemberId leader;  // kNoMember if it is not known
@@ -38,7 +41,9 @@ struct ClusterView {
   consensus::Term term;
   consensus::Index commit_index;
   consensus::Index applied_index;
-  bool changing = false;  // a change of members is under way
+  uint32_t cluster_version = 0;  // what every member understands
+  uint32_t newest_version = 0;   // the newest cluster version that this server understands
+  bool changing = false;         // a change of members is under way
   // Identifies the membership, for ChangeMembers; it differs between members.
   consensus::Index membership_index;
   std::vector<Member> members;  // ascending

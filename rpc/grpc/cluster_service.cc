@@ -97,6 +97,16 @@ absl::Status ChangeError(const absl::Status& error) {
   return v1::ToStatus(code, ToStd(error.message()));
 }
 
+void SetVersions(const ClusterView& view, v1::StatusResponse* response) {
+  response->set_cluster_version(view.cluster_version);
+  response->set_newest_version(view.newest_version);
+  if (!view.is_leader || view.cluster_version >= view.newest_version) return;
+  for (const ClusterView::Member& member : view.members) {
+    if (member.newest_version >= view.newest_version) continue;
+    response->add_held_back_by(member.id.value());
+  }
+}
+
 }  // namespace
 
 ClusterService::ClusterService(const Config& config, rpc::Service* service,
@@ -139,6 +149,7 @@ grpc::ServerUnaryReactor* ClusterService::Status(grpc::CallbackServerContext* co
   response->set_commit_index(view.commit_index.value());
   response->set_applied_index(view.applied_index.value());
   response->set_reduced(!is_whole);
+  SetVersions(view, response);
   {
     const GuardedTree::ReadGuard tree = service_->ReadTree();
     response->set_zxid(tree->last_zxid().value());

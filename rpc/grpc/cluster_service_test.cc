@@ -366,6 +366,9 @@ TEST_CASE("Status and Members return the member's knowledge of the cluster") {
   view.members = {{MemberId(1), false, true, true, Index(100)},
                   {MemberId(2), false, true, false, Index(90)},
                   {MemberId(3), true, false, false, Index(0), "three:12: Connection refused"}};
+  view.cluster_version = 8;
+  view.newest_version = view.members[0].newest_version = 9;
+  view.members[1].newest_version = 8;
   view.members[0].addresses = ServerLine{.host = "one", .client_port = 21};
   view.members[1].addresses = ServerLine{.host = "::2", .peer_port = 12};
   view.membership_index = Index(7);
@@ -382,6 +385,21 @@ TEST_CASE("Status and Members return the member's knowledge of the cluster") {
     CHECK(status.nodes() == fixture.member.ReadTree()->node_count());
     CHECK(status.digest() == fixture.member.ReadTree()->digest());
     CHECK(status.cluster_id() == std::string(16, 'i'));
+    CHECK(status.cluster_version() == 8);
+    CHECK(status.newest_version() == 9);
+    // One understands 8 alone, the other one has not been heard from.
+    CHECK(std::vector<uint32_t>(status.held_back_by().begin(), status.held_back_by().end()) ==
+          std::vector<uint32_t>{2, 3});
+  }
+  for (ClusterView::Member& member : view.members) member.newest_version = 9;
+  view.members[2].newest_version = 10;
+  view.cluster_version = 9;
+  {
+    grpc::ClientContext context;
+    v1::StatusResponse status;
+    REQUIRE(fixture.stub->Status(&context, {}, &status).ok());
+    CHECK(status.cluster_version() == 9);
+    CHECK(status.held_back_by().empty());
   }
   grpc::ClientContext context;
   v1::MembersResponse members;

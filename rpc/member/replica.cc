@@ -117,6 +117,10 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
   node.raft.election_ticks =
       std::max(node.raft.heartbeat_ticks + 1, config.election_timeout_ms / node.tick_ms);
   node.raft.cluster_id_if_new = std::move(cluster_id_if_new);
+  if (config.cluster_version_max > 0) {
+    node.raft.version =
+        std::min(node.raft.version, static_cast<uint32_t>(config.cluster_version_max));
+  }
   if (config.snap_count > 0) node.checkpoint_entries = static_cast<uint64_t>(config.snap_count);
   // The changes of one checkpoint must fit into the ballast file.
   if (config.log_segment_bytes > 0) {
@@ -737,6 +741,8 @@ void Replica::UpdateClusterView() {
   view.term = raft.term();
   view.commit_index = raft.commit_index();
   view.applied_index = applied_;
+  view.cluster_version = raft_status_.version;
+  view.newest_version = options_.node.raft.version;
   const consensus::Membership& membership = raft.membership();
   view.changing = membership.joint() || !raft.MembershipIsCommitted() || reconfig_.has_value();
   view.membership_index = raft.membership_index();
@@ -752,7 +758,9 @@ void Replica::UpdateClusterView() {
     if (const auto line = lines.find(id.value()); line != lines.end()) {
       member.addresses = line->second;
     }
+    if (self) member.newest_version = view.newest_version;
     if (!view.is_leader) continue;
+    if (!self) member.newest_version = raft.version_of(id);
     member.match_index = self ? raft.durable_index() : raft.match_index(id);
     member.in_sync = member.reachable && member.match_index >= view.commit_index;
   }

@@ -71,9 +71,14 @@ void Replica::CheckMemberState(const consensus::Status& status) {
         consensus::ToString(options_.node.raft.membership));
   }
   if (status.version_needed > 0) {
+    const uint32_t understood = options_.node.raft.version;
     host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
-        "the cluster uses version ", status.version_needed, " of the log, and this program knows ",
-        options_.node.raft.version, " at most; start a newer program on the same data")));
+        "the cluster uses version ", status.version_needed, " of the log, and this ",
+        status.version_needed <= consensus::kVersionNewest
+            ? absl::StrCat("server is kept at ", understood,
+                           " by clusterVersionMax; remove that line from the configuration")
+            : absl::StrCat("program knows ", understood,
+                           " at most; start a newer program on the same data"))));
   }
   if (status.member_state != raft_status_.member_state) {
     if (status.member_state == consensus::MemberState::kRecovering) {

@@ -2,13 +2,16 @@
 
 #include "tools/administration/status.h"
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/escape.h"
 #include "base/strings.h"
 #include "tools/cli/cluster_client.h"
@@ -55,8 +58,40 @@ ordered_json ToJson(const StatusAnswer& answer) {
     json["cluster_id"] = HexBytes(status.cluster_id());
   }
   json["version"] = status.version();
+  json["cluster_version"] = status.cluster_version();
+  json["newest_version"] = status.newest_version();
+  if (status.role() == v1::ROLE_LEADER) json["held_back_by"] = status.held_back_by();
   json["uptime_ms"] = status.uptime_ms();
   return json;
+}
+
+// Returns a line about the cluster version, and about the members that keep it where it is. A program
+// that is older than the field counts as one that understands version 0. Empty if all of them are.
+std::string ClusterVersionLine(const std::vector<StatusAnswer>& answers) {
+  uint32_t cluster_version = 0;
+  uint32_t newest = 0;
+  for (const StatusAnswer& answer : answers) {
+    if (!answer.status.ok()) continue;
+    cluster_version = std::max(cluster_version, answer.status->cluster_version());
+    newest = std::max(newest, answer.status->newest_version());
+  }
+  if (newest == 0) return "";
+  std::string line = absl::StrCat("The cluster version is ", cluster_version);
+  if (cluster_version >= newest) return line + ".\n";
+  std::set<uint32_t> behind;
+  for (const StatusAnswer& answer : answers) {
+    if (!answer.status.ok()) continue;
+    if (answer.status->newest_version() < newest) behind.insert(answer.status->member());
+    // Of a leader that is behind itself, it is not the list for `newest`.
+    if (answer.status->newest_version() < newest) continue;
+    behind.insert(answer.status->held_back_by().begin(), answer.status->held_back_by().end());
+  }
+  if (behind.empty()) {
+    return absl::StrCat(line, "; version ", newest,
+                        " waits until the leader knows that every member understands it.\n");
+  }
+  return absl::StrCat(line, "; version ", newest, " waits until it is understood by member ",
+                      absl::StrJoin(behind, ", "), ".\n");
 }
 
 std::string ToTable(const std::vector<StatusAnswer>& answers) {
@@ -83,7 +118,7 @@ std::string ToTable(const std::vector<StatusAnswer>& answers) {
                     Duration(status.uptime_ms())});
     is_reduced = is_reduced || status.reduced();
   }
-  return Table(rows) + (is_reduced ? kReduced : "") + problems;
+  return Table(rows) + ClusterVersionLine(answers) + (is_reduced ? kReduced : "") + problems;
 }
 
 // The combined health of the queried servers: how many serve, and whether one of them knows a
