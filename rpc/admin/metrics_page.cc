@@ -27,6 +27,9 @@ constexpr LabelledMetric kLabelledMetrics[] = {
      "1 for a member that this server has a connection with, else 0"},
     {"quorate_member_match_index", MetricType::kGauge, "member",
      "index up to which the leader knows the log of a member to be durable; leader only"},
+    {"quorate_request_latency_seconds", MetricType::kHistogram, "operation",
+     "time from a request of a ZooKeeper client to its reply, in seconds, by operation; only "
+     "operations that were requested"},
     {"quorate_certificate_expiry_timestamp_seconds", MetricType::kGauge, "stores",
      "Unix time at which a certificate of this server expires, by the prefix of its stores' keys"},
     {"quorate_clock_timestamp_seconds", MetricType::kGauge, "",
@@ -47,10 +50,15 @@ constexpr LabelledMetric kLabelledMetrics[] = {
 using Samples =
     std::vector<std::pair<std::string, double>>;  // the value of the label, and that of it
 
-// Adds a metric of kLabelledMetrics.
-void Add(std::string_view name, const Samples& samples, MetricsText* text) {
+const LabelledMetric& Find(std::string_view name) {
   const auto* metric = std::ranges::find(kLabelledMetrics, name, &LabelledMetric::name);
   ASSERT(metric != std::end(kLabelledMetrics));
+  return *metric;
+}
+
+// Adds a metric of kLabelledMetrics.
+void Add(std::string_view name, const Samples& samples, MetricsText* text) {
+  const LabelledMetric* metric = &Find(name);
   std::vector<std::pair<MetricsText::Labels, double>> labelled;
   for (const auto& [label, value] : samples) {
     MetricsText::Labels labels;
@@ -103,6 +111,7 @@ std::string MetricsPage::Text(const std::set<std::string, std::less<>>& only,
     AddProcess(sources, &text);
   });
   for (const zk::UnusedMetric& metric : zk::UnusedMetrics()) text.Add(metric);
+  AddLatencies(&text);
   AddServer(status, &text);
   AddMembers(&text);
   Samples expiries;
@@ -111,6 +120,18 @@ std::string MetricsPage::Text(const std::set<std::string, std::less<>>& only,
   }
   Add("quorate_certificate_expiry_timestamp_seconds", expiries, &text);
   return text.text();
+}
+
+void MetricsPage::AddLatencies(MetricsText* text) const {
+  const zk::OpLatencies latencies = frontend_.statistics().SumOpLatencies();
+  std::vector<MetricsText::LabelledHistogram> histograms;
+  for (size_t i = 0; i < latencies.size(); ++i) {
+    if (latencies[i].count() == 0) continue;
+    const bool is_known = i < std::size(zk::kOpCodes);
+    histograms.emplace_back((is_known ? zk::kOpCodes[i] : zk::kUnknownOpCode).name, latencies[i]);
+  }
+  const LabelledMetric& metric = Find("quorate_request_latency_seconds");
+  text->AddHistograms(metric.name, metric.help, metric.label, histograms);
 }
 
 void MetricsPage::AddServer(const ServerStatus& status, MetricsText* text) const {

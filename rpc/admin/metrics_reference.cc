@@ -39,6 +39,8 @@ absl::string_view Name(MetricType type) {
       return "summary";
     case MetricType::kDistribution:
       return "summary with percentiles";
+    case MetricType::kHistogram:
+      return "histogram";
   }
   return "";
 }

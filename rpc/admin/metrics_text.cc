@@ -18,6 +18,7 @@ using zk::Distribution;
 using zk::MetricType;
 
 constexpr double kQuantiles[] = {0.5, 0.9, 0.99};
+constexpr double kMicrosecondsPerSecond = 1e6;
 
 absl::string_view TypeName(MetricType type) {
   switch (type) {
@@ -30,6 +31,8 @@ absl::string_view TypeName(MetricType type) {
     case MetricType::kSummary:
     case MetricType::kDistribution:
       return "summary";
+    case MetricType::kHistogram:
+      return "histogram";
   }
   return "untyped";
 }
@@ -104,6 +107,26 @@ void MetricsText::Add(std::string_view name, MetricType type, std::string_view h
                       const std::vector<std::pair<Labels, double>>& samples) {
   if (samples.empty() || !Begin(name, type, help)) return;
   for (const auto& [labels, value] : samples) AddSample(name, "", labels, value);
+}
+
+void MetricsText::AddHistograms(std::string_view name, std::string_view help,
+                                std::string_view label,
+                                const std::vector<LabelledHistogram>& histograms) {
+  if (histograms.empty() || !Begin(name, MetricType::kHistogram, help)) return;
+  for (const auto& [value, histogram] : histograms) {
+    int64_t count = 0;
+    for (size_t i = 0; i < histogram.buckets.size(); ++i) {
+      count += histogram.buckets[i];
+      const std::string bound =
+          i < histogram.kBoundsUs.size()
+              ? absl::StrCat(static_cast<double>(histogram.kBoundsUs[i]) / kMicrosecondsPerSecond)
+              : "+Inf";
+      AddSample(name, "_bucket", {{label, value}, {"le", bound}}, static_cast<double>(count));
+    }
+    AddSample(name, "_sum", {{label, value}},
+              static_cast<double>(histogram.sum_us) / kMicrosecondsPerSecond);
+    AddSample(name, "_count", {{label, value}}, static_cast<double>(count));
+  }
 }
 
 void MetricsText::Add(const zk::Metric& metric, const zk::MetricValue& value,

@@ -55,6 +55,11 @@ class MetricsText {
   // in values of labels are escaped.
   void Add(std::string_view name, zk::MetricType type, std::string_view help,
            const std::vector<std::pair<Labels, double>>& samples);
+  // Adds a histogram of seconds for each pair of a label's value and latencies; nothing if there are
+  // none.
+  using LabelledHistogram = std::pair<std::string, zk::LatencyHistogram>;
+  void AddHistograms(std::string_view name, std::string_view help, std::string_view label,
+                     const std::vector<LabelledHistogram>& histograms);
   // Adds a metric of the table; nothing for text. `window` gives the quantiles.
   void Add(const zk::Metric& metric, const zk::MetricValue& value, QuantileWindow* window,
            QuantileWindow::Time now);

@@ -53,6 +53,27 @@ TEST_CASE("a distribution has three quantiles, its count and its sum") {
         "lat{quantile=\"0.99\"} 10.0\nlat_count 10.0\nlat_sum 55.0\n");
 }
 
+TEST_CASE("a histogram has cumulative buckets in seconds, its sum and its count") {
+  MetricsText text;
+  zk::LatencyHistogram latencies;
+  latencies.buckets.front() = 2;
+  latencies.buckets[3] = 1;
+  latencies.buckets.back() = 4;
+  latencies.sum_us = 1'500'000;
+  text.AddHistograms("lat", "h", "op", {{"create", latencies}});
+  text.AddHistograms("none", "h", "op", {});
+  CHECK(
+      text.text().starts_with("# HELP lat h\n# TYPE lat histogram\n"
+                              "lat_bucket{op=\"create\",le=\"0.0001\"} 2.0\n"
+                              "lat_bucket{op=\"create\",le=\"0.00025\"} 2.0\n"
+                              "lat_bucket{op=\"create\",le=\"0.0005\"} 2.0\n"
+                              "lat_bucket{op=\"create\",le=\"0.001\"} 3.0\n"));
+  CHECK(
+      text.text().ends_with("lat_bucket{op=\"create\",le=\"10\"} 3.0\n"
+                            "lat_bucket{op=\"create\",le=\"+Inf\"} 7.0\n"
+                            "lat_sum{op=\"create\"} 1.5\nlat_count{op=\"create\"} 7.0\n"));
+}
+
 TEST_CASE("quantiles are those of the last ten minutes") {
   QuantileWindow window;
   Distribution values;

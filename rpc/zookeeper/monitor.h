@@ -62,6 +62,7 @@ enum class MetricType : uint8_t {
   kCounter,       // since the start, or since the word `srst`; never decreases otherwise
   kSummary,       // average, min, max, count and sum of durations
   kDistribution,  // a summary and percentiles
+  kHistogram,     // counts of values by buckets; in Prometheus alone
 };
 
 using MetricValue = std::variant<int64_t, uint64_t, double, std::string, TimeSummary, Distribution>;

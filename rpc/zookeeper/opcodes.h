@@ -139,12 +139,18 @@ inline constexpr auto kOpCodePositions = [] {
 
 }  // namespace internal
 
+// Returns the position in kOpCodes of `op`, which may be any number that a client sent;
+// std::size(kOpCodes) if it is no opcode.
+constexpr size_t PositionOf(OpCode op) {
+  const size_t slot = internal::OpCodeSlot(op);
+  return slot < internal::kOpCodePositions.size() ? internal::kOpCodePositions[slot]
+                                                  : std::size(kOpCodes);
+}
+
 // Returns the row of `op`, which may be any number that a client sent; kUnknownOpCode if it is no
 // opcode.
 constexpr const OpCodeInfo& InfoOf(OpCode op) {
-  const size_t slot = internal::OpCodeSlot(op);
-  if (slot >= internal::kOpCodePositions.size()) return kUnknownOpCode;
-  const size_t position = internal::kOpCodePositions[slot];
+  const size_t position = PositionOf(op);
   return position == std::size(kOpCodes) ? kUnknownOpCode : kOpCodes[position];
 }
 

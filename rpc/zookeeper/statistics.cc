@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include "base/assert.h"
@@ -82,6 +83,44 @@ Distribution LiveDistribution::value() const {
   return value;
 }
 
+size_t LatencyHistogram::BucketOf(int64_t us) {
+  return static_cast<size_t>(std::ranges::lower_bound(kBoundsUs, us) - kBoundsUs.begin());
+}
+
+void LatencyHistogram::Merge(const LatencyHistogram& other) {
+  for (size_t i = 0; i < kBuckets; ++i) buckets[i] += other.buckets[i];
+  sum_us += other.sum_us;
+}
+
+int64_t LatencyHistogram::count() const {
+  return std::accumulate(buckets.begin(), buckets.end(), int64_t{0});
+}
+
+void LiveOpLatencies::Add(OpCode op, int64_t us) {
+  ASSERT(us >= 0);
+  Histogram& histogram = histograms_[PositionOf(op)];
+  histogram.buckets[LatencyHistogram::BucketOf(us)].Add(1);
+  histogram.sum_us.Add(us);
+}
+
+void LiveOpLatencies::Clear() {
+  for (Histogram& histogram : histograms_) {
+    for (Counter& bucket : histogram.buckets) bucket.Set(0);
+    histogram.sum_us.Set(0);
+  }
+}
+
+void LiveOpLatencies::AddTo(OpLatencies* sums) const {
+  for (size_t op = 0; op < histograms_.size(); ++op) {
+    LatencyHistogram one;
+    for (size_t i = 0; i < one.buckets.size(); ++i) {
+      one.buckets[i] = histograms_[op].buckets[i].value();
+    }
+    one.sum_us = histograms_[op].sum_us.value();
+    (*sums)[op].Merge(one);
+  }
+}
+
 void LiveSizes::Add(int64_t size) {
   last_.Set(size);
   if (min() < 0 || size < min()) min_.Set(size);
@@ -104,6 +143,7 @@ void LoopStatistics::Clear() {
   for (LiveDistribution* latency : {&latency_ms, &read_latency_ms, &update_latency_ms}) {
     latency->Clear();
   }
+  op_latencies.Clear();
   response_bytes.Clear();
 }
 
@@ -173,6 +213,14 @@ Statistics::Totals Statistics::Sum() const {
                                     : std::min(totals.response_bytes_min, sizes.min());
   }
   return totals;
+}
+
+OpLatencies Statistics::SumOpLatencies() const {
+  OpLatencies sums;
+  for (const auto& loop : loops_) {
+    if (loop->resets_seen.value() == server_resets()) loop->op_latencies.AddTo(&sums);
+  }
+  return sums;
 }
 
 int64_t Statistics::outstanding() const {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "rpc/zookeeper/opcodes.h"
 
 namespace quorate::rpc::zk {
 
@@ -87,6 +88,43 @@ class LiveSizes {
   Counter max_{-1};
 };
 
+// A histogram of latencies with fixed buckets, as Prometheus shows it. A value type.
+struct LatencyHistogram {
+  // The greatest latency of each bucket, in microseconds. One more bucket has those above the last.
+  static constexpr std::array<int64_t, 16> kBoundsUs = {
+      100,    250,     500,     1'000,   2'500,     5'000,     10'000,    25'000,
+      50'000, 100'000, 250'000, 500'000, 1'000'000, 2'500'000, 5'000'000, 10'000'000};
+  static constexpr size_t kBuckets = kBoundsUs.size() + 1;
+  // Returns the bucket of a latency.
+  static size_t BucketOf(int64_t us);
+
+  std::array<int64_t, kBuckets> buckets{};  // not cumulative
+  int64_t sum_us = 0;
+
+  void Merge(const LatencyHistogram& other);
+  int64_t count() const;
+};
+
+// The latencies of each opcode, in the order of kOpCodes; the last one is for unknown opcodes.
+inline constexpr size_t kLatencyHistograms = std::size(kOpCodes) + 1;
+using OpLatencies = std::array<LatencyHistogram, kLatencyHistograms>;
+
+// OpLatencies with one writer. Thread-safety: Add and Clear from the writer's thread, AddTo from any.
+// What AddTo adds may lack parts of a concurrent Add.
+class LiveOpLatencies {
+ public:
+  void Add(OpCode op, int64_t us);
+  void Clear();
+  void AddTo(OpLatencies* sums) const;
+
+ private:
+  struct Histogram {
+    std::array<Counter, LatencyHistogram::kBuckets> buckets;
+    Counter sum_us;
+  };
+  std::array<Histogram, kLatencyHistograms> histograms_;
+};
+
 // The statistics of a loop since the last reset. Thread-safety: written on the loop's thread.
 struct LoopStatistics {
   Counter packets_received;
@@ -104,6 +142,7 @@ struct LoopStatistics {
   LiveDistribution latency_ms;  // of all requests
   LiveDistribution read_latency_ms;
   LiveDistribution update_latency_ms;
+  LiveOpLatencies op_latencies;
   LiveSizes response_bytes;
   Counter resets_seen;  // not reset: the number of resets applied here
 
@@ -184,6 +223,8 @@ class Statistics {
     int64_t response_bytes_max = -1;
   };
   Totals Sum() const;
+  // Returns the latencies of the requests of all loops, by opcode.
+  OpLatencies SumOpLatencies() const;
   // The number of requests received and not answered, of all loops; cheaper than Sum.
   int64_t outstanding() const;
 

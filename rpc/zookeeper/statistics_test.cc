@@ -46,6 +46,37 @@ TEST_CASE("buckets never go down as values go up") {
   }
 }
 
+TEST_CASE("a latency is in the bucket of the least bound that it does not exceed") {
+  CHECK(LatencyHistogram::BucketOf(0) == 0);
+  CHECK(LatencyHistogram::BucketOf(100) == 0);
+  CHECK(LatencyHistogram::BucketOf(101) == 1);
+  CHECK(LatencyHistogram::BucketOf(10'000'000) == LatencyHistogram::kBuckets - 2);
+  CHECK(LatencyHistogram::BucketOf(10'000'001) == LatencyHistogram::kBuckets - 1);
+}
+
+TEST_CASE("latencies of all loops are added up by opcode, and a reset clears them") {
+  Statistics statistics;
+  LoopStatistics* loop = statistics.AddLoop();
+  statistics.AddLoop()->op_latencies.Add(OpCode::kGetData, 101);
+  loop->op_latencies.Add(OpCode::kGetData, 50);
+  loop->op_latencies.Add(OpCode::kCreate, 7);
+  loop->op_latencies.Add(static_cast<OpCode>(12'345), 8);
+  const OpLatencies sums = statistics.SumOpLatencies();
+  const LatencyHistogram& reads = sums[PositionOf(OpCode::kGetData)];
+  CHECK(reads.buckets[0] == 1);
+  CHECK(reads.buckets[1] == 1);
+  CHECK(reads.count() == 2);
+  CHECK(reads.sum_us == 151);
+  CHECK(sums[PositionOf(OpCode::kCreate)].sum_us == 7);
+  CHECK(sums[PositionOf(OpCode::kDelete)].count() == 0);
+  CHECK(sums.back().sum_us == 8);
+  statistics.ResetServer();
+  CHECK(statistics.SumOpLatencies()[PositionOf(OpCode::kCreate)].count() == 0);
+  loop->Clear();
+  loop->resets_seen.Set(statistics.server_resets());
+  CHECK(statistics.SumOpLatencies()[PositionOf(OpCode::kCreate)].count() == 0);
+}
+
 TEST_CASE("what a loop did before the statistics were reset is not shown after") {
   Statistics statistics;
   LoopStatistics* loop = statistics.AddLoop();

@@ -94,6 +94,14 @@ def shared_values_agree_with_mntr_and_count(cluster):
             assert float(words[f"cnt_{name}"]) == found[f"{name}_count"][""] >= 20, name
             assert float(words[f"sum_{name}"]) == found[f"{name}_sum"][""], name
         assert found["readlatency"]['quantile="0.99"'] >= found["readlatency"]['quantile="0.5"'] >= 0
+        for operation in ("create", "getData"):
+            label = f'operation="{operation}"'
+            buckets = [value for labels, value in found["quorate_request_latency_seconds_bucket"].items()
+                       if labels.startswith(label + ",")]
+            assert buckets == sorted(buckets) and len(buckets) == 17, buckets
+            assert buckets[-1] == found["quorate_request_latency_seconds_count"][label] >= 20, operation
+        # A write waits for the disks of a majority, so its time is not zero.
+        assert found["quorate_request_latency_seconds_sum"]['operation="create"'] > 0
 
 
 def shared_types_are_those_of_zookeeper(cluster):
