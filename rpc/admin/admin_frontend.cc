@@ -7,10 +7,10 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
 #include "rpc/admin/health.h"
+#include "rpc/admin/request_origin.h"
 
 namespace quorate::rpc::admin {
 namespace {
@@ -30,39 +30,6 @@ std::optional<HttpResponse> RefuseMethod(const HttpRequest& request) {
   HttpResponse response = TextResponse(405, "only GET and HEAD are allowed");
   response.headers.emplace_back("Allow", "GET, HEAD");
   return response;
-}
-
-// Returns whether the host of a request is this machine for itself: localhost or an address of the
-// loopback. A browser that was led to this machine by the name of another site sends that name, and a
-// proxy of this machine may send the name or the address by which others know it.
-bool IsOwnHost(std::string_view host) {
-  std::string_view name = host;
-  if (name.starts_with('[')) {
-    name = name.substr(1, name.find(']') - 1);
-  } else {
-    name = name.substr(0, name.rfind(':'));
-  }
-  if (name.empty() || absl::AsciiStrToLower(ToAbsl(name)) == "localhost") return true;
-  return OriginOfAddress(name) == Principal::Origin::kLoopback;
-}
-
-// Returns why a request may come from a page of another site in a browser, or from another machine
-// through a proxy; empty if it cannot.
-std::string ForeignReason(const HttpRequest& request, const Principal& caller) {
-  const std::string& site = request.fetch_site;
-  if (!site.empty() && site != "none" && site != "same-origin") {
-    return "a page of another site sends this request";
-  }
-  if (caller.has_proof()) return "";
-  if (request.is_passed_on) {
-    return "a proxy has passed this request on; without an administrator's credentials it has to "
-           "come from this machine";
-  }
-  if (!IsOwnHost(request.host)) {
-    return "the request names this machine neither as localhost nor by an address of the loopback; "
-           "without an administrator's credentials it has to";
-  }
-  return "";
 }
 
 // Returns the settings of HTTPS.
@@ -91,8 +58,10 @@ class AdminFrontend::AdminHandler final : public HttpHandler {
  public:
   explicit AdminHandler(AdminFrontend* frontend) : frontend_(*frontend) {}
   // So health is answered while a command waits for a disk.
-  bool IsQuick(const HttpRequest& request) const override {
-    return request.target.starts_with(kHealthPrefix);
+  HttpThread ThreadOf(const HttpRequest& request) const override {
+    if (request.target.starts_with(kHealthPrefix)) return HttpThread::kConnections;
+    return request.target.starts_with(kConsolePrefix) ? HttpThread::kConsole
+                                                      : HttpThread::kCommands;
   }
   HttpResponse Handle(const HttpRequest& request) override { return frontend_.Respond(request); }
 
@@ -103,7 +72,9 @@ class AdminFrontend::AdminHandler final : public HttpHandler {
 class AdminFrontend::MetricsHandler final : public HttpHandler {
  public:
   explicit MetricsHandler(AdminFrontend* frontend) : frontend_(*frontend) {}
-  bool IsQuick(const HttpRequest& /*request*/) const override { return false; }
+  HttpThread ThreadOf(const HttpRequest& /*request*/) const override {
+    return HttpThread::kCommands;
+  }
   HttpResponse Handle(const HttpRequest& request) override {
     return frontend_.RespondWithMetrics(request);
   }
@@ -117,6 +88,8 @@ AdminFrontend::AdminFrontend(const AdminParts& parts)
       commands_(parts.config, parts.frontend, parts.administration, parts.clock,
                 parts.configuration_text),
       metrics_(parts.frontend, parts.administration, parts.clock, parts.version),
+      console_(parts.config, &parts.frontend->service(), parts.administration, parts.administrators,
+               parts.version),
       admin_handler_(std::make_unique<AdminHandler>(this)),
       metrics_handler_(std::make_unique<MetricsHandler>(this)) {}
 
@@ -198,9 +171,18 @@ HttpResponse AdminFrontend::Respond(const HttpRequest& request) {
   if (path.starts_with(url + "/")) {
     return RunCommand(path.substr(url.size() + 1), *target, request);
   }
+  if (path.starts_with(kConsolePrefix)) {
+    auto response = console_.Respond(*target, request);
+    return response.has_value() ? *std::move(response) : NotFound(*target);
+  }
   if (path == "/") {
     HttpResponse response;
-    response.body = Overview();
+    if (Console::WantsPage(request)) {
+      response = Console::Page();
+    } else {
+      response.body = Overview();
+    }
+    response.headers.emplace_back("Vary", "Accept");
     return response;
   }
   return NotFound(*target);

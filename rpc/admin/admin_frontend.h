@@ -3,7 +3,8 @@
 // The HTTP front end: ZooKeeper's commands, /metrics and /health on admin.serverPort, and /metrics on
 // metricsProvider.httpPort if the configuration names the Prometheus provider.
 //
-//   /                       the paths, as text
+//   /                       the paths, as text; for a browser, the web console (console.h)
+//   /console/...            the files and the JSON of the web console
 //   /commands               links to the commands (admin.commandURL)
 //   /commands/NAME          a command, by its name or an alias
 //   /metrics                ?name[]=N shows only the metrics named
@@ -25,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "rpc/admin/commands.h"
+#include "rpc/admin/console.h"
 #include "rpc/admin/http_server.h"
 #include "rpc/admin/metrics_page.h"
 #include "rpc/audit/audit_log.h"
@@ -86,6 +88,7 @@ class AdminFrontend {
   const AdminParts parts_;
   Commands commands_;
   MetricsPage metrics_;
+  Console console_;
   std::unique_ptr<AdminHandler> admin_handler_;
   std::unique_ptr<MetricsHandler> metrics_handler_;
   // Of the stores ssl.quorum.*; null if they are not used.

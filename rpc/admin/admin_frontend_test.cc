@@ -354,5 +354,73 @@ TEST_CASE("a proxy of this machine does not give its clients the rights of a loc
   }
 }
 
+TEST_CASE("browsers get the page of the console at /, with a strict policy, and others the paths") {
+  AdminFixture f;
+  const HttpResponse page = f.Get("/", With(&HttpRequest::accept, "text/html,*/*;q=0.8"));
+  CHECK(page.content_type == "text/html; charset=utf-8");
+  const std::map<std::string, std::string> headers(page.headers.begin(), page.headers.end());
+  CHECK(headers.at("Content-Security-Policy").starts_with("default-src 'none'; script-src 'self'"));
+  CHECK(headers.at("X-Frame-Options") == "DENY");
+  // The policy forbids scripts and styles in the page.
+  CHECK(page.body.find("<style") == std::string::npos);
+  CHECK(page.body.find("style=") == std::string::npos);
+  CHECK(f.Get("/", With(&HttpRequest::accept, "*/*")).body.starts_with("/commands\n"));
+  CHECK(f.Get("/console/console.js").content_type == "text/javascript; charset=utf-8");
+  CHECK(f.Get("/console/none.js").status == 404);
+  CHECK(f.Get("/console/api/none").status == 404);
+}
+
+TEST_CASE("the console refuses requests that another site may have sent") {
+  AdminFixture f;
+  const std::string path = "/console/api/node?path=/";
+  CHECK(f.Get(path).status == 200);
+  CHECK(f.Get(path, With(&HttpRequest::host, "10.0.0.3:8080")).status == 200);
+  CHECK(f.Get(path, With(&HttpRequest::host, "evil.example:8080")).status == 403);
+  CHECK(f.Get(path, With(&HttpRequest::fetch_site, "cross-site")).status == 403);
+  CHECK(f.Get(path, With(&HttpRequest::origin, "http://evil.example")).status == 403);
+  CHECK(f.Get(path, With(&HttpRequest::origin, "http://localhost:8080")).status == 200);
+}
+
+TEST_CASE("the console takes credentials only over TLS or from this machine") {
+  AdminFixture f;
+  HttpRequest request = WithCredentials("Basic dTpw");  // u:p
+  CHECK(f.Get("/console/api/overview", request).body.find("\"digest:u\"") != std::string::npos);
+  request.caller.address = "10.0.0.9";
+  CHECK(f.Get("/console/api/overview", request).status == 403);
+  request.is_encrypted = true;
+  CHECK(f.Get("/console/api/overview", request).status == 200);
+  CHECK(f.Get("/console/api/overview", WithCredentials("Basic !")).status == 401);
+}
+
+TEST_CASE("the console shows addresses of members to administrators only") {
+  AdminFixture f;
+  ClusterView::Member& member = f.cluster.view.members.emplace_back();
+  member.id = MemberId(1);
+  member.addresses = f.config.servers.at(1);
+  member.problem = "connection refused";
+  f.cluster.view.self = MemberId(3);
+  CHECK(f.Get("/console/api/overview").body.find("10.0.0.1:2888") != std::string::npos);
+  HttpRequest remote;
+  remote.caller.address = "10.0.0.9";
+  remote.host = "10.0.0.3:8080";
+  const std::string shown = f.Get("/console/api/overview", remote).body;
+  CHECK(shown.find("member 1 cannot be reached") != std::string::npos);
+  CHECK(shown.find("10.0.0.1") == std::string::npos);
+  CHECK(shown.find("connection refused") == std::string::npos);
+}
+
+TEST_CASE("the console says what is wrong with a request for the tree") {
+  AdminFixture f;
+  CHECK(f.Get("/console/api/node?path=/none").status == 404);
+  CHECK(f.Get("/console/api/node?path=none").status == 400);
+  CHECK(f.Get("/console/api/children?path=/&limit=0").status == 400);
+  CHECK(f.Get("/console/api/children?path=/&limit=501").status == 400);
+  const Json page = Json::parse(f.Get("/console/api/children?path=/zookeeper&limit=1").body);
+  CHECK(page["children"][0]["name"] == "config");
+  CHECK(page["next"] == "config");
+  f.service.current.leader_known = false;
+  CHECK(f.Get("/console/api/node?path=/").status == 503);
+}
+
 }  // namespace
 }  // namespace quorate::rpc::admin

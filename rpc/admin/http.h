@@ -5,6 +5,7 @@
 // Thread-safety: plain values, and an interface whose functions say who calls them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,12 +15,15 @@
 namespace quorate::rpc::admin {
 
 struct HttpRequest {
-  std::string method;  // "GET", "POST", ...; the server turns HEAD into GET
-  std::string target;  // as it was sent
-  Principal caller;    // its address, and the subject of its valid certificate
+  std::string method;         // "GET", "POST", ...; the server turns HEAD into GET
+  std::string target;         // as it was sent
+  Principal caller;           // its address, and the subject of its valid certificate
+  bool is_encrypted = false;  // by TLS of this server
   // The values of headers; empty if they are not there.
   std::string host;
   std::string authorization;
+  std::string accept;
+  std::string origin;      // Origin, the site whose page sends the request
   std::string fetch_site;  // Sec-Fetch-Site, by which browsers tell which site sends the request
   bool has_several_authorizations = false;
   bool is_passed_on = false;  // by a proxy, which has added Forwarded, X-Forwarded-For or Via
@@ -32,14 +36,19 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers;  // beside the usual ones
 };
 
+// The threads of a server on which requests are handled.
+enum class HttpThread : uint8_t {
+  kConnections,  // serves all connections: for requests without files and without long work
+  kCommands,
+  kConsole,  // for requests that read long lists, so that commands need not wait for them
+};
+
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  // Returns whether the request is handled without files and without long work, on the thread that
-  // serves all connections. Called on that thread.
-  virtual bool IsQuick(const HttpRequest& request) const = 0;
-  // Called on the thread that serves all connections, or, for requests that are not quick, on
-  // another one. Both may call at once.
+  // Returns the thread that is to handle the request. Called on the thread of connections.
+  virtual HttpThread ThreadOf(const HttpRequest& request) const = 0;
+  // Called on the thread that ThreadOf names. All threads may call at once.
   virtual HttpResponse Handle(const HttpRequest& request) = 0;
 };
 

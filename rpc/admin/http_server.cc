@@ -115,6 +115,7 @@ class HttpServer::Impl {
   tcp::acceptor acceptor_{io_};
   asio::steady_timer accept_pause_{io_};
   asio::thread_pool workers_{1};
+  asio::thread_pool console_workers_{1};
 };
 
 // A connection lives as long as an operation of it is under way.
@@ -210,8 +211,9 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
       return Write(*response, 11, /*keep_alive=*/false, /*has_body=*/true);
     }
     auto request = std::make_shared<HttpRequest>(TakeRequest());
-    if (server_.handler_.IsQuick(*request)) return Respond(server_.handler_.Handle(*request));
-    asio::post(server_.workers_,
+    const HttpThread thread = server_.handler_.ThreadOf(*request);
+    if (thread == HttpThread::kConnections) return Respond(server_.handler_.Handle(*request));
+    asio::post(thread == HttpThread::kCommands ? server_.workers_ : server_.console_workers_,
                [self = shared_from_this(), request = std::move(request)]() mutable {
                  Impl& server = self->server_;
                  HttpResponse response = server.handler_.Handle(*request);
@@ -230,8 +232,11 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     request.method = is_head_ ? "GET" : text(message.method_string());
     request.target = text(message.target());
     request.caller = caller_;
+    request.is_encrypted = tls_.has_value();
     request.host = text(message[http::field::host]);
     request.authorization = text(message[http::field::authorization]);
+    request.accept = text(message[http::field::accept]);
+    request.origin = text(message[http::field::origin]);
     request.has_several_authorizations = message.count(http::field::authorization) > 1;
     request.fetch_site = text(message["Sec-Fetch-Site"]);
     request.is_passed_on = message.count(http::field::forwarded) > 0 ||
@@ -351,7 +356,9 @@ absl::Status HttpServer::Impl::Start() {
 
 void HttpServer::Impl::Stop() {
   workers_.stop();
+  console_workers_.stop();
   workers_.join();
+  console_workers_.join();
   io_.stop();
   if (thread_.joinable()) thread_.join();
   error_code ignored;

@@ -3,9 +3,8 @@
 // An HTTP server for administrators and monitoring, on one port, with or without TLS. Parsing is
 // done by Boost.Beast.
 //
-// It has two threads of its own, and takes nothing from the threads of clients: one serves the
-// connections and the quick requests, the other handles the rest, one request at a time. What a
-// connection may take is bounded:
+// It has three threads of its own (HttpThread), and takes nothing from the threads of clients. Each
+// handles one request at a time. What a connection may take is bounded:
 // - Headers have at most kHeaderBytesMax bytes (431 otherwise), bodies kBodyBytesMax (413).
 // - From the end of one response, the next request has to be there completely within the idle
 //   timeout; so a client that sends a byte now and then is closed, too. So is a client that does not

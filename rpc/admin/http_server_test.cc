@@ -24,7 +24,10 @@ constexpr size_t kUnsentBytesMax = kLargeBytes + kLargeBytes / 2;
 // Answers with what it was asked. A request for /slow waits until Release.
 class Echo : public HttpHandler {
  public:
-  bool IsQuick(const HttpRequest& request) const override { return request.target == "/quick"; }
+  HttpThread ThreadOf(const HttpRequest& request) const override {
+    if (request.target == "/quick") return HttpThread::kConnections;
+    return request.target == "/console" ? HttpThread::kConsole : HttpThread::kCommands;
+  }
   HttpResponse Handle(const HttpRequest& request) override {
     if (request.target == "/slow") {
       std::unique_lock lock(mutex_);

@@ -162,7 +162,12 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kHttpZabState, kHttp, "/commands/zabstate", kOpen, "")                                         \
   ROW(kHttpCommands, kHttp, "/commands", kOpen, "names of commands")                                 \
   ROW(kHttpHealth, kHttp, "/health/*", kOpen, "for load balancers")                                  \
-  ROW(kHttpMetrics, kHttp, "/metrics", kOpen, "")
+  ROW(kHttpMetrics, kHttp, "/metrics", kOpen, "")                                                    \
+  ROW(kHttpRoot, kHttp, "/", kOpen, "the list of paths; for browsers, the page of the web console")  \
+  ROW(kHttpConsole, kHttp, "/console/*", kOpen, "the files of the web console")                      \
+  ROW(kHttpConsoleOverview, kHttp, "/console/api/overview", kReduced, "")                            \
+  ROW(kHttpConsoleChildren, kHttp, "/console/api/children", kAccessLists, "")                        \
+  ROW(kHttpConsoleNode, kHttp, "/console/api/node", kAccessLists, "")
 // clang-format on
 
 enum class Operation : uint8_t {

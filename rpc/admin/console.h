@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The web console: its files, which are part of the program (rpc/admin/console), and the JSON from
+// which its page shows the cluster and the tree.
+//
+//   /console/FILE           a file of the page; the page itself is at /
+//   /console/api/overview   the members and what is wrong, as this server sees them
+//   /console/api/children   ?path=&prefix=&after=&limit= some children of a znode, by name
+//   /console/api/node       ?path= the data, the stat and the access control list of a znode
+//
+// The console only reads. What a request may read of the tree is decided by access control lists, as
+// for clients of other protocols: by the header Authorization, "Basic" and the base64 of
+// "user:password", which is an identity of the scheme digest; by the client certificate; and by the
+// address. An administrator's token passes no list. Credentials are taken only over TLS or from this
+// machine. A request without credentials has to name the server by an address, as localhost, or by a
+// name of its configuration or of the machine: a page of another site, whose name was made to lead
+// here (DNS rebinding), sends its own name.
+//
+// Thread-safety: any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "rpc/admin/http.h"
+#include "rpc/admin/json_text.h"
+#include "rpc/admin/request_target.h"
+#include "rpc/config/config.h"
+#include "rpc/frontend/administration.h"
+#include "rpc/frontend/administrators.h"
+#include "rpc/frontend/client_identities.h"
+#include "rpc/frontend/service.h"
+
+namespace quorate::rpc::admin {
+
+inline constexpr std::string_view kConsolePrefix = "/console/";
+inline constexpr std::string_view kConsoleApiPrefix = "/console/api/";
+// The most children on one page, and the number without ?limit=.
+inline constexpr size_t kConsoleChildrenMax = 500;
+inline constexpr size_t kConsoleChildrenDefault = 100;
+// The bytes of data that are shown of a znode.
+inline constexpr size_t kConsoleDataBytesMax = 64u << 10;
+// The entries of an access control list that are shown.
+inline constexpr size_t kConsoleAclEntriesMax = 1000;
+
+class Console {
+ public:
+  // All must outlive the object.
+  Console(const Config& config, Service* service, const Administration* administration,
+          Administrators* administrators, std::string_view version);
+
+  // Returns whether a request for / is that of a browser, which gets the page.
+  static bool WantsPage(const HttpRequest& request);
+  // Returns the page. `request` is one for /.
+  static HttpResponse Page();
+  // Returns the response to a request for a path that begins with kConsolePrefix; nullopt if there
+  // is no such path.
+  std::optional<HttpResponse> Respond(const RequestTarget& target, const HttpRequest& request);
+
+ private:
+  struct Caller {
+    Principal principal;
+    ClientIdentities identities;
+  };
+  // Returns who sends the request. PermissionDenied or Unauthenticated, in words for the user of the
+  // page.
+  absl::Status Identify(const HttpRequest& request, Caller* caller);
+  // Returns why a request without credentials may have been led here by the name of another site.
+  std::string HostReason(const HttpRequest& request) const;
+  HttpResponse Overview(const HttpRequest& request, const Caller& caller) const;
+  HttpResponse Children(const RequestTarget& target, const Caller& caller) const;
+  HttpResponse Node(const RequestTarget& target, const Caller& caller) const;
+
+  const Config& config_;
+  Service& service_;
+  const Administration& administration_;
+  Administrators& administrators_;
+  const std::string version_;
+  const std::string members_text_;  // the content of /zookeeper/config
+};
+
+}  // namespace quorate::rpc::admin
