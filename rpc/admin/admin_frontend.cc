@@ -171,7 +171,8 @@ HttpResponse AdminFrontend::Respond(const HttpRequest& request) {
   if (path.starts_with(url + "/")) {
     return RunCommand(path.substr(url.size() + 1), *target, request);
   }
-  if (path.starts_with(kConsolePrefix)) {
+  // The thread was chosen by the target as it was sent, so one with escapes in the prefix is refused.
+  if (path.starts_with(kConsolePrefix) && request.target.starts_with(kConsolePrefix)) {
     auto response = console_.Respond(*target, request);
     return response.has_value() ? *std::move(response) : NotFound(*target);
   }

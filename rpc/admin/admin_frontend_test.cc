@@ -376,6 +376,13 @@ TEST_CASE("the console refuses requests that another site may have sent") {
   CHECK(f.Get(path).status == 200);
   CHECK(f.Get(path, With(&HttpRequest::host, "10.0.0.3:8080")).status == 200);
   CHECK(f.Get(path, With(&HttpRequest::host, "evil.example:8080")).status == 403);
+  // Any user and password is an identity, so credentials do not show who asks.
+  HttpRequest rebound = WithCredentials("Basic dTpw");  // u:p
+  rebound.host = "evil.example:8080";
+  CHECK(f.Get(path, rebound).status == 403);
+  rebound.is_encrypted = true;  // the browser has compared the name with the certificate
+  CHECK(f.Get(path, rebound).status == 200);
+  CHECK(f.Get("/%63onsole/api/node?path=/").status == 404);
   CHECK(f.Get(path, With(&HttpRequest::fetch_site, "cross-site")).status == 403);
   CHECK(f.Get(path, With(&HttpRequest::origin, "http://evil.example")).status == 403);
   CHECK(f.Get(path, With(&HttpRequest::origin, "http://localhost:8080")).status == 200);
@@ -390,6 +397,37 @@ TEST_CASE("the console takes credentials only over TLS or from this machine") {
   request.is_encrypted = true;
   CHECK(f.Get("/console/api/overview", request).status == 200);
   CHECK(f.Get("/console/api/overview", WithCredentials("Basic !")).status == 401);
+}
+
+TEST_CASE("the console shows the tree only over TLS or on this machine") {
+  AdminFixture f;
+  const std::string path = "/console/api/node?path=/";
+  HttpRequest remote = With(&HttpRequest::host, "10.0.0.3:8080");
+  remote.caller.address = "10.0.0.9";
+  CHECK(f.Get(path, remote).status == 403);
+  CHECK(f.Get("/console/api/overview", remote).status == 200);
+  remote.is_encrypted = true;
+  CHECK(f.Get(path, remote).status == 200);
+  HttpRequest passed_on;  // by a proxy of this machine, which may have got it without TLS
+  passed_on.is_passed_on = true;
+  CHECK(f.Get(path, passed_on).status == 403);
+}
+
+TEST_CASE("the console shows the tree to strangers only if a port of clients does") {
+  const std::string path = "/console/api/node?path=/";
+  HttpRequest remote;
+  remote.caller.address = "10.0.0.9";
+  remote.is_encrypted = true;
+  Config config = WithCluster();
+  config.client_port = 0;
+  config.secure_client_port = 2182;
+  config.ssl_client_auth = "need";
+  CHECK(AdminFixture(config).Get(path, remote).status == 403);
+  remote.caller.subject = "CN=a client";
+  CHECK(AdminFixture(config).Get(path, remote).status == 200);
+  remote.caller.subject.clear();
+  config.ssl_client_auth = "want";
+  CHECK(AdminFixture(config).Get(path, remote).status == 200);
 }
 
 TEST_CASE("the console shows addresses of members to administrators only") {

@@ -20,6 +20,7 @@
 #include "rpc/admin/health.h"
 #include "rpc/admin/request_origin.h"
 #include "rpc/frontend/config_node.h"
+#include "tree/acl.h"
 #include "tree/path.h"
 
 namespace quorate::rpc::admin {
@@ -95,6 +96,13 @@ std::string PermissionText(int32_t permissions) {
   return text;
 }
 
+// Returns whether nobody on the network can read the request and its response. A proxy of this machine
+// may have got the request over a network without TLS.
+bool IsPrivate(const HttpRequest& request) {
+  return request.is_encrypted ||
+         (request.caller.origin == Principal::Origin::kLoopback && !request.is_passed_on);
+}
+
 void AddProblem(std::string what, std::string_view remedy, Json* problems) {
   problems->push_back({{"what", std::move(what)}, {"remedy", std::string(remedy)}});
 }
@@ -124,7 +132,7 @@ void AddServerProblems(const ServerStatus& status, const ServerMetrics& metrics,
                "Delete znodes, free disk space, or raise memoryLimitMb.", problems);
   }
   if (metrics.digest_mismatches > 0 || metrics.digest_is_undecided) {
-    AddProblem("the trees of members differ",
+    AddProblem("the trees of members have differed since this server's start",
                "Run `quorate doctor`; it says which member has to be rebuilt.", problems);
   }
 }
@@ -162,6 +170,7 @@ std::optional<HttpResponse> Console::Respond(const RequestTarget& target,
     return Failure(absl::IsUnauthenticated(s) ? 401 : 403, ToStd(s.message()));
   }
   if (name == "overview") return Overview(request, caller);
+  if (const std::string why = TreeReason(request, caller); !why.empty()) return Failure(403, why);
   if (caller.identities.lacks_required()) return Failure(401, caller.identities.RequiredText());
   const ServerStatus status = service_.status();
   if (!status.serving() && !status.read_only) {
@@ -182,26 +191,58 @@ absl::Status Console::Identify(const HttpRequest& request, Caller* caller) {
       !caller->identities.AddCertificate(caller->principal.subject)) {
     return absl::PermissionDeniedError("the client certificate has too long a subject");
   }
-  if (request.authorization.empty()) {
+  // With TLS, the browser has compared the name with the server's certificate. Credentials prove
+  // nothing here: every user and password is an identity.
+  if (!request.is_encrypted) {
     if (const std::string why = HostReason(request); !why.empty()) {
       return absl::PermissionDeniedError(why);
     }
-    return absl::OkStatus();
   }
-  if (!request.is_encrypted && request.caller.origin != Principal::Origin::kLoopback) {
+  if (request.authorization.empty()) return absl::OkStatus();
+  if (!IsPrivate(request)) {
     return absl::PermissionDeniedError(
         "credentials are taken only over HTTPS or from the server's own machine; set "
         "admin.forceHttps or admin.portUnification");
+  }
+  if (!request.has_several_authorizations &&
+      absl::StartsWithIgnoreCase(request.authorization, "Bearer ")) {
+    return administrators_.Authenticate(request.authorization, &caller->principal);
   }
   std::string credentials;
   if (request.has_several_authorizations || !absl::StartsWith(request.authorization, "Basic ") ||
       !absl::Base64Unescape(request.authorization.substr(6), &credentials) ||
       credentials.find(':') == std::string::npos) {
     return administrators_.RefuseCredentials(
-        "the header Authorization has to be Basic and the base64 of user:password, once",
+        "the header Authorization has to be Basic and the base64 of user:password, or Bearer and "
+        "an "
+        "administrator's token, once",
         caller->principal);
   }
-  return caller->identities.AddDigest(credentials, service_.super_failures());
+  absl::Status added = caller->identities.AddDigest(credentials, service_.super_failures());
+  if (absl::IsUnauthenticated(added)) service_.CountFailedAuthentication();
+  return added;
+}
+
+std::string Console::TreeReason(const HttpRequest& request, const Caller& caller) const {
+  if (!IsPrivate(request)) {
+    return "the tree is shown only over HTTPS or on the server's own machine, because its data "
+           "would "
+           "be readable on the network; set admin.forceHttps or admin.portUnification";
+  }
+  const bool takes_strangers = config_.client_port != 0 || (config_.secure_client_port != 0 &&
+                                                            config_.ssl_client_auth != "need");
+  const bool is_known = !caller.principal.subject.empty() ||
+                        tree::HasSuper(caller.identities.shown()) ||
+                        IsAdministrator(request, caller);
+  if (takes_strangers || is_known) return "";
+  return "clients of this server need a certificate (ssl.clientAuth), and so does who reads its "
+         "tree "
+         "here: set admin.needClientAuth, or sign in as an administrator";
+}
+
+bool Console::IsAdministrator(const HttpRequest& request, const Caller& caller) const {
+  return administrators_.IsAdministrator(caller.principal) &&
+         ForeignReason(request, caller.principal).empty();
 }
 
 std::string Console::HostReason(const HttpRequest& request) const {
@@ -215,18 +256,14 @@ std::string Console::HostReason(const HttpRequest& request) const {
     if (name == absl::AsciiStrToLower(line.host)) return "";
   }
   return "the request names this server by a name that it does not know as its own; use its "
-         "address "
-         "or the name of its server line, or sign in";
+         "address or the name of its server line, or HTTPS";
 }
 
 HttpResponse Console::Overview(const HttpRequest& request, const Caller& caller) const {
   const ServerStatus status = service_.status();
   const ClusterView view = administration_.cluster_view();
-  const bool is_super = std::ranges::any_of(
-      caller.identities.shown(),
-      [](const tree::Identity& identity) { return identity.scheme == "super"; });
-  const bool shows_all = is_super || (administrators_.IsAdministrator(caller.principal) &&
-                                      ForeignReason(request, caller.principal).empty());
+  const bool shows_all =
+      tree::HasSuper(caller.identities.shown()) || IsAdministrator(request, caller);
   Json problems = Json::array();
   AddServerProblems(status, service_.metrics(), config_.ContactLimitMs(), &problems);
   Json members = Json::array();
@@ -258,21 +295,19 @@ HttpResponse Console::Overview(const HttpRequest& request, const Caller& caller)
     identities.push_back(
         absl::StrCat(identity.scheme, ":", ToAbsl(ClientIdentities::ShownId(identity))));
   }
-  return JsonResponse(
-      200, {{"version", version_},
-            {"cluster_version", service_.cluster_version()},
-            {"self", view.self.value()},
-            {"leader", view.leader.value()},
-            {"standalone", status.standalone},
-            {"term", view.term.value()},
-            {"commit_index", view.commit_index.value()},
-            {"applied_index", view.applied_index.value()},
-            {"changing", view.changing},
-            {"members", std::move(members)},
-            {"problems", std::move(problems)},
-            {"identities", std::move(identities)},
-            {"takes_credentials",
-             request.is_encrypted || request.caller.origin == Principal::Origin::kLoopback}});
+  return JsonResponse(200, {{"version", version_},
+                            {"cluster_version", service_.cluster_version()},
+                            {"self", view.self.value()},
+                            {"leader", view.leader.value()},
+                            {"standalone", status.standalone},
+                            {"term", view.term.value()},
+                            {"commit_index", view.commit_index.value()},
+                            {"applied_index", view.applied_index.value()},
+                            {"changing", view.changing},
+                            {"members", std::move(members)},
+                            {"problems", std::move(problems)},
+                            {"identities", std::move(identities)},
+                            {"takes_credentials", IsPrivate(request)}});
 }
 
 HttpResponse Console::Children(const RequestTarget& target, const Caller& caller) const {

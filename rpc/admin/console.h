@@ -11,10 +11,11 @@
 // The console only reads. What a request may read of the tree is decided by access control lists, as
 // for clients of other protocols: by the header Authorization, "Basic" and the base64 of
 // "user:password", which is an identity of the scheme digest; by the client certificate; and by the
-// address. An administrator's token passes no list. Credentials are taken only over TLS or from this
-// machine. A request without credentials has to name the server by an address, as localhost, or by a
-// name of its configuration or of the machine: a page of another site, whose name was made to lead
-// here (DNS rebinding), sends its own name.
+// address. An administrator's token passes no list. Credentials are taken, and the tree is shown, only
+// over TLS or on this machine. A request without TLS has to name the server by an address, as localhost,
+// or by a name of its configuration or of the machine: a page of another site, whose name was made to
+// lead here (DNS rebinding), sends its own name. If every client needs a certificate, so does who reads
+// the tree here.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -67,7 +68,10 @@ class Console {
   // Returns who sends the request. PermissionDenied or Unauthenticated, in words for the user of the
   // page.
   absl::Status Identify(const HttpRequest& request, Caller* caller);
-  // Returns why a request without credentials may have been led here by the name of another site.
+  // Returns why the caller may not read the tree at all, whatever the lists say; empty if it may.
+  std::string TreeReason(const HttpRequest& request, const Caller& caller) const;
+  bool IsAdministrator(const HttpRequest& request, const Caller& caller) const;
+  // Returns why a request without TLS may have been led here by the name of another site.
   std::string HostReason(const HttpRequest& request) const;
   HttpResponse Overview(const HttpRequest& request, const Caller& caller) const;
   HttpResponse Children(const RequestTarget& target, const Caller& caller) const;

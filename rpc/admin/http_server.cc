@@ -48,6 +48,9 @@ constexpr auto kDrainTime = std::chrono::seconds(1);
 constexpr size_t kDrainBytesMax = 256u << 10;
 // Responses of fewer bytes are sent however many others are unsent.
 constexpr size_t kSmallBytes = 64u << 10;
+// The most requests that wait for the thread of the console, or run there: each keeps a connection, of
+// which others need some, such as probes of the server's health.
+constexpr size_t kConsoleRequestsMax = 16;
 // The first byte of a TLS connection.
 constexpr unsigned char kTlsHandshake = 0x16;
 
@@ -116,6 +119,7 @@ class HttpServer::Impl {
   asio::steady_timer accept_pause_{io_};
   asio::thread_pool workers_{1};
   asio::thread_pool console_workers_{1};
+  size_t console_requests_ = 0;  // that wait for the thread of the console, or run there
 };
 
 // A connection lives as long as an operation of it is under way.
@@ -213,14 +217,23 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     auto request = std::make_shared<HttpRequest>(TakeRequest());
     const HttpThread thread = server_.handler_.ThreadOf(*request);
     if (thread == HttpThread::kConnections) return Respond(server_.handler_.Handle(*request));
-    asio::post(thread == HttpThread::kCommands ? server_.workers_ : server_.console_workers_,
-               [self = shared_from_this(), request = std::move(request)]() mutable {
+    const bool is_console = thread == HttpThread::kConsole;
+    if (is_console) {
+      if (server_.console_requests_ >= kConsoleRequestsMax) {
+        return Respond(TextResponse(503, "too many requests of the console wait; try again"));
+      }
+      ++server_.console_requests_;
+    }
+    asio::post(is_console ? server_.console_workers_ : server_.workers_,
+               [self = shared_from_this(), request = std::move(request), is_console]() mutable {
                  Impl& server = self->server_;
                  HttpResponse response = server.handler_.Handle(*request);
                  // The connection is given back, so that it ends on the thread that serves all connections.
-                 asio::post(server.io_, [self = std::move(self), response = std::move(response)] {
-                   self->Respond(response);
-                 });
+                 asio::post(server.io_,
+                            [self = std::move(self), response = std::move(response), is_console] {
+                              if (is_console) --self->server_.console_requests_;
+                              self->Respond(response);
+                            });
                });
   }
 

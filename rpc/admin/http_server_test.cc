@@ -2,15 +2,19 @@
 
 #include "rpc/admin/http_server.h"
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace quorate::rpc::admin {
 namespace {
@@ -21,15 +25,15 @@ using boost::asio::ip::tcp;
 constexpr size_t kLargeBytes = 32u << 20;
 constexpr size_t kUnsentBytesMax = kLargeBytes + kLargeBytes / 2;
 
-// Answers with what it was asked. A request for /slow waits until Release.
+// Answers with what it was asked. A request for /slow or /console/slow waits until Release.
 class Echo : public HttpHandler {
  public:
   HttpThread ThreadOf(const HttpRequest& request) const override {
     if (request.target == "/quick") return HttpThread::kConnections;
-    return request.target == "/console" ? HttpThread::kConsole : HttpThread::kCommands;
+    return request.target.starts_with("/console") ? HttpThread::kConsole : HttpThread::kCommands;
   }
   HttpResponse Handle(const HttpRequest& request) override {
-    if (request.target == "/slow") {
+    if (request.target.ends_with("/slow")) {
       std::unique_lock lock(mutex_);
       ++waiting_;
       changed_.notify_all();
@@ -304,6 +308,55 @@ TEST_CASE("quick requests are answered while another request is being handled") 
   CHECK(Has(quick.ReadUntil("127.0.0.1"), "GET /quick"));
   running.echo.Release();
   CHECK(Has(slow.ReadUntil("127.0.0.1"), "GET /slow"));
+}
+
+TEST_CASE("commands and the console do not wait for one another") {
+  Running running;
+  Client slow(running);
+  slow.Send(Get("/slow"));
+  running.echo.AwaitSlow();
+  Client console(running);
+  console.Send(Get("/console"));
+  CHECK(Has(console.ReadUntil("127.0.0.1"), "GET /console"));
+  running.echo.Release();
+  CHECK(Has(slow.ReadUntil("127.0.0.1"), "GET /slow"));
+}
+
+TEST_CASE("requests of the console that wait for its thread are limited") {
+  constexpr int kMore = 20;    // requests beside the one that runs
+  constexpr int kRefused = 5;  // of 21, 16 run or wait
+  Running running;
+  Client slow(running);
+  slow.Send(Get("/console/slow"));
+  running.echo.AwaitSlow();
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> answers;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < kMore; ++i) {
+    clients.emplace_back([&] {
+      Client client(running);
+      client.Send(Get("/console"));
+      std::string answer = client.ReadUntil("\r\n");
+      const std::lock_guard lock(mutex);
+      answers.push_back(std::move(answer));
+      changed.notify_all();
+    });
+  }
+  const auto count = [&answers](const char* status) {
+    return std::count_if(answers.begin(), answers.end(),
+                         [status](const std::string& answer) { return Has(answer, status); });
+  };
+  {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, std::chrono::seconds(60), [&] { return answers.size() == kRefused; });
+    CHECK(count("503") == kRefused);
+  }
+  running.echo.Release();
+  for (std::thread& client : clients) client.join();
+  CHECK(count("503") == kRefused);
+  CHECK(count("200") == kMore - kRefused);
+  CHECK(Has(slow.ReadUntil("127.0.0.1"), "GET /console/slow"));
 }
 
 TEST_CASE("responses that are not taken are limited together") {

@@ -104,7 +104,8 @@ def test_the_overview_follows_a_member_that_is_killed():
         leader = cluster.leader()
         other = cluster.others(leader)[0]
         with browser(cluster, leader) as driver:
-            await_page(driver, "three members", lambda: text(driver, "members").count("reachable") == 3)
+            await_page(driver, "three members", lambda: text(driver, "members").count("reachable") == 3 and
+                       "unreachable" not in text(driver, "members"))
             cluster.kill(other)
             await_page(driver, "the problem is named",
                        lambda: f"member {other} cannot be reached" in text(driver, "problems"))

@@ -23,9 +23,17 @@ async function get(name, parameters = {}) {
   const headers = authorization ? {Authorization: authorization} : {};
   const response = await fetch(`/console/api/${name}?${new URLSearchParams(parameters)}`, {
     headers, credentials: 'same-origin', cache: 'no-store', signal: AbortSignal.timeout(kTimeoutMs)});
-  const fields = await response.json();
+  const fields = await response.json().catch(() => ({error: `the server answers ${response.status}`}));
   if (!response.ok) throw new Error(fields.error);
   return fields;
+}
+
+// A password is sent only where the browser knows that nobody on the network can read it: over HTTPS, or to
+// the machine itself.
+function allowSignIn(allowed) {
+  const isAllowed = allowed && window.isSecureContext;
+  for (const field of find('sign-in').elements) field.disabled = !isAllowed;
+  find('sign-out').disabled = !isAllowed || !authorization;
 }
 
 // --- Overview ------------------------------------------------------------------------------------
@@ -56,8 +64,7 @@ function showOverview(view) {
       `You are: ${['world:anyone', ...view.identities].join(', ')}. The console only reads.` :
       'Sign in over HTTPS or from the server\'s own machine: a password would be readable on the ' +
           'network. You see what everyone may read.';
-  for (const field of find('sign-in').elements) field.disabled = !view.takes_credentials;
-  find('sign-out').disabled = !authorization;
+  allowSignIn(view.takes_credentials);
 }
 
 async function refresh() {
@@ -184,16 +191,20 @@ find('parent').addEventListener('click', () => {
   open(shown.path.slice(0, shown.path.lastIndexOf('/')) || '/', '');
 });
 find('more').addEventListener('click', async () => {
+  find('more').disabled = true;  // a second click would ask for the same children again
   try {
     const items = await addChildren(opened);
     items?.[0]?.firstChild.focus();
   } catch (error) {
     find('tree-message').textContent = error.message;
+  } finally {
+    find('more').disabled = false;
   }
 });
 find('form').addEventListener('change', showData);
 find('sign-in').addEventListener('submit', (event) => {
   event.preventDefault();
+  if (!window.isSecureContext) return;
   const bytes = new TextEncoder().encode(`${find('user').value}:${find('password').value}`);
   authorization = `Basic ${btoa(String.fromCharCode(...bytes))}`;
   find('password').value = '';
@@ -204,5 +215,6 @@ find('sign-out').addEventListener('click', () => {
   refresh().then(() => open(shown.path, shown.prefix));
 });
 
+allowSignIn(true);
 refreshForEver();
 open('/', '');
