@@ -4,6 +4,7 @@
 import contextlib
 import os
 import subprocess
+import threading
 
 import harness
 from changes import members
@@ -65,14 +66,21 @@ def test_curator_changes_the_members_and_its_clients_follow_them_when_the_first_
              joining(cluster, 1, 2, 3, 4, 5), "1,2,3"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cluster.parent)
         with program:
+            # Curator tries for ever, so that a change which cannot succeed would not end.
+            timer = threading.Timer(PROGRAM_SECONDS, program.kill)
+            timer.start()
             try:
-                said = program.stdout.readline()
-                if said == "shrunk\n":
-                    cluster.kill_all()
-                    program.stdin.write("\n")
-                    program.stdin.flush()
+                said = ""
+                for line in program.stdout:  # with notes of the Java machine, perhaps
+                    said += line
+                    if line == "shrunk\n":
+                        cluster.kill_all()
+                        program.stdin.write("\n")
+                        program.stdin.flush()
+                        break
                 said += program.communicate(timeout=PROGRAM_SECONDS)[0]
             finally:
+                timer.cancel()
                 program.kill()
         assert program.returncode == 0, f"exit status {program.returncode}:\n{harness.end_of(said)}"
         cluster.members = [4, 5]

@@ -87,18 +87,35 @@ class Upgrade:
             return leader == member
         self.cluster.wait_until(f"member {member} leads", leads)
 
-    def status(self):
-        """Returns what `quorate status` prints, and its answers by member."""
-        words = ("--server", self.cluster.grpc(), "status")
-        text, answers = quorate_cli.run(*words), quorate_cli.run("--json", *words)
-        assert text.returncode == answers.returncode == 0, text.stdout + text.stderr
-        return text.stdout, {one["member"]: one for one in json.loads(answers.stdout)["servers"]}
+    def answers(self):
+        """Returns the answers of `quorate status` by member; none if the cluster does not serve at the moment."""
+        result = quorate_cli.run("--json", "--server", self.cluster.grpc(), "status")
+        if result.returncode != 0:
+            return {}
+        return {one["member"]: one for one in json.loads(result.stdout)["servers"]}
 
-    def wait_for_version(self, version):
-        """Waits until all members have the cluster version."""
-        self.cluster.wait_until(
-            f"all members have cluster version {version}",
-            lambda: all(one["cluster_version"] == version for one in self.status()[1].values()))
+    def wait_for_line(self, expected, leader=None):
+        """Waits until `quorate status` prints a line. If `leader` is given, that member is made the leader again if another
+        member was elected meanwhile. The leader learns of a member's version when it hears from it."""
+        def is_shown():
+            if leader is not None:
+                self.lead(leader)
+            result = quorate_cli.run("--server", self.cluster.grpc(), "status")
+            return expected in result.stdout
+        self.cluster.wait_until(f"quorate status prints: {expected}", is_shown)
+
+    def wait_for_answers(self, what, holds, leader=None):
+        """Waits until there are answers of `quorate status` for which `holds(answers)` is true, and returns them. `leader` is
+        that of wait_for_line."""
+        def has():
+            nonlocal found
+            if leader is not None:
+                self.lead(leader)
+            found = self.answers()
+            return bool(found) and holds(found)
+        found = {}
+        self.cluster.wait_until(what, has)
+        return found
 
     def change_of_members(self):
         """Takes a member's vote, and gives it back. Returns the error of the command; "" if there was none."""
@@ -142,37 +159,38 @@ def upgrade_and_downgrade(old, new_path):
         upgrade.replace(first, new)
         upgrade.lead(first)
         upgrade.wait_for_writes()
-        text, answers = upgrade.status()
+        answers = upgrade.wait_for_answers("all members answer", lambda answers: len(answers) == 3)
         before = answers[first]["cluster_version"]
         assert before < newest, f"the version before has cluster version {before}, too: take an older one"
         assert answers[first]["newest_version"] == newest
-        assert answers[first]["held_back_by"] == sorted((second, last)), answers
         behind = ", ".join(map(str, sorted((second, last))))
-        expected = f"The cluster version is {before}; version {newest} waits until it is understood by member {behind}.\n"
-        assert expected in text, text
+        upgrade.wait_for_line(
+            f"The cluster version is {before}; version {newest} waits until it is understood by member {behind}.\n", first)
+        upgrade.wait_for_answers("the answers name the members that hold the version back",
+                                 lambda answers: answers[first].get("held_back_by") == sorted((second, last)), first)
         if before < MEMBERSHIP_VERSION:
             refusal = upgrade.change_of_members()
             assert f"version {MEMBERSHIP_VERSION} is not in force yet; held back by the members: " in refusal, refusal
 
         # Two new members, and back.
         upgrade.replace(second, new)
-        text, _ = upgrade.status()
-        assert f"waits until it is understood by member {last}.\n" in text, text
+        upgrade.wait_for_line(f"waits until it is understood by member {last}.\n", first)
         for member in (first, second):
             upgrade.replace(member, old)
 
         # All are new, but keep the way back open; and back.
         kept = Program(new_path, before)
         upgrade.replace_all(kept)
-        text, answers = upgrade.status()
-        assert f"The cluster version is {before}.\n" in text, text
-        assert {one["newest_version"] for one in answers.values()} == {before}
+        upgrade.wait_for_line(f"The cluster version is {before}.\n")
+        upgrade.wait_for_answers(f"no member announces more than version {before}",
+                                 lambda answers: {one["newest_version"] for one in answers.values()} == {before})
         upgrade.replace_all(old)
 
         # All are new, and there is no way back.
         upgrade.replace_all(new)
-        upgrade.wait_for_version(newest)
-        assert f"The cluster version is {newest}.\n" in upgrade.status()[0]
+        upgrade.wait_for_answers(f"all members have cluster version {newest}", lambda answers: len(answers) == 3 and all(
+            one["cluster_version"] == newest for one in answers.values()))
+        upgrade.wait_for_line(f"The cluster version is {newest}.\n")
         assert upgrade.change_of_members() == ""
         upgrade.wait_for_writes()
         for program, way_out in ((old, ""), (kept, f" is kept at {before} by {KEY}")):
