@@ -41,6 +41,10 @@ struct Watch {
   int64_t since_zxid = kNotKnown;
   int64_t last_zxid = 0;  // of the events
   std::set<Change> told;  // changes after since_zxid that were reported
+  // Changes that were reported before the client was disconnected. They may come again, and need not:
+  // the client names the zxid of its last answer when it connects again, and the history does not have
+  // that of each answer (of refused writes, and of syncs). Empty unless `resumes`.
+  std::set<Change> told_before;
   // The client has connected again, and not yet got the answer after which nothing missed follows.
   bool resumes = false;
   // For a lasting watch: what its session last learned of the nodes, by events or answers, and as
@@ -228,6 +232,7 @@ class Checker {
     }
     if (!watch->lasting) return true;
     watch->resumes = false;
+    watch->told_before.clear();
     watch->since_zxid = std::max(watch->since_zxid, operation.zxid);
     watch->told.erase(watch->told.begin(),
                       watch->told.lower_bound(Change{watch->since_zxid + 1, {}, {}, nullptr}));
@@ -238,7 +243,8 @@ class Checker {
   static const Change* FindMissing(const Watch& watch, int64_t zxid) {
     for (Place at = After(watch, watch.since_zxid); at != watch.changes->end() && at->zxid <= zxid;
          ++at) {
-      if (!watch.lasting || watch.told.count(*at) == 0) return &*at;
+      const bool is_told = watch.told.count(*at) != 0 || watch.told_before.count(*at) != 0;
+      if (!watch.lasting || !is_told) return &*at;
     }
     return nullptr;
   }
@@ -368,6 +374,7 @@ class Checker {
       if (watch.for_creation) watch.since_zxid = kNotKnown;
       if (!watch.lasting) continue;
       watch.resumes = any_resumes = true;
+      watch.told_before.merge(watch.told);  // there may be some from before the last connection
       watch.told.clear();
       watch.last_zxid = 0;
     }
@@ -388,6 +395,7 @@ class Checker {
         CountGap();
       }
       watch.resumes = false;
+      watch.told_before.clear();
       watch.since_zxid = reset.zxid > 0 ? reset.zxid : kNotKnown;
       watch.known.clear();
     }

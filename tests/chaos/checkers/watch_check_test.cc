@@ -258,6 +258,29 @@ TEST_CASE("Persistent watches: correct histories are accepted") {
     script.Answer(35);
     CHECK(script.Check() == "");
   }
+  SECTION("what came before a refused write was answered need not come again") {
+    Watches script;
+    script.Watch("persistent", 1, 5);
+    script.Answer(7);
+    script.Change();
+    script.Tell(10);
+    // The client names the zxid of this answer, which the history does not have.
+    script.Refused(script.Invoke(2, Set("/other", "x")), "SystemError");
+    script.Move();
+    if (GENERATE(true, false)) script.Move();
+    script.Change();
+    if (GENERATE(true, false)) script.Tell(10);
+    const bool is_lost = GENERATE(true, false);
+    if (!is_lost) script.Tell(20);
+    script.Reset(1, 25);
+    script.Change();
+    script.Tell(30);
+    script.Answer(30);
+    const Verdicts verdicts = CheckWatches(script.run());
+    CHECK(Broken(verdicts) == "");
+    CHECK(verdicts.counts().count("reconnects after which events were missing") ==
+          (is_lost ? 1u : 0u));
+  }
   SECTION("after a reconnect the events after the last answer come, those that had come again") {
     Watches script;
     script.Watch("persistent", 1, 5);
