@@ -726,7 +726,8 @@ class Parser {
                                      ", but clientPortAddress is ", config_.client_address,
                                      "; take one of them out"));
     }
-    config_.client_address = own.client_host;
+    // ZooKeeper writes 0.0.0.0 for a line without a client address, and means all addresses by it.
+    if (own.client_host != "0.0.0.0") config_.client_address = own.client_host;
     return absl::OkStatus();
   }
 

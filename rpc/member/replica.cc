@@ -664,6 +664,7 @@ int64_t Replica::LeaderContactAgeMs() {
 
 void Replica::UpdateStatus() {
   const consensus::Raft& raft = node_->raft();
+  durable_index_.store(raft.durable_index().value(), std::memory_order_relaxed);
   MutexLock lock(&status_mutex_);
   status_.leader_known = raft_status_.leader != consensus::kNoMember;
   status_.is_leader = raft_status_.leader_established;

@@ -153,6 +153,11 @@ class Replica final : public Service,
   // done. From any thread.
   void HandLeadershipOver();
 
+  // Returns the text of /zookeeper/config, if a change has made these members, the change is durable
+  // in the log of this server, and this server has caught up once since its start; "" otherwise. From
+  // any thread.
+  std::string DurableMembersText() const;
+
   // Takes the measured free space, and makes missing ballast files of it
   // (rpc/member/disk/disk_guard.h). From one thread at a time.
   void OnDiskSpace(DiskFreeSpace space);
@@ -409,6 +414,7 @@ class Replica final : public Service,
 
   std::atomic<size_t> waiting_bytes_{0};
   std::atomic<uint32_t> cluster_version_{consensus::kVersionBase};
+  std::atomic<uint64_t> durable_index_{0};  // as of the last tick
   std::atomic<int64_t> disk_free_bytes_{-1};
   std::atomic<bool> disk_low_{false};  // the free space is below the reserve
   // Whether the log takes no entries now because its disk is full, or because no file can be

@@ -39,16 +39,32 @@ bool MayReconfigure(const tree::Tree& tree, const std::vector<tree::Identity>& i
   return tree::IsAllowed(acl, identities, tree::permission::kWrite);
 }
 
-int64_t ShownVersion(const tree::Tree& tree) {
+// Returns the text of /zookeeper/config; "" before the first change of the members.
+std::string ShownMembers(const tree::Tree& tree) {
   const tree::Identity super{"super", ""};
   std::string_view text;
   bool has_text = false;
   tree::Stat stat;
   const ErrorCode error = tree.GetData(kConfigPath, {&super, 1}, &text, &has_text, &stat);
-  return error == ErrorCode::kOk && has_text ? VersionOf(text) : 0;
+  return error == ErrorCode::kOk && has_text ? std::string(text) : "";
 }
 
+int64_t ShownVersion(const tree::Tree& tree) { return VersionOf(ShownMembers(tree)); }
+
 }  // namespace
+
+std::string Replica::DurableMembersText() const {
+  if (!status().caught_up) return "";
+  std::string text;
+  {
+    const GuardedTree::ReadGuard tree = ReadTree();
+    text = ShownMembers(*tree);
+  }
+  // A change is applied when a majority has it, which may be before this server's disk has it.
+  const int64_t version = VersionOf(text);
+  const auto durable = static_cast<int64_t>(durable_index_.load(std::memory_order_relaxed));
+  return version > 0 && version <= durable ? text : "";
+}
 
 void Replica::Reconfigure(Reconfiguration request,
                           std::function<void(ReconfigurationOutcome)> done) {

@@ -28,6 +28,7 @@
 #include "rpc/member/exit_status.h"
 #include "rpc/member/fatal_error.h"
 #include "rpc/member/member_security.h"
+#include "rpc/membership/reconfiguration.h"
 #include "tree/store/rocks_record_store.h"
 
 namespace quorate::rpc {
@@ -149,7 +150,8 @@ Server::Server(Config config, ReplicaOptions options, PeerSecurity security,
       env_(std::move(env)),
       checkpoint_ballast_(std::move(checkpoint_ballast)),
       data_dir_(std::move(data_dir)),
-      store_(std::move(store)) {
+      store_(std::move(store)),
+      member_files_(config_, env_.get()) {
   network_ = std::make_unique<PeerNetwork>(MakePeerOptions(config_, std::move(security)),
                                            static_cast<PeerHandler*>(this));
   replica_ = std::make_unique<Replica>(std::move(options), incarnation, data_dir_.get(),
@@ -165,6 +167,10 @@ Server::Server(Config config, ReplicaOptions options, PeerSecurity security,
   });
   memory_ = std::make_unique<PeriodicTask>("memory", kMeasuringInterval,
                                            [this] { replica_->OnMemory(); });
+  if (MemberFiles::IsConfigured(config_)) {
+    member_files_task_ = std::make_unique<PeriodicTask>("member-files", kMeasuringInterval,
+                                                        [this] { UpdateMemberFiles(); });
+  }
   replica_->memory().SetLimit(config_.memory_limit_mb > 0
                                   ? static_cast<uint64_t>(config_.memory_limit_mb) << 20
                                   : DefaultMemoryLimit());
@@ -190,6 +196,7 @@ absl::Status Server::Run() {
   disk_space_->Start();
   memory_->Start();
   replica_->node().Start(config_.standalone() ? nullptr : network_.get());
+  if (member_files_task_ != nullptr) member_files_task_->Start();
   absl::Status result = frontends_->Open();
   if (result.ok()) {
     spdlog::info("listening for ZooKeeper clients on {}", config_.ClientEndpoints());
@@ -200,12 +207,34 @@ absl::Status Server::Run() {
   if (result.ok()) HandLeadershipOver();
   // Each part stops before the parts that it calls: the threads of the node (and the connections
   // that one of them serves), then the front ends.
+  if (member_files_task_ != nullptr) member_files_task_->Stop();
   memory_->Stop();
   disk_space_->Stop();
   replica_->node().Stop();
   frontends_->Close();
   spdlog::info("stopped");
   return result;
+}
+
+void Server::UpdateMemberFiles() {
+  constexpr auto kRetryInterval = std::chrono::seconds(60);
+  const std::string text = replica_->DurableMembersText();
+  if (text.empty() || text == members_written_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (!files_problem_.empty() && now < files_retried_at_ + kRetryInterval) return;
+  files_retried_at_ = now;
+  const absl::Status status = member_files_.Update(MembersOfText(text), VersionOf(text));
+  if (status.ok()) {
+    members_written_ = text;
+    files_problem_.clear();
+    return;
+  }
+  if (files_problem_ == status.message()) return;
+  files_problem_ = std::string(status.message());
+  spdlog::warn(
+      "{} does not show the members of version 0x{:x}: {}. The membership in the log counts, here "
+      "and after a restart; make the file and its directory writable, or change its lines by hand",
+      config_.file, VersionOf(text), files_problem_);
 }
 
 void Server::RequestStop() { OnEnd(absl::OkStatus()); }

@@ -8,6 +8,7 @@
 // say.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <random>
 #include <string>
@@ -24,6 +25,7 @@
 #include "rpc/member/disk/measured_env.h"
 #include "rpc/member/periodic_task.h"
 #include "rpc/member/replica.h"
+#include "rpc/membership/member_files.h"
 #include "rpc/peer/peer_network.h"
 #include "tree/store/record_store.h"
 
@@ -81,6 +83,8 @@ class Server : private PeerHandler, private ReplicaHost {
   void OnStatusPublished() override;
 
   void HandLeadershipOver();
+  // Makes the configuration files show the members, if these have changed.
+  void UpdateMemberFiles();
   static PeerNetworkOptions MakePeerOptions(const Config& config, PeerSecurity security);
 
   class Random : public consensus::RandomSource {
@@ -103,6 +107,12 @@ class Server : private PeerHandler, private ReplicaHost {
   // Two threads: a file system that hangs must not keep the server from measuring its memory.
   std::unique_ptr<PeriodicTask> disk_space_;
   std::unique_ptr<PeriodicTask> memory_;
+  // Used by the thread of the task, which exists if the files are kept up to date.
+  MemberFiles member_files_;
+  std::string members_written_;
+  std::string files_problem_;  // as it was logged last
+  std::chrono::steady_clock::time_point files_retried_at_;
+  std::unique_ptr<PeriodicTask> member_files_task_;
 
   Mutex mutex_;
   ConditionVariable status_changed_;  // the replica's
