@@ -7,13 +7,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +26,7 @@ namespace quorate::rpc {
 namespace {
 
 constexpr char kPointerKey[] = "dynamicConfigFile";
+constexpr uint64_t kFileBytesMax = 16u << 20;
 
 std::string KeyOf(absl::string_view line) {
   std::string key;
@@ -40,9 +40,10 @@ bool IsMemberKey(const std::string& key) {
          absl::StartsWith(key, "weight.");
 }
 
-bool MovesToDynamicFile(const std::string& key, bool drops_client_port) {
+bool MovesToDynamicFile(const std::string& key, ClientKeys client_keys) {
   return IsMemberKey(key) || key == kPointerKey || key == "peerType" ||
-         (drops_client_port && (key == "clientPort" || key == "clientPortAddress"));
+         (client_keys != ClientKeys::kStay && key == "clientPort") ||
+         (client_keys == ClientKeys::kMove && key == "clientPortAddress");
 }
 
 bool HasMemberLines(std::string_view text) {
@@ -53,16 +54,32 @@ bool HasMemberLines(std::string_view text) {
   return false;
 }
 
-bool IsEverywhere(const std::string& host) {
-  return host.empty() || host == "0.0.0.0" || host == "::";
+// Returns the whole content of the file. NotFound if there is none.
+absl::StatusOr<std::string> ContentOf(consensus::Env* env, const std::string& path) {
+  auto file = env->OpenFile(path, /*create=*/false);
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<uint64_t> size = (*file)->Size();
+  if (!size.ok()) return size.status();
+  if (*size > kFileBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": it has more than ", kFileBytesMax,
+                                                   " bytes, which no configuration has"));
+  }
+  std::string text(*size, '\0');
+  const absl::StatusOr<size_t> count = (*file)->ReadAt(0, text.size(), text.data());
+  if (!count.ok()) return count.status();
+  if (*count != text.size()) {
+    return absl::UnavailableError(absl::StrCat(path, ": it changes while it is read"));
+  }
+  return text;
 }
 
-// Returns the content of the file; "" if it cannot be read.
-std::string ContentOf(const std::string& path) {
-  std::ifstream from(path);
-  std::ostringstream text;
-  text << from.rdbuf();
-  return text.str();
+// Returns whether a line of the static file names the dynamic file.
+bool Names(const std::string& static_text, const std::string& dynamic_file) {
+  const std::string line = absl::StrCat(kPointerKey, "=", dynamic_file);
+  for (const absl::string_view one : absl::StrSplit(static_text, '\n')) {
+    if (absl::StripTrailingAsciiWhitespace(one) == line) return true;
+  }
+  return false;
 }
 
 // Gives `path` the mode and, if this process may do that, the owner of `model`.
@@ -71,7 +88,10 @@ void TakeAccessOf(const std::string& model, const std::string& path) {
   if (stat(model.c_str(), &info) != 0) return;
   constexpr mode_t kPermissions = 0777;
   // An owner that cannot be set is that of the process, which reads the file at the next start.
-  if (chown(path.c_str(), info.st_uid, info.st_gid) != 0) errno = 0;
+  if (chown(path.c_str(), info.st_uid, info.st_gid) != 0 &&
+      chown(path.c_str(), static_cast<uid_t>(-1), info.st_gid) != 0) {
+    errno = 0;
+  }
   if (chmod(path.c_str(), info.st_mode & kPermissions) != 0) errno = 0;
 }
 
@@ -102,7 +122,7 @@ std::string DynamicFileText(const ServerLines& members) {
 }
 
 std::string StaticFileText(std::string_view text, std::string_view dynamic_file,
-                           bool drops_client_port) {
+                           ClientKeys client_keys) {
   std::string result;
   absl::string_view rest = ToAbsl(text);
   for (int count = 0; !rest.empty();) {
@@ -110,7 +130,7 @@ std::string StaticFileText(std::string_view text, std::string_view dynamic_file,
     const std::string line = NextPropertyLine(&rest, &count);
     // A line with its continuation lines.
     const absl::string_view whole = before.substr(0, before.size() - rest.size());
-    if (!MovesToDynamicFile(KeyOf(line), drops_client_port)) absl::StrAppend(&result, whole);
+    if (!MovesToDynamicFile(KeyOf(line), client_keys)) absl::StrAppend(&result, whole);
   }
   if (!result.empty() && result.back() != '\n') result += '\n';
   return absl::StrCat(result, kPointerKey, "=", ToAbsl(dynamic_file), "\n");
@@ -118,16 +138,16 @@ std::string StaticFileText(std::string_view text, std::string_view dynamic_file,
 
 ServerLine OwnLine(const Config& config, ServerLine line) {
   const auto own = config.servers.find(config.my_id);
-  if (own != config.servers.end() && own->second.peer_port == line.peer_port) {
+  if (own != config.servers.end()) {
     line.host = own->second.host;
+    line.peer_port = own->second.peer_port;
+    line.election_port = own->second.election_port;
   }
-  if (config.client_port == 0) {
-    // The port of the line is that with TLS, which is in the static file.
-    line.client_port = 0;
-    line.client_host.clear();
-  } else if (line.client_port == config.client_port && IsEverywhere(line.client_host)) {
-    line.client_host = config.client_address;
-  }
+  // A port that neither line has, or that is only with TLS, stays in the static file.
+  const bool has_port =
+      line.client_port != 0 || (own != config.servers.end() && own->second.client_port != 0);
+  line.client_port = has_port ? config.client_port : 0;
+  line.client_host = line.client_port == 0 ? "" : config.client_address;
   return line;
 }
 
@@ -142,8 +162,9 @@ absl::Status MemberFiles::WriteTemporary(const std::string& path, const std::str
 }
 
 absl::Status MemberFiles::Replace(const std::string& path, const std::string& text) {
-  // One name for all versions, so that a crash leaves one temporary file at most.
-  const std::string temporary = static_file_ + ".dynamic.tmp";
+  // One name for all versions, so that a crash leaves one temporary file at most. With the number of
+  // the member, because several may have their files in one directory.
+  const std::string temporary = absl::StrCat(static_file_, ".dynamic.", config_.my_id, ".tmp");
   if (absl::Status s = WriteTemporary(temporary, text); !s.ok()) return s;
   if (absl::Status s = env_->Rename(temporary, path); !s.ok()) return s;
   return env_->SyncDirectory(std::filesystem::path(path).parent_path().string());
@@ -160,7 +181,7 @@ absl::Status MemberFiles::CheckStarts(const std::string& static_file) const {
 }
 
 absl::Status MemberFiles::ReplaceStaticFile(const std::string& before, const std::string& after) {
-  const std::string temporary = static_file_ + ".tmp";
+  const std::string temporary = absl::StrCat(static_file_, ".", config_.my_id, ".tmp");
   absl::Status status = WriteTemporary(temporary, after);
   if (status.ok()) status = CheckStarts(temporary);
   if (status.ok() && HasMemberLines(before)) status = Replace(static_file_ + ".bak", before);
@@ -181,20 +202,30 @@ absl::Status MemberFiles::Update(ServerLines members, int64_t version) {
   static_file_ = std::filesystem::canonical(config_.file, error).string();
   if (error) return absl::UnavailableError(absl::StrCat(config_.file, ": ", error.message()));
   const std::string dynamic_file = absl::StrCat(static_file_, ".dynamic.", absl::Hex(version));
-  const std::string dynamic_text = DynamicFileText(members);
-  const std::string before = ContentOf(static_file_);
-  if (before.empty()) {
-    return absl::UnavailableError(absl::StrCat(static_file_, ": it cannot be read, or is empty"));
+  const absl::StatusOr<std::string> before = ContentOf(env_, static_file_);
+  if (!before.ok()) return before.status();
+  absl::StatusOr<std::string> dynamic_before = ContentOf(env_, dynamic_file);
+  if (!dynamic_before.ok() && !absl::IsNotFound(dynamic_before.status())) {
+    return dynamic_before.status();
   }
-  const std::string after = StaticFileText(before, dynamic_file, own->second.client_port != 0);
-  const std::string dynamic_before = ContentOf(dynamic_file);
-  const bool is_dynamic_new = dynamic_before != dynamic_text;
-  if (!is_dynamic_new && before == after) return absl::OkStatus();
-  if (is_dynamic_new) {
-    if (absl::Status s = Replace(dynamic_file, dynamic_text); !s.ok()) return s;
+  // What was changed by hand since this version was written, such as a port, stays.
+  if (dynamic_before.ok() && Names(*before, dynamic_file)) return absl::OkStatus();
+  // In a server line, 0.0.0.0 are all addresses, and as clientPortAddress those of IPv4 alone.
+  const ClientKeys client_keys = own->second.client_port == 0           ? ClientKeys::kStay
+                                 : own->second.client_host == "0.0.0.0" ? ClientKeys::kAddressStays
+                                                                        : ClientKeys::kMove;
+  const std::string after = StaticFileText(*before, dynamic_file, client_keys);
+  absl::Status status = Replace(dynamic_file, DynamicFileText(members));
+  if (status.ok()) status = ReplaceStaticFile(*before, after);
+  if (status.ok()) return status;
+  // The static file may name the dynamic one by now, even if that could not be made durable.
+  const absl::StatusOr<std::string> now = ContentOf(env_, static_file_);
+  if (!now.ok() || Names(*now, dynamic_file)) return status;
+  if (dynamic_before.ok()) {
+    Replace(dynamic_file, *dynamic_before).IgnoreError();
+  } else if (env_->Exists(dynamic_file)) {
+    env_->Remove(dynamic_file).IgnoreError();
   }
-  absl::Status status = before == after ? absl::OkStatus() : ReplaceStaticFile(before, after);
-  if (!status.ok() && dynamic_before.empty()) env_->Remove(dynamic_file).IgnoreError();
   return status;
 }
 

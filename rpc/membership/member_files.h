@@ -28,16 +28,19 @@ ServerLines MembersOfText(std::string_view text);
 // version, and without a newline at the end.
 std::string DynamicFileText(const ServerLines& members);
 
+// Which of clientPort and clientPortAddress move from the static file to the server's own line.
+enum class ClientKeys : uint8_t { kMove, kAddressStays, kStay };
+
 // Returns `text`, the content of a static file, with `dynamic_file` as its last line's
 // dynamicConfigFile, and without the keys that the dynamic file takes over: those of members, groups,
-// weights and peerType, and, if `drops_client_port`, clientPort and clientPortAddress. All other
-// lines stay as they are, comments too.
+// weights and peerType, and clientPort and clientPortAddress as `client_keys` says. All other lines
+// stay as they are, comments too.
 std::string StaticFileText(std::string_view text, std::string_view dynamic_file,
-                           bool drops_client_port);
+                           ClientKeys client_keys);
 
-// Returns the line of the server itself for its dynamic file. `line` is its line in the log. The host
-// on which it listens, and a client address that only its static file has, stay those of `config`, so
-// that the next start listens where this one does, unless the change has given it another port.
+// Returns the line of the server itself for its dynamic file. `line` is its line in the log, which has
+// the addresses that others use: behind a translation of addresses, the server cannot listen there. So
+// only the role is taken from it, and the next start listens where this one does, as `config` says.
 ServerLine OwnLine(const Config& config, ServerLine line);
 
 class MemberFiles {
@@ -53,8 +56,8 @@ class MemberFiles {
 
   // Makes the files show `members`, of which the server is one. Each file is replaced whole and
   // durably, the static one last. The first time, zoo.cfg.bak keeps the static file with its server.N
-  // lines. Does nothing if the files show the members already, or if the server is none of them: it
-  // could not start with lines that lack its own. Returns an error, and leaves the files as they were,
+  // lines. Does nothing if the files show this version already, or if the server is none of the
+  // members: it could not start with lines that lack its own. Returns an error, and leaves the files as they were,
   // if one cannot be written, or if the server would not start as the same member with them.
   absl::Status Update(ServerLines members, int64_t version);
 

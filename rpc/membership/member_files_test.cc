@@ -94,9 +94,9 @@ TEST_CASE("a static file loses what the dynamic file has, and keeps all other li
       "# server.1 is a comment\ndataDir=/d\nclientPort=2181\nserver.1=a:1:2\nserver.2 : b:1:\\\n  "
       "2\n"
       "group.1=1:2\nweight.1=1\npeerType=observer\ndynamicConfigFile=/old\ntickTime=2000";
-  CHECK(StaticFileText(text, "/new", /*drops_client_port=*/true) ==
+  CHECK(StaticFileText(text, "/new", ClientKeys::kMove) ==
         "# server.1 is a comment\ndataDir=/d\ntickTime=2000\ndynamicConfigFile=/new\n");
-  CHECK(StaticFileText(text, "/new", /*drops_client_port=*/false) ==
+  CHECK(StaticFileText(text, "/new", ClientKeys::kStay) ==
         "# server.1 is a comment\ndataDir=/d\nclientPort=2181\ntickTime=2000\n"
         "dynamicConfigFile=/new\n");
 }
@@ -107,16 +107,47 @@ TEST_CASE("a server listens after a restart where it listens now") {
   config.client_port = 2181;
   config.client_address = "10.0.0.1";
   config.servers = {{1, Line("0.0.0.0:1:2")}};
-  ServerLine line = OwnLine(config, Line("a.example:1:2:participant;2181"));
+  // Others reach it at an address where it cannot listen.
+  const ServerLine line = OwnLine(config, Line("host.example:7:8:observer;203.0.113.4:2184"));
   CHECK(line.host == "0.0.0.0");
+  CHECK(line.peer_port == 1);
+  CHECK(line.election_port == 2);
   CHECK(line.client_host == "10.0.0.1");
-  // The change has moved it.
-  line = OwnLine(config, Line("a.example:7:2:participant;2182"));
-  CHECK(line.host == "a.example");
-  CHECK(line.client_host.empty());
-  CHECK(line.client_port == 2182);
+  CHECK(line.client_port == 2181);
+  CHECK(line.observer);
+  // A clientPort that no line has stays where it is.
+  CHECK(OwnLine(config, Line("a.example:1:2:participant")).client_port == 0);
+  config.servers.at(1).client_port = 2181;
+  CHECK(OwnLine(config, Line("a.example:1:2:participant")).client_port == 2181);
   config.client_port = 0;  // the port in the log is that with TLS
   CHECK(OwnLine(config, Line("a.example:1:2:participant;2182")).client_port == 0);
+}
+
+TEST_CASE("clients of IPv4 alone stay so, and a port of all addresses takes IPv6 too") {
+  const char* const address = GENERATE("", "0.0.0.0");
+  const Directory directory(std::string(kLines) +
+                            (*address == 0 ? "" : "clientPortAddress=0.0.0.0\n"));
+  MemberFiles files(directory.Load(), consensus::Env::Posix());
+  REQUIRE(files.Update(ThreeAndFour(), 1).ok());
+  CHECK(directory.Load().client_address == address);
+}
+
+TEST_CASE("what was changed by hand since the last change of the members stays") {
+  const Directory directory(kLines);
+  consensus::Env* const env = consensus::Env::Posix();
+  REQUIRE(MemberFiles(directory.Load(), env).Update(ThreeAndFour(), 1).ok());
+  std::string text = directory.Read("zoo.cfg.dynamic.1");
+  const std::string::size_type port = text.find(";0.0.0.0:2181\nserver.2");
+  REQUIRE(port != std::string::npos);
+  text.replace(port, 13, ";0.0.0.0:2199");
+  directory.Write("zoo.cfg.dynamic.1", text);
+  directory.Write("zoo.cfg", directory.Read("zoo.cfg") + "tickTime=1000\n");
+  REQUIRE(MemberFiles(directory.Load(), env).Update(ThreeAndFour(), 1).ok());
+  CHECK(directory.Read("zoo.cfg.dynamic.1") == text);
+  CHECK(directory.Load().client_port == 2199);
+  // The next version has the port, too.
+  REQUIRE(MemberFiles(directory.Load(), env).Update(ThreeAndFour(), 2).ok());
+  CHECK(directory.Load().client_port == 2199);
 }
 
 TEST_CASE("files follow the members, and the server starts with them") {
@@ -137,8 +168,8 @@ TEST_CASE("files follow the members, and the server starts with them") {
       "dynamicConfigFile=" + std::filesystem::canonical(directory.Path("zoo.cfg")).string() +
       ".dynamic.1a\n"));
   CHECK(directory.Read("zoo.cfg.bak") == before);
-  CHECK_FALSE(directory.Has("zoo.cfg.tmp"));
-  CHECK_FALSE(directory.Has("zoo.cfg.dynamic.tmp"));
+  CHECK_FALSE(directory.Has("zoo.cfg.1.tmp"));
+  CHECK_FALSE(directory.Has("zoo.cfg.dynamic.1.tmp"));
   struct stat info {};
   REQUIRE(::stat(directory.Path("zoo.cfg").c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0640);
@@ -173,18 +204,18 @@ TEST_CASE("files with which the server would not start as this member are not wr
   CHECK_FALSE(directory.Has("zoo.cfg.dynamic.1"));
   CHECK_FALSE(directory.Has("zoo.cfg.dynamic.2"));
   CHECK_FALSE(directory.Has("zoo.cfg.bak"));
-  CHECK_FALSE(directory.Has("zoo.cfg.tmp"));
+  CHECK_FALSE(directory.Has("zoo.cfg.1.tmp"));
 }
 
 TEST_CASE("a file that cannot be written is an error that names it, and the others stay") {
   const Directory directory(kLines);
   const std::string before = directory.Read("zoo.cfg");
-  std::filesystem::create_directory(directory.Path("zoo.cfg.tmp"));
+  std::filesystem::create_directory(directory.Path("zoo.cfg.1.tmp"));
   consensus::Env* const env = consensus::Env::Posix();
   MemberFiles files(directory.Load(), env);
   const absl::Status status = files.Update(ThreeAndFour(), 1);
   CHECK_FALSE(status.ok());
-  CHECK(status.message().find("zoo.cfg.tmp") != std::string::npos);
+  CHECK(status.message().find("zoo.cfg.1.tmp") != std::string::npos);
   CHECK(directory.Read("zoo.cfg") == before);
   CHECK_FALSE(directory.Has("zoo.cfg.dynamic.1"));
 }

@@ -57,7 +57,7 @@ def test_files_follow_the_members_and_servers_start_with_them():
 def test_a_file_that_cannot_be_written_is_named_in_one_warning_and_stops_nothing():
     with harness.Cluster(settings=ENABLED) as cluster:
         # Root writes everywhere but here.
-        os.mkdir(os.path.join(cluster.member_dir(2), "zoo.cfg.dynamic.tmp"))
+        os.mkdir(os.path.join(cluster.member_dir(2), "zoo.cfg.dynamic.2.tmp"))
         before = _read(os.path.join(cluster.member_dir(2), "zoo.cfg"))
         with kazoo(cluster, 2) as client:
             data, _ = client.reconfig(joining=joining(cluster, 3, role="observer"), leaving=None, new_members=None)

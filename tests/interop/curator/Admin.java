@@ -25,6 +25,7 @@ import org.apache.zookeeper.server.util.ConfigUtils;
  */
 public final class Admin {
   private static final int SESSION_TIMEOUT_MS = 20_000;
+  private static final int TRIES = 20;
   private static final int PATIENCE_SECONDS = 60;
   private static final String CONFIG = "/zookeeper/config";
 
@@ -54,14 +55,22 @@ public final class Admin {
 
   private Admin() {}
 
+  /**
+   * Returns the error of a request that is to be refused. It is sent again if the connection breaks, or
+   * if its answer is not known because the leader changes: a removed leader hands over just then.
+   */
   private static KeeperException.Code errorOf(
       ZooKeeperAdmin admin, String joining, String leaving, long version) throws Exception {
-    try {
-      admin.reconfigure(joining, leaving, null, version, new Stat());
-    } catch (KeeperException error) {
-      return error.code();
+    KeeperException.Code code = KeeperException.Code.CONNECTIONLOSS;
+    for (int i = 0; i < TRIES && code == KeeperException.Code.CONNECTIONLOSS; ++i) {
+      try {
+        admin.reconfigure(joining, leaving, null, version, new Stat());
+        code = KeeperException.Code.OK;
+      } catch (KeeperException error) {
+        code = error.code();
+      }
     }
-    return KeeperException.Code.OK;
+    return code;
   }
 
   private static void expectError(KeeperException.Code error, KeeperException.Code wanted) {
