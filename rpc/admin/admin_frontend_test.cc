@@ -413,7 +413,7 @@ TEST_CASE("the console shows the tree only over TLS or on this machine") {
   CHECK(f.Get(path, passed_on).status == 403);
 }
 
-TEST_CASE("the console shows the tree to strangers only if a port of clients does") {
+TEST_CASE("the console shows the tree without a certificate only if clients need none") {
   const std::string path = "/console/api/node?path=/";
   HttpRequest remote;
   remote.caller.address = "10.0.0.9";

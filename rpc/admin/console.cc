@@ -229,15 +229,16 @@ std::string Console::TreeReason(const HttpRequest& request, const Caller& caller
            "would "
            "be readable on the network; set admin.forceHttps or admin.portUnification";
   }
-  const bool takes_strangers = config_.client_port != 0 || (config_.secure_client_port != 0 &&
-                                                            config_.ssl_client_auth != "need");
+  const bool clients_may_lack_certificate =
+      config_.client_port != 0 ||
+      (config_.secure_client_port != 0 && config_.ssl_client_auth != "need");
   const bool is_known = !caller.principal.subject.empty() ||
                         tree::HasSuper(caller.identities.shown()) ||
                         IsAdministrator(request, caller);
-  if (takes_strangers || is_known) return "";
-  return "clients of this server need a certificate (ssl.clientAuth), and so does who reads its "
-         "tree "
-         "here: set admin.needClientAuth, or sign in as an administrator";
+  if (clients_may_lack_certificate || is_known) return "";
+  return "the clients of this server need a certificate (ssl.clientAuth=need), and so does a "
+         "browser "
+         "that reads its tree: set admin.needClientAuth=true, or sign in as an administrator";
 }
 
 bool Console::IsAdministrator(const HttpRequest& request, const Caller& caller) const {

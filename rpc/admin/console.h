@@ -54,7 +54,7 @@ class Console {
 
   // Returns whether a request for / is that of a browser, which gets the page.
   static bool WantsPage(const HttpRequest& request);
-  // Returns the page. `request` is one for /.
+  // Returns the page, for a browser that asks for /.
   static HttpResponse Page();
   // Returns the response to a request for a path that begins with kConsolePrefix; nullopt if there
   // is no such path.

@@ -7,12 +7,12 @@ import subprocess
 import harness
 
 
-# Ends the second Bazel server, of the seeded bugs, when it has had nothing to do for so long.
+# The second Bazel server, which builds with seeded bugs, ends after so many seconds without work.
 IDLE_SECONDS_MAX = 120
 
 
 def seeded_sources():
-    """The C++ files that see the seeded bugs: those that include base/seeded_bug.h, or a test's header that does.
+    """Returns the C++ files that see the seeded bugs: those that include base/seeded_bug.h, or a test's header that does.
 
     A header outside base and tests that includes it would make every file that includes that header one of them;
     such a header is refused."""
@@ -25,7 +25,7 @@ def seeded_sources():
 
 
 def seeded_bugs(verb, *flags):
-    """The begin of a command that builds with seeded bugs.
+    """Returns the first words of a Bazel command that builds with seeded bugs.
 
     It makes the same programs as --config=seeded_bugs, but compiles only the files that see the bugs: all others have
     the command line of --config=opt, so that the disk cache has them. The output base is another one, because the

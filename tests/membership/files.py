@@ -23,7 +23,7 @@ def _shows(cluster, member, version):
 def test_files_follow_the_members_and_servers_start_with_them():
     with harness.Cluster(size_max=4, settings=ENABLED) as cluster:
         path = os.path.join(cluster.member_dir(1), "zoo.cfg")
-        with open(path, "a", encoding="utf-8") as file:  # the server reads it when it writes it anew
+        with open(path, "a", encoding="utf-8") as file:  # the server reads the file again before it rewrites it
             file.write("# a comment that stays\n")
         before = _read(path)
         with servers_outside(cluster, 4), kazoo(cluster, 1) as client:

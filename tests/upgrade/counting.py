@@ -39,7 +39,7 @@ class CountingClient:
                 raise
             except zk.Closed:
                 time.sleep(0.02)
-        raise AssertionError(f"no server takes the session for {PATIENCE_SECONDS} s")
+        raise AssertionError(f"{self.path}: no server has taken the session within {PATIENCE_SECONDS} s")
 
     def _outcome(self):
         """Returns how many writes were applied, after a write without an answer. The session has moved, so a request of its

@@ -39,12 +39,12 @@ struct Watch {
   const std::vector<Change>* changes = nullptr;  // the known changes that it has to report
   // Every change after this zxid has to be reported. Not known: from the next answer on.
   int64_t since_zxid = kNotKnown;
-  int64_t last_zxid = 0;  // of the events
-  std::set<Change> told;  // changes after since_zxid that were reported
+  int64_t last_zxid = 0;      // of the events
+  std::set<Change> reported;  // changes after since_zxid that were reported
   // Changes that were reported before the client was disconnected. They may come again, and need not:
   // the client names the zxid of its last answer when it connects again, and the history does not have
   // that of each answer (of refused writes, and of syncs). Empty unless `resumes`.
-  std::set<Change> told_before;
+  std::set<Change> reported_before;
   // The client has connected again, and not yet got the answer after which nothing missed follows.
   bool resumes = false;
   // For a lasting watch: what its session last learned of the nodes, by events or answers, and as
@@ -232,10 +232,10 @@ class Checker {
     }
     if (!watch->lasting) return true;
     watch->resumes = false;
-    watch->told_before.clear();
+    watch->reported_before.clear();
     watch->since_zxid = std::max(watch->since_zxid, operation.zxid);
-    watch->told.erase(watch->told.begin(),
-                      watch->told.lower_bound(Change{watch->since_zxid + 1, {}, {}, nullptr}));
+    watch->reported.erase(watch->reported.begin(), watch->reported.lower_bound(Change{
+                                                       watch->since_zxid + 1, {}, {}, nullptr}));
     return true;
   }
 
@@ -243,8 +243,9 @@ class Checker {
   static const Change* FindMissing(const Watch& watch, int64_t zxid) {
     for (Place at = After(watch, watch.since_zxid); at != watch.changes->end() && at->zxid <= zxid;
          ++at) {
-      const bool is_told = watch.told.count(*at) != 0 || watch.told_before.count(*at) != 0;
-      if (!watch.lasting || !is_told) return &*at;
+      const bool is_reported =
+          watch.reported.count(*at) != 0 || watch.reported_before.count(*at) != 0;
+      if (!watch.lasting || !is_reported) return &*at;
     }
     return nullptr;
   }
@@ -306,7 +307,7 @@ class Checker {
   static void OnEventWithoutZxid(const WatchEvent& event, Watch* watch) {
     for (Place at = After(*watch, watch->since_zxid); at != watch->changes->end(); ++at) {
       if (at->type != event.type || at->path != event.path) continue;
-      if (watch->told.insert(*at).second) return;
+      if (watch->reported.insert(*at).second) return;
     }
   }
 
@@ -325,7 +326,7 @@ class Checker {
     if (watch->resumes && watch->since_zxid != kNotKnown && event.zxid <= watch->since_zxid) {
       return verdicts_->Count("events that came again after a reconnect");
     }
-    if (!watch->told.insert(change).second) {
+    if (!watch->reported.insert(change).second) {
       return Fail(kOnce, watch, absl::StrCat(Describe(change), " is reported a second time"),
                   nullptr, nullptr, event.line);
     }
@@ -374,8 +375,8 @@ class Checker {
       if (watch.for_creation) watch.since_zxid = kNotKnown;
       if (!watch.lasting) continue;
       watch.resumes = any_resumes = true;
-      watch.told_before.merge(watch.told);  // there may be some from before the last connection
-      watch.told.clear();
+      watch.reported_before.merge(watch.reported);  // those of an earlier connection stay
+      watch.reported.clear();
       watch.last_zxid = 0;
     }
     if (any_resumes) verdicts_->Count(kResumptions);
@@ -395,7 +396,7 @@ class Checker {
         CountGap();
       }
       watch.resumes = false;
-      watch.told_before.clear();
+      watch.reported_before.clear();
       watch.since_zxid = reset.zxid > 0 ? reset.zxid : kNotKnown;
       watch.known.clear();
     }

@@ -7,8 +7,9 @@
 //   moves to another member in between.
 // - Lasting watches ("persistent", "recursive"): report each change once, in the order of zxids,
 //   before the session gets an answer that is as new. On the native front end none is missed,
-//   unless the front end reports that; on the ZooKeeper front end those come that a client has missed
-//   while it was disconnected, and what is missing then is counted (runner.py asks for the reason).
+//   unless the front end reports that. On the ZooKeeper front end, a client that connects again gets
+//   the events that it has missed. Reconnects after which events are missing are counted; runner.py
+//   looks for a server's log line that gives the reason.
 // - An event reports that a node has appeared or disappeared before the session gets an answer that
 //   shows it, even if the zxid of that change is unknown.
 // - No event reports a change that no operation may have made.
