@@ -51,6 +51,9 @@ namespace {
 constexpr size_t kCopiedPayloadMax = 4096;
 // The write buffer is freed if one batch made it larger than this.
 constexpr size_t kKeptBufferBytes = 4u << 20;
+// The number of zeros that are written ahead of small writes (AddZeros), in pieces of a given size.
+constexpr size_t kZerosBytes = 256u << 10;
+constexpr size_t kZerosPieceBytes = 64u << 10;
 
 uint64_t SegmentBytes(const SegmentLogOptions& options) {
   return std::max<uint64_t>(options.segment_bytes, kSegmentHeaderBytes);
@@ -408,11 +411,30 @@ class SegmentLog::Impl {
     }
     if (to != piece) pieces_.emplace_back(piece, static_cast<size_t>(to - piece));
     ASSERT(to == buffer_.data() + copied_bytes && offset <= segment->capacity);
+    const uint64_t zeros_end = AddZeros(*segment, offset);
     dirty_ = true;
     absl::Status written = newest_file_->WriteAt(segment->end, pieces_);
     if (buffer_.size() > kKeptBufferBytes) std::string().swap(buffer_);
-    if (written.ok()) Publish(segment, entries, offset);
+    if (written.ok()) {
+      zeros_end_ = zeros_end;
+      Publish(segment, entries, offset);
+    }
     return written;
+  }
+
+  // Adds to pieces_, whose bytes end at offset `end`, the zeros that are to be written behind them,
+  // and returns the offset up to which bytes have been written then. The space is allocated and
+  // reads as zeros already, but the first write to it changes the file's metadata, which each sync
+  // would have to write, too. So the space for many small writes is written once. A large write
+  // is not worth that: it would be written twice, and its metadata costs little beside its bytes.
+  uint64_t AddZeros(const Segment& segment, uint64_t end) {
+    static const std::string zeros(kZerosPieceBytes, '\0');
+    if (end <= zeros_end_ || end - segment.end > kZerosBytes / 4) return std::max(end, zeros_end_);
+    const uint64_t zeros_end = std::min(end + kZerosBytes, segment.capacity);
+    for (uint64_t at = end; at < zeros_end; at += pieces_.back().size()) {
+      pieces_.push_back(std::string_view(zeros).substr(0, zeros_end - at));
+    }
+    return zeros_end;
   }
 
   // Makes the entries written up to `end` visible to readers.
@@ -527,6 +549,7 @@ class SegmentLog::Impl {
     if (absl::Status s = SyncDirectory(); !s.ok()) return Fail(s);
     ++last_generation_;
     newest_file_ = segment->file;
+    zeros_end_ = 0;
     files_.Adopt(segment);  // from now on, reads of other segments may close it
     return segment;
   }
@@ -703,6 +726,7 @@ class SegmentLog::Impl {
   Term last_term_;
   uint64_t last_generation_;
   std::shared_ptr<File> newest_file_;   // of the newest segment
+  uint64_t zeros_end_ = 0;              // up to here its bytes have been written (AddZeros)
   std::vector<Entry> control_entries_;  // as control_entries() says
   std::optional<Cut> cut_at_open_;
   bool dirty_ = false;              // the newest segment has unsynced writes

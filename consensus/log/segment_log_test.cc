@@ -15,6 +15,64 @@
 namespace quorate::consensus {
 namespace {
 
+// A file of a disk that counts the writes to space that nothing has been written to before. On a real
+// disk each of them changes the metadata of the file.
+class CountedFile : public File {
+ public:
+  CountedFile(std::unique_ptr<File> file, size_t* first_writes)
+      : file_(std::move(file)), first_writes_(first_writes) {}
+
+  absl::Status WriteAt(uint64_t offset, std::span<const std::string_view> pieces) override {
+    uint64_t end = offset;
+    for (const std::string_view piece : pieces) end += piece.size();
+    if (end > written_) ++*first_writes_;
+    written_ = std::max(written_, end);
+    return file_->WriteAt(offset, pieces);
+  }
+  absl::StatusOr<size_t> ReadAt(uint64_t offset, size_t size, char* to) const override {
+    return file_->ReadAt(offset, size, to);
+  }
+  absl::Status Preallocate(uint64_t size) override { return file_->Preallocate(size); }
+  absl::Status Truncate(uint64_t size) override { return file_->Truncate(size); }
+  absl::Status Sync() override { return file_->Sync(); }
+  absl::StatusOr<uint64_t> Size() const override { return file_->Size(); }
+
+ private:
+  const std::unique_ptr<File> file_;
+  size_t* const first_writes_;
+  uint64_t written_ = 0;
+};
+
+// A disk of CountedFiles.
+class CountedEnv : public Env {
+ public:
+  absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, bool create) override {
+    absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(path, create);
+    if (!file.ok()) return file;
+    return std::make_unique<CountedFile>(*std::move(file), &first_writes);
+  }
+  absl::Status CreateDirectories(const std::string& path) override {
+    return env_.CreateDirectories(path);
+  }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
+    return env_.List(path);
+  }
+  bool Exists(const std::string& path) override { return env_.Exists(path); }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return env_.Rename(from, to);
+  }
+  absl::Status Remove(const std::string& path) override { return env_.Remove(path); }
+  absl::Status SyncDirectory(const std::string& path) override { return env_.SyncDirectory(path); }
+  absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const std::string& path) override {
+    return env_.LockDirectory(path);
+  }
+
+  size_t first_writes = 0;  // by all files
+
+ private:
+  FaultEnv env_;
+};
+
 TEST_CASE("a new log is empty") {
   FaultEnv env;
   auto log = Open(&env);
@@ -108,6 +166,30 @@ TEST_CASE("one batch is one write, and one sync makes many batches durable") {
   const uint64_t operations = env.operations();
   Require(log->Sync());
   CHECK(env.operations() == operations);
+}
+
+TEST_CASE("few of many small writes go to space that was never written") {
+  CountedEnv env;
+  constexpr SegmentLogOptions kOptions{16u << 20};
+  auto log = Open(&env, kUnknown, kOptions);
+  env.first_writes = 0;
+  for (uint64_t index = 1; index <= 1000; ++index) {
+    AppendSynced(log.get(), {TestEntry(index, 1, 200)});
+  }
+  CHECK(env.first_writes <= 2);
+  // The zeros that were written ahead are not part of the log, and the next entries replace them.
+  log.reset();
+  log = Open(&env, Index{1000}, kOptions);
+  CHECK_FALSE(log->cut_at_open().has_value());
+  AppendSynced(log.get(), {TestEntry(1001, 1, 200)});
+  CHECK(ReadAll(*log).back() == TestEntry(1001, 1, 200));
+  CHECK(log->last_index() == Index{1001});
+  // Large writes are not written twice.
+  env.first_writes = 0;
+  for (uint64_t index = 1002; index < 1012; ++index) {
+    AppendSynced(log.get(), {TestEntry(index, 1, 300'000)});
+  }
+  CHECK(env.first_writes == 10);
 }
 
 TEST_CASE("a read stops at the size asked for, but returns one entry") {
