@@ -11,14 +11,19 @@
 
 namespace quorate {
 
-// Starts a thread that runs `function`. `name` is a string literal; only its first 15 bytes are
-// used.
+// Names the thread that calls it. Only the first 15 bytes of `name` are used.
+inline void NameThisThread(const char* name) {
+  char cut[16] = {};
+  for (size_t i = 0; i + 1 < sizeof(cut) && name[i] != '\0'; ++i) cut[i] = name[i];
+  pthread_setname_np(pthread_self(), cut);
+}
+
+// Starts a thread that runs `function`. `name` is a string literal, used as by
+// NameThisThread.
 template <class Function>
 std::thread StartThread(const char* name, Function function) {
   return std::thread([name, function = std::move(function)]() mutable {
-    char cut[16] = {};
-    for (size_t i = 0; i + 1 < sizeof(cut) && name[i] != '\0'; ++i) cut[i] = name[i];
-    pthread_setname_np(pthread_self(), cut);
+    NameThisThread(name);
     function();
   });
 }

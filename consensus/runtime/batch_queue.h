@@ -26,16 +26,19 @@ class BatchQueue {
   // Makes TakeAll wait in `event_loop`. REQUIRES: no thread uses the queue yet.
   void SetEventLoop(EventLoop* event_loop) { event_loop_ = event_loop; }
 
-  void Push(T item) {
-    PushQuietly(std::move(item));
+  // Adds an item, which is made of `item`, and wakes the reader.
+  template <class U>
+  void Push(U&& item) {
+    PushQuietly(std::forward<U>(item));
     Wake();
   }
 
   // Adds an item without waking the reader, which takes it with the next item that is pushed or at
   // its deadline.
-  void PushQuietly(T item) {
+  template <class U>
+  void PushQuietly(U&& item) {
     MutexLock lock(&mutex_);
-    if (!closed_) items_.push_back(std::move(item));
+    if (!closed_) items_.emplace_back(std::forward<U>(item));
   }
 
   // Wakes the reader if it waits.

@@ -30,17 +30,6 @@ std::optional<SnapshotMeta> NewestCheckpoint(const CheckpointStore* checkpoints)
   return checkpoints == nullptr ? std::nullopt : checkpoints->newest();
 }
 
-// Moves the VoteResponses from `messages` to `votes`. A vote promises only what the hard state
-// holds, so it need not wait for entries for which there is no free space.
-void TakeVotes(std::vector<Message>* messages, std::vector<Message>* votes) {
-  const auto rest = std::stable_partition(
-      messages->begin(), messages->end(),
-      [](const Message& message) { return !std::holds_alternative<VoteResponse>(message.body); });
-  votes->insert(votes->end(), std::make_move_iterator(rest),
-                std::make_move_iterator(messages->end()));
-  messages->erase(rest, messages->end());
-}
-
 template <class... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
@@ -87,26 +76,35 @@ Node::~Node() { Stop(); }
 
 void Node::Start(EventLoop* event_loop) {
   ASSERT(threads_.empty(), "started once");
+  has_threads_ = true;
   event_loop_ = event_loop;
   events_.SetEventLoop(event_loop);
   const auto start = [this](const char* name, auto* queue, auto handle) {
     threads_.push_back(StartThread(name, [=, this] { RunQueue(queue, handle); }));
   };
-  start("log", &log_work_, &Node::HandleLog);
   start("apply", &apply_work_, &Node::HandleApplies);
   start("log-read", &read_work_, &Node::HandleReads);
   start("checkpoint", &checkpoint_work_, &Node::HandleCheckpoints);
-  node_thread_ = StartThread("node", [this] { RunNode(); });
+  on_node_.Enter();
+  node_.next_tick = Clock::now() + std::chrono::milliseconds(options_.tick_ms);
+  for (const Next part : {Next::kLogThread, Next::kNodeThread}) {
+    threads_.push_back(StartThread(part == Next::kNodeThread ? "node" : "log",
+                                   [this, part] { RunNodeOrLog(part); }));
+  }
 }
 
 void Node::Stop() {
+  is_stopping_.store(true);
   events_.Close();
   log_work_.Close();
   apply_work_.Close();
   read_work_.Close();
   checkpoint_work_.Close();
-  if (node_thread_.joinable()) {
-    node_thread_.join();
+  if (!threads_.empty()) {
+    {
+      MutexLock lock(&ended_mutex_);
+      while (!node_ended_) ended_changed_.Wait(&ended_mutex_);
+    }
     // Closes the connections before the other threads end: the other members learn at once that
     // this member is gone, even if its disk is slow now.
     if (event_loop_ != nullptr) event_loop_->End();
@@ -135,14 +133,23 @@ void Node::RequestCheckpoint(Index index, std::function<void()> done) {
   });
 }
 
-void Node::RunNode() {
+void Node::RunNodeOrLog(Next part) {
+  while (part != Next::kEnd) {
+    part = part == Next::kNodeThread ? RunNode() : RunLog();
+    if (part != Next::kEnd) NameThisThread(part == Next::kNodeThread ? "node" : "log");
+  }
+}
+
+Node::Next Node::RunNode() {
   on_node_.Enter();
   const auto tick = std::chrono::milliseconds(options_.tick_ms);
-  Clock::time_point next_tick = Clock::now() + tick;
-  int idle_ticks = 0;
+  Clock::time_point& next_tick = node_.next_tick;
   std::vector<Event> events;
-  for (Clock::time_point deadline = next_tick; events_.TakeAll(&events, &deadline);
-       deadline = next_tick + idle_ticks * tick) {
+  for (;;) {
+    RecordAwaited();
+    int idle_ticks = IdleTicks();
+    const Clock::time_point deadline = next_tick + idle_ticks * tick;
+    if (!events_.TakeAll(&events, &deadline)) break;
     // Ticks that the thread slept over run before the events that came after them. If it wakes up
     // more than a tick late, the process was paused.
     const Clock::time_point woken = Clock::now();
@@ -162,9 +169,14 @@ void Node::RunNode() {
       Tick();
     }
     DispatchOutputs();
-    RecordAwaited();
-    idle_ticks = IdleTicks();
+    const Next next = PersistBatches();
+    if (next == Next::kLogThread) return next;
+    if (next == Next::kEnd) break;
   }
+  MutexLock lock(&ended_mutex_);
+  node_ended_ = true;
+  ended_changed_.NotifyAll();
+  return Next::kEnd;
 }
 
 int Node::IdleTicks() const {
@@ -177,20 +189,12 @@ void Node::RecordAwaited() {
                                 observer_->AwaitsApplied());
 }
 
-template <class T>
-void Node::Report(T event, const std::atomic<bool>& is_awaited) {
-  // The order matters: either this thread sees what RecordAwaited has stored, or the node thread
-  // sees the event before it waits.
-  events_.PushQuietly(event);
-  if (is_awaited.load()) events_.Wake();
-}
-
 void Node::Tick() {
   const uint64_t ticks = shared_.ticks.fetch_add(1, std::memory_order_relaxed);
   const auto retry_ticks = static_cast<uint64_t>(std::max(1, kLogRetryMs / options_.tick_ms));
   const bool log_waits = shared_.log_full.load(std::memory_order_relaxed) ||
                          shared_.binding_waits.load(std::memory_order_relaxed);
-  if (log_waits && ticks % retry_ticks == 0) log_work_.Push(LogRetry{});
+  if (log_waits && ticks % retry_ticks == 0) PushLog(LogRetry{});
   // A failed checkpoint is retried even if nothing is applied meanwhile: the log may need the space
   // that the checkpoint frees before anything can be applied.
   if (shared_.checkpoint_failed.load(std::memory_order_relaxed) &&
@@ -243,9 +247,14 @@ void Node::Step(Work work) {
       on_node_.Enter();
       for (Event& event : events_.TakeQueued()) Handle(std::move(event));
       DispatchOutputs();
+      if (PersistBatches() == Next::kEnd) failed_ = true;
       return;
-    case Work::kLog:
-      return StepQueue(&log_work_, &Node::HandleLog);
+    case Work::kLog: {
+      const size_t pending = shared_.log_pending.load();
+      StepQueue(&log_work_, &Node::HandleLog);
+      shared_.log_pending.fetch_sub(pending);
+      return;
+    }
     case Work::kApply:
       return StepQueue(&apply_work_, &Node::HandleApplies);
     case Work::kRead:
@@ -271,6 +280,7 @@ void Node::TickNow() {
   on_node_.Enter();
   Tick();
   DispatchOutputs();
+  if (PersistBatches() == Next::kEnd) failed_ = true;
 }
 
 // --- The work ------------------------------------------------------------------------------------
@@ -377,16 +387,18 @@ void Node::Dispatch(Output output) {
   if (output.status.has_value()) observer_->OnStatus(*output.status);
   if (!output.reads.empty()) observer_->OnReads(output.reads);
   if (output.persist_id.has_value() || first_entry) {
-    log_work_.Push(LogBatch{std::move(output), first_entry});
+    node_.batches.push_back(LogBatch{std::move(output), first_entry});
   }
-  if (compact_to.has_value()) log_work_.Push(LogCompaction{*compact_to});
+  // What follows in the log thread's queue must not overtake the batches of before.
+  if (compact_to.has_value() || install.has_value()) QueueBatches();
+  if (compact_to.has_value()) PushLog(LogCompaction{*compact_to});
   if (apply.has_value() && !ApplyHere(*apply)) PushApply(*std::move(apply));
   // The snapshot passes through the log thread's queue, so that all earlier batches are durable,
   // and then through the apply thread's, so that all earlier ranges are applied.
-  if (install.has_value()) log_work_.Push(LogReset{*std::move(install)});
+  if (install.has_value()) PushLog(LogReset{*std::move(install)});
 }
 
-void Node::PushApply(ApplyWork work) {
+void Node::PushApply(ApplyWork&& work) {
   shared_.apply_pending.fetch_add(1);
   apply_work_.Push(std::move(work));
 }
@@ -407,246 +419,6 @@ bool Node::ApplyHere(const ApplyRange& range) {
   apply_turn_.Unlock();
   if (applied) Handle(Applied{range.last});
   return applied;
-}
-
-// --- The log thread ------------------------------------------------------------------------------
-
-absl::Status Node::HandleLog(std::vector<LogWork>& work) {
-  on_log_.Enter();
-  bool retry = !shared_.log_full.load(std::memory_order_relaxed);
-  for (LogWork& item : work) {
-    // A compaction may free space for the batches that wait.
-    retry |= std::holds_alternative<LogRetry>(item) || std::holds_alternative<LogCompaction>(item);
-    // A vote needs no space.
-    const auto* batch = std::get_if<LogBatch>(&item);
-    retry |= batch != nullptr && batch->output.hard_state.has_value();
-    if (std::holds_alternative<LogRetry>(item) && !log_.unbound_cluster_id.empty()) {
-      if (absl::Status s = BindClusterId(log_.unbound_cluster_id); !s.ok()) return s;
-    }
-    if (!std::holds_alternative<LogRetry>(item)) log_.backlog.push_back(std::move(item));
-  }
-  if (!retry) return absl::OkStatus();
-  if (shared_.log_full.load(std::memory_order_relaxed)) {
-    if (absl::Status status = CompactAhead(); !status.ok()) return status;
-  }
-  const absl::Status status = WorkOffLog();
-  const bool full = absl::IsResourceExhausted(status);
-  if (!full && !status.ok()) return status;
-  if (full) {
-    const absl::Status sent = SendWaitingVotes();
-    if (!sent.ok() && !absl::IsResourceExhausted(sent)) return sent;
-  }
-  if (shared_.log_full.exchange(full, std::memory_order_relaxed) != full)
-    observer_->OnLogFull(status);
-  QueueChoresIfDue();
-  return absl::OkStatus();
-}
-
-void Node::QueueChoresIfDue() {
-  if (!data_dir_->log().HasChores()) return;
-  if (!shared_.chores_queued.exchange(true)) read_work_.Push(LogChores{});
-}
-
-absl::Status Node::CompactAhead() {
-  for (auto item = log_.backlog.begin(); item != log_.backlog.end();) {
-    const auto* compaction = std::get_if<LogCompaction>(&*item);
-    if (compaction == nullptr || compaction->to > data_dir_->log().last_index()) {
-      ++item;
-      continue;
-    }
-    if (absl::Status s = data_dir_->log().CompactTo(compaction->to); !s.ok()) return s;
-    item = log_.backlog.erase(item);
-  }
-  const absl::Status status = data_dir_->log().DoChores();
-  return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
-}
-
-absl::Status Node::WorkOffLog() {
-  while (!log_.backlog.empty()) {
-    absl::Status status;
-    if (const auto* compaction = std::get_if<LogCompaction>(&log_.backlog.front())) {
-      status = data_dir_->log().CompactTo(compaction->to);
-    } else if (const auto* reset = std::get_if<LogReset>(&log_.backlog.front())) {
-      status = Reset(*reset);
-    } else {
-      if (status = PersistAndSend(TakeBatches()); !status.ok()) return status;
-      continue;
-    }
-    if (!status.ok()) return status;
-    log_.backlog.pop_front();
-  }
-  return absl::OkStatus();
-}
-
-std::vector<Node::LogBatch> Node::TakeBatches() {
-  std::vector<LogBatch> batches;
-  while (!log_.backlog.empty()) {
-    auto* batch = std::get_if<LogBatch>(&log_.backlog.front());
-    if (batch == nullptr) break;
-    // Entries that were acknowledged before a truncation must be made durable before it.
-    if (!batches.empty() && batch->output.truncate_after.has_value()) break;
-    batches.push_back(std::move(*batch));
-    log_.backlog.pop_front();
-  }
-  return batches;
-}
-
-absl::Status Node::PersistAndSend(std::vector<LogBatch> batches) {
-  std::vector<LogBatch> done;
-  const absl::Status status = Persist(batches, &done);
-  if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
-  log_.backlog.insert(log_.backlog.begin(), std::make_move_iterator(batches.begin()),
-                      std::make_move_iterator(batches.end()));
-  shared_.log_durable.store(data_dir_->log().last_index(), std::memory_order_release);
-  std::vector<Message> messages;
-  std::optional<PersistId> persisted;
-  for (LogBatch& batch : done) {
-    auto& waiting = batch.output.messages_after_persist;
-    if (messages.empty()) {
-      messages = std::move(waiting);
-    } else {
-      for (Message& message : waiting) messages.push_back(std::move(message));
-    }
-    if (batch.output.persist_id.has_value()) persisted = batch.output.persist_id;
-  }
-  if (!messages.empty()) transport_->Send(std::move(messages));
-  if (persisted.has_value()) Report(Persisted{*persisted}, shared_.persisted_awaited);
-  return status;
-}
-
-absl::Status Node::SendWaitingVotes() {
-  HardStateChange change{data_dir_->hard_state(), data_dir_->log().last_index()};
-  bool any = false;
-  for (const LogWork& item : log_.backlog) {
-    const auto* batch = std::get_if<LogBatch>(&item);
-    if (batch == nullptr) continue;
-    any |= batch->output.hard_state.has_value();
-    if (absl::Status s = Include(*batch, &change); !s.ok()) return s;
-  }
-  // A vote is in the same batch as its hard state, so without a hard state there is no vote.
-  if (!any) return absl::OkStatus();
-  if (absl::Status s = WriteHardState(change); !s.ok()) return s;
-  std::vector<Message> votes;
-  for (LogWork& item : log_.backlog) {
-    auto* batch = std::get_if<LogBatch>(&item);
-    if (batch == nullptr) continue;
-    // The newest hard state is durable: an older one must not overwrite it when its batch is
-    // written.
-    batch->output.hard_state.reset();
-    TakeVotes(&batch->output.messages_after_persist, &votes);
-  }
-  if (!votes.empty()) transport_->Send(std::move(votes));
-  return absl::OkStatus();
-}
-
-absl::Status Node::Reset(const LogReset& reset) {
-  if (!reset.installed) {
-    PushApply(reset.meta);
-    return absl::OkStatus();
-  }
-  // After a crash before this, the next start finds a checkpoint that the log does not contain, and
-  // aligns the log in the same way.
-  if (absl::Status s = data_dir_->AlignLog(reset.meta.index, reset.meta.term); !s.ok()) return s;
-  shared_.log_durable.store(data_dir_->log().last_index(), std::memory_order_release);
-  // A log that begins after a snapshot does not contain the entry with the cluster's id.
-  if (absl::Status s = BindClusterId(reset.meta.cluster_id); !s.ok()) return s;
-  events_.Push(SnapshotInstalled{reset.meta.index});
-  return absl::OkStatus();
-}
-
-absl::Status Node::Include(const LogBatch& batch, HardStateChange* change) {
-  const Output& output = batch.output;
-  if (output.hard_state.has_value()) {
-    change->state = *output.hard_state;
-    change->changed = true;
-  }
-  if (output.truncate_after.has_value()) {
-    change->durable = std::min(change->durable, *output.truncate_after);
-    change->changed = true;
-  }
-  if (!output.directory_epoch.has_value() ||
-      *output.directory_epoch == data_dir_->directory_epoch())
-    return absl::OkStatus();
-  // The epoch has to be durable before the hard state says that the directory counts. A full disk
-  // is a fatal error here: messages that do not wait for the log would carry the epoch before it is
-  // durable.
-  const absl::Status s = data_dir_->SetDirectoryEpoch(*output.directory_epoch);
-  return absl::IsResourceExhausted(s) ? absl::InternalError(s.message()) : s;
-}
-
-absl::Status Node::WriteHardState(const HardStateChange& change) {
-  if (!change.changed || SeededBug("vote not persisted")) return absl::OkStatus();
-  return data_dir_->WriteHardState(change.state, change.durable);
-}
-
-absl::Status Node::Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done) {
-  // The newest term and vote are written before the entries: DataDir::Open refuses a log with a
-  // term above that of the hard state, but accepts a hard state without its entries. The durable
-  // mark is lowered before entries below it are truncated; otherwise, after a crash in between,
-  // Open would report them as lost.
-  SegmentLog& log = data_dir_->log();
-  HardStateChange change{data_dir_->hard_state(), log.last_index()};
-  for (const LogBatch& batch : batches) {
-    if (absl::Status s = Include(batch, &change); !s.ok()) return s;
-  }
-  if (absl::Status s = WriteHardState(change); !s.ok()) return s;
-  bool bind_cluster_id = false;
-  absl::Status status;
-  size_t written = 0;
-  for (; written < batches.size(); ++written) {
-    LogBatch& batch = batches[written];
-    if (status = Write(batch); !status.ok()) break;
-    bind_cluster_id |= batch.bind_cluster_id;
-  }
-  if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
-  if (!SeededBug("acknowledged before the sync")) {
-    if (absl::Status s = log.Sync(); !s.ok()) return s;
-  }
-  const auto rest = batches.begin() + static_cast<ptrdiff_t>(written);
-  done->assign(std::make_move_iterator(batches.begin()), std::make_move_iterator(rest));
-  batches.erase(batches.begin(), rest);
-  if (bind_cluster_id) {
-    if (absl::Status s = BindToFirstEntry(); !s.ok()) return s;
-  }
-  return status;
-}
-
-absl::Status Node::Write(LogBatch& batch) {
-  SegmentLog& log = data_dir_->log();
-  Output& output = batch.output;
-  if (output.truncate_after.has_value()) {
-    if (absl::Status s = log.TruncateAfter(*output.truncate_after); !s.ok()) return s;
-    output.truncate_after.reset();
-  }
-  if (output.entries.empty()) return absl::OkStatus();
-  absl::Status status = log.Append(output.entries);
-  // Entries that were written before the error are not written again.
-  const Index last = log.last_index();
-  std::erase_if(output.entries, [&](const Entry& entry) { return entry.index <= last; });
-  return status;
-}
-
-absl::Status Node::BindToFirstEntry() {
-  absl::StatusOr<std::vector<Entry>> first = data_dir_->log().Read(Index{1}, Index{1}, 1);
-  if (!first.ok()) return first.status();
-  ASSERT(first->front().kind == EntryKind::kNoOp, "a leader's no-op opens the log");
-  return BindClusterId(std::string(first->front().payload.view()));
-}
-
-absl::Status Node::BindClusterId(std::string cluster_id) {
-  const bool is_new = data_dir_->cluster_id().empty();
-  const absl::Status bound = data_dir_->SetClusterId(cluster_id);
-  if (absl::IsResourceExhausted(bound)) {
-    // The retry is not urgent, because the log or the checkpoint holds the id, too.
-    log_.unbound_cluster_id = std::move(cluster_id);
-    shared_.binding_waits.store(true, std::memory_order_relaxed);
-    return absl::OkStatus();
-  }
-  if (!bound.ok()) return bound;
-  log_.unbound_cluster_id.clear();
-  shared_.binding_waits.store(false, std::memory_order_relaxed);
-  if (is_new) observer_->OnClusterId(cluster_id);
-  return absl::OkStatus();
 }
 
 // --- The apply thread ----------------------------------------------------------------------------
@@ -761,7 +533,7 @@ absl::Status Node::Install(const SnapshotMeta& meta) {
   apply_.applied = meta;
   apply_.entries_since_checkpoint = 0;
   apply_.bytes_since_checkpoint = 0;
-  log_work_.Push(LogReset{meta, /*installed=*/true});
+  PushLog(LogReset{meta, /*installed=*/true});
   return absl::OkStatus();
 }
 

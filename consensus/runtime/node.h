@@ -6,7 +6,10 @@
 //                 them, and hands the outputs to the other threads; waits in an EventLoop, if there
 //                 is one, and handles its events
 //   log thread    writes and syncs all batches that were queued during the last sync (group
-//                 commit), then sends the messages that had to wait for the sync
+//                 commit), then sends the messages that had to wait for the sync. A small batch is
+//                 made durable by the node thread itself, if the log thread has nothing to do and
+//                 the disk is fast: two wake-ups less for each batch. If such a sync stalls, the log
+//                 thread takes the place of the node thread, which becomes the log thread
 //   apply thread  gives committed entries to the state machine, and takes checkpoints of it. A few
 //                 entries at a time are applied inline, on the node thread, if that need not wait:
 //                 wake-ups are most of the cost of a small load
@@ -29,6 +32,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -40,6 +44,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/condition_variable.h"
 #include "base/mutex.h"
 #include "consensus/core/output.h"
 #include "consensus/core/raft.h"
@@ -102,12 +107,22 @@ struct NodeOptions {
   // node thread, if no other work is queued for the apply thread. 0: never.
   size_t apply_here_entries_max = 32;
   size_t apply_here_bytes_max = 32u << 10;
+  // Entries with at most this many bytes are made durable by the node thread, if the log thread has
+  // nothing to do and the disk is fast. 0: never.
+  size_t persist_here_bytes_max = 64u << 10;
 };
 
 // The node thread may sleep over at most this many ticks in a row, if they have no work. This is
 // more than the ticks between two heartbeats; otherwise followers would wake up without work
 // between heartbeats.
 inline constexpr int kIdleTicksMax = 7;
+
+// The disk is fast if its syncs take less than this, on average. Otherwise the node thread leaves all
+// syncs to the log thread, and handles messages and requests meanwhile.
+inline constexpr std::chrono::microseconds kFastSync{500};
+// For how long a sync of the node thread may last before the log thread takes its place; up to twice
+// as long, because the log thread looks at intervals of this length.
+inline constexpr std::chrono::milliseconds kStalledSync{2};
 
 // Represents a thread in Clang's thread-safety analysis: data guarded by a role is used on that
 // thread only. It is not a lock and costs nothing at run time.
@@ -212,8 +227,9 @@ class Node {
     SnapshotMeta meta;
     bool installed = false;  // false: the state machine installs the snapshot first
   };
-  struct LogRetry {};  // space may have become free
-  using LogWork = std::variant<LogBatch, LogCompaction, LogReset, LogRetry>;
+  struct LogRetry {};    // space may have become free
+  struct WatchSyncs {};  // the node thread begins to sync itself (SyncWatch)
+  using LogWork = std::variant<LogBatch, LogCompaction, LogReset, LogRetry, WatchSyncs>;
 
   // Work for the apply thread: committed entries, a snapshot to install, or a checkpoint to take.
   struct CheckpointRequest {
@@ -236,7 +252,12 @@ class Node {
   using CheckpointWork =
       std::variant<FinishCheckpoint, SnapshotWriteRequest, InstallAfter, AnswerLate, DiscardStaged>;
 
-  void RunNode();
+  // How a thread goes on after its part as node thread or log thread has ended.
+  enum class Next : uint8_t { kEnd, kNodeThread, kLogThread };
+  // Runs the node thread or the log thread, and the other one when they change places.
+  void RunNodeOrLog(Next part);
+  Next RunNode();
+  Next RunLog();
   // Returns how many of the coming ticks have no work.
   int IdleTicks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Takes batches from `queue` until it is closed, or until `handle` fails.
@@ -245,6 +266,7 @@ class Node {
   template <class T>
   void StepQueue(BatchQueue<T>* queue, absl::Status (Node::*handle)(std::vector<T>& batches));
   absl::Status HandleLog(std::vector<LogWork>& work);
+  void PushLog(LogWork&& work);
   absl::Status HandleApplies(std::vector<ApplyWork>& work);
   absl::Status HandleApply(const ApplyWork& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   absl::Status HandleReads(std::vector<ReadWork>& work);
@@ -268,25 +290,47 @@ class Node {
   // thread that has done the work. Wake-ups are most of the cost of a small load; without
   // `is_awaited`, each write would cause three useless wake-ups at each member.
   template <class T>
-  void Report(T event, const std::atomic<bool>& is_awaited);
+  void Report(T event, const std::atomic<bool>& is_awaited) {
+    // The order matters: either this thread sees what RecordAwaited has stored, or the node thread
+    // sees the event before it waits.
+    events_.PushQuietly(event);
+    if (is_awaited.load()) events_.Wake();
+  }
   void DispatchOutputs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void Dispatch(Output output) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  void PushApply(ApplyWork work);
+  void PushApply(ApplyWork&& work);
   // Applies `range` on the node thread. Returns false, without applying, if that would have to wait
   // or take long.
   bool ApplyHere(const ApplyRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  // Makes node_.batches durable, or queues them for the log thread, as the threads' description says.
+  // Called after all outputs were dispatched. Returns kLogThread if the log thread has taken the
+  // place of the node thread meanwhile; the caller must not use what on_node_ guards then.
+  Next PersistBatches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  bool MayPersistHere() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void QueueBatches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  // Begins a sync of the node thread, which the log thread watches. Returns its number.
+  uint64_t BeginSync();
+  // Called by the node thread when its sync with this number has ended, and by the log thread when
+  // that takes too long. The first of them is the node thread from then on: for it, true is returned.
+  bool BecomeNodeThread(uint64_t sync);
+  // Called by the log thread at intervals of about kStalledSync while it watches the syncs of the
+  // node thread. Returns whether it has become the node thread.
+  bool TakeNodeThreadIfStalled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   // Calls and removes the waiters whose index the newest durable checkpoint covers.
   void ReleaseCheckpointWaiters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Requests a checkpoint from the apply thread if there are waiters. Called after each event that
   // may let a checkpoint begin.
   void AskForCheckpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  // These run on the log thread.
-  absl::Status WorkOffLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  absl::Status CompactAhead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  // These run on the log thread, or on the node thread in PersistBatches.
+  absl::Status WorkOffLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
+  absl::Status CompactAhead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
   // Removes from the front of log_.backlog the batches that one sync can make durable, and returns
   // them.
-  std::vector<LogBatch> TakeBatches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  absl::Status PersistAndSend(std::vector<LogBatch> batches) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  std::vector<LogBatch> TakeBatches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
+  // Makes `batches` durable, sends the messages that wait for that, and sets `*persisted` to what has
+  // to be reported to Raft, if that is anything. On a full disk, the rest is in log_.backlog.
+  absl::Status PersistAndSend(std::vector<LogBatch> batches, std::optional<PersistId>* persisted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
   // The new contents of the hard state file.
   struct HardStateChange {
     HardState state;
@@ -295,21 +339,24 @@ class Node {
   };
   // Adds the changes of `batch` to `*change`, and makes its directory epoch durable.
   absl::Status Include(const LogBatch& batch, HardStateChange* change)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  absl::Status WriteHardState(const HardStateChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
+  absl::Status WriteHardState(const HardStateChange& change)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
   // On a full disk: makes the newest hard state of the backlog durable, and sends the votes of all
   // batches in the backlog. A vote promises nothing about the entries that wait.
-  absl::Status SendWaitingVotes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  absl::Status SendWaitingVotes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
   // Makes `batches` durable and moves them to `*done`. On a full disk, returns ResourceExhausted,
   // and moves only the first batches, which are durable. The newest hard state of all batches is
   // durable even then, and Persist can be called again with the rest.
   absl::Status Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  absl::Status Write(LogBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  absl::Status BindToFirstEntry() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
+  // Takes note of the time that a sync took.
+  void NoteSync(std::chrono::nanoseconds time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
+  absl::Status Write(LogBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
+  absl::Status BindToFirstEntry() ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
   // Records the cluster's id in the directory; on a full disk that is retried later.
-  absl::Status BindClusterId(std::string cluster_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  absl::Status Reset(const LogReset& reset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  absl::Status BindClusterId(std::string cluster_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
+  absl::Status Reset(const LogReset& reset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
   // These run on the apply thread, or on the node thread in ApplyHere.
   absl::Status Apply(const ApplyRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void ApplyEntries(const std::vector<Entry>& entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
@@ -358,10 +405,19 @@ class Node {
     Index applied_told{};  // the index of the last OnApplied
     // Keyed by the index that a checkpoint has to cover.
     std::multimap<Index, std::function<void()>> checkpoint_waiters{};
+    // The batches of this iteration that have to be made durable.
+    std::vector<LogBatch> batches{};
+    std::chrono::steady_clock::time_point next_tick{};
   };
-  struct LogThread {
+  // Used by the thread that holds log_turn_: the log thread, or the node thread while the log thread
+  // has nothing to do.
+  struct LogTurn {
     std::deque<LogWork> backlog;
     std::string unbound_cluster_id;  // not recorded yet, because the disk was full
+  };
+  struct LogThread {
+    uint64_t last_sync = 0;  // SyncWatch::sync as it was last seen
+    int idle_looks = 0;      // how often in a row it was the same, and no sync
   };
   // Used by the thread that holds apply_turn_: the apply thread, or the node thread while the apply
   // thread has nothing to do.
@@ -377,8 +433,10 @@ class Node {
   };
   ThreadRole on_node_;
   NodeThread node_ ABSL_GUARDED_BY(on_node_);
+  Mutex log_turn_;
+  LogTurn log_ ABSL_GUARDED_BY(log_turn_);
   ThreadRole on_log_;
-  LogThread log_ ABSL_GUARDED_BY(on_log_);
+  LogThread log_thread_ ABSL_GUARDED_BY(on_log_);
   Mutex apply_turn_;
   ApplyTurn apply_ ABSL_GUARDED_BY(apply_turn_);
   ThreadRole on_checkpoint_;
@@ -391,10 +449,14 @@ class Node {
     std::atomic<bool> persisted_awaited{true};
     std::atomic<bool> applied_awaited{true};
     std::atomic<uint64_t> ticks{0};
-    // Set by the log thread.
+    // Set by the thread that holds log_turn_.
     std::atomic<bool> log_full{false};
     std::atomic<bool> binding_waits{false};    // LogThread::unbound_cluster_id is not empty
     std::atomic<Index> log_durable{Index{0}};  // as of the last sync
+    std::atomic<int64_t> sync_ns{0};           // the time that a sync takes, on average
+    // The number of items that were queued for the log thread and are not done. Increased by the
+    // threads that queue, decreased by the log thread.
+    std::atomic<size_t> log_pending{0};
     // The number of items that were queued for the apply thread and are not done. Increased by the
     // threads that queue, decreased by the apply thread.
     std::atomic<size_t> apply_pending{0};
@@ -413,10 +475,25 @@ class Node {
   };
   Shared shared_;
 
+  // The syncs of the node thread, which the log thread watches.
+  struct SyncWatch {
+    // Odd while the node thread is in a sync. Whoever makes it even, the node thread when the sync
+    // ends, or the log thread if it takes too long, is the node thread from then on.
+    std::atomic<uint64_t> sync{0};
+    // Whether the log thread watches. If not, it sleeps until there is work, and has to be told.
+    std::atomic<bool> is_watching{false};
+  };
+  SyncWatch sync_watch_;
+  std::atomic<bool> is_stopping_{false};
+  // Set when the node thread has ended for good.
+  Mutex ended_mutex_;
+  ConditionVariable ended_changed_;
+  bool node_ended_ ABSL_GUARDED_BY(ended_mutex_) = false;
+
   EventLoop* event_loop_ = nullptr;
-  std::thread node_thread_;
-  std::vector<std::thread> threads_;  // all except node_thread_
-  bool failed_ = false;               // a Step has failed
+  bool has_threads_ = false;  // set by Start
+  std::vector<std::thread> threads_;
+  bool failed_ = false;  // a Step has failed
 };
 
 }  // namespace quorate::consensus

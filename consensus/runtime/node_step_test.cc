@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "base/assert.h"
 #include "consensus/log/record.h"
 #include "consensus/log/testing/fault_env.h"
@@ -172,6 +173,7 @@ class Member : public PeerTransport, public NodeObserver {
     }
     NodeOptions options;
     options.checkpoint_entries = checkpoint_entries_;
+    options.persist_here_bytes_max = persist_here_bytes_max;
     options.raft.trailing_entries = 5;
     options.raft.retained_entries_max = 20;
     options.raft.compaction_step_entries = 1;
@@ -229,6 +231,7 @@ class Member : public PeerTransport, public NodeObserver {
   void OnFatal(const absl::Status& error) override { fatal = error; }
 
   FaultEnv env;
+  size_t persist_here_bytes_max = 0;  // as in NodeOptions, from the next Start on
   std::unique_ptr<Node> node;
   Texts state;
   Status status;
@@ -250,10 +253,13 @@ class Member : public PeerTransport, public NodeObserver {
 // A cluster in which a seed decides each move.
 class Cluster {
  public:
-  explicit Cluster(uint64_t seed, uint64_t checkpoint_entries = 10) : random_(seed) {
+  explicit Cluster(uint64_t seed, uint64_t checkpoint_entries = 10,
+                   size_t persist_here_bytes_max = 0)
+      : random_(seed) {
     const std::vector<MemberId> voters = {MemberId(1), MemberId(2), MemberId(3)};
     for (MemberId id : voters) {
       members[id] = std::make_unique<Member>(id, voters, seed, checkpoint_entries, &network_);
+      members[id]->persist_here_bytes_max = persist_here_bytes_max;
       members[id]->Start();
     }
   }
@@ -315,8 +321,8 @@ class Cluster {
   std::deque<Message> network_;
 };
 
-std::string RunOnce(uint64_t seed) {
-  Cluster cluster(seed);
+std::string RunOnce(uint64_t seed, size_t persist_here_bytes_max) {
+  Cluster cluster(seed, /*checkpoint_entries=*/10, persist_here_bytes_max);
   std::vector<std::string> proposed;
   for (int i = 0; i < 20; ++i) {
     proposed.push_back(std::to_string(i));
@@ -329,11 +335,12 @@ std::string RunOnce(uint64_t seed) {
 }
 
 TEST_CASE("nodes that are stepped by hand serve, and the same seed gives the same run") {
+  const size_t persist_here_bytes_max = GENERATE(as<size_t>{}, 0, 100);
   for (uint64_t seed = 1; seed <= 5; ++seed) {
-    INFO("seed " << seed);
-    const std::string trace = RunOnce(seed);
-    CHECK(trace == RunOnce(seed));
-    CHECK(trace != RunOnce(seed + 100));
+    INFO("seed " << seed << ", persist_here_bytes_max " << persist_here_bytes_max);
+    const std::string trace = RunOnce(seed, persist_here_bytes_max);
+    CHECK(trace == RunOnce(seed, persist_here_bytes_max));
+    CHECK(trace != RunOnce(seed + 100, persist_here_bytes_max));
   }
 }
 
@@ -374,6 +381,60 @@ TEST_CASE("news of what was applied does not go back") {
   CHECK(member.last_told == node.raft().commit_index());
   work_off();
   CHECK(member.last_told == node.raft().commit_index());
+  member.Stop();
+}
+
+TEST_CASE("a node makes small batches durable in its own step if its log has nothing to do") {
+  std::deque<Message> network;
+  Member member(MemberId(1), {MemberId(1)}, /*seed=*/1, /*checkpoint_entries=*/1000, &network);
+  member.persist_here_bytes_max = 1000;
+  member.Start();
+  while (!member.leads()) {
+    member.node->TickNow();
+    member.WorkOff();
+  }
+  Node& node = *member.node;
+  const auto propose = [&](size_t bytes) {
+    REQUIRE(node.raft().Propose({Slice(std::string(bytes, 'x'))}).ok());
+    node.Step(Node::Work::kNode);
+  };
+  const auto is_durable = [&] { return node.raft().durable_index() == node.raft().last_index(); };
+
+  propose(100);
+  CHECK_FALSE(node.HasWork(Node::Work::kLog));
+  CHECK(is_durable());
+  // A large batch is left to the log thread, and a small one does not overtake it.
+  propose(2000);
+  CHECK(node.HasWork(Node::Work::kLog));
+  propose(100);
+  CHECK_FALSE(is_durable());
+  node.Step(Node::Work::kLog);
+  node.Step(Node::Work::kNode);
+  CHECK(is_durable());
+  propose(100);
+  CHECK(is_durable());
+
+  // Full disk: the log thread deals with it.
+  member.env.SetCapacity(member.env.used_bytes());
+  for (int i = 0; i < 100 && !member.log_full; ++i) {
+    propose(200);
+    member.WorkOff();
+  }
+  REQUIRE(member.log_full);
+  propose(100);
+  CHECK_FALSE(is_durable());
+  member.env.SetCapacity(~uint64_t{0});
+  while (member.log_full) {
+    node.TickNow();
+    member.WorkOff();
+  }
+  CHECK(is_durable());
+
+  // A failing disk ends the node.
+  member.env.FailSyncAfter(0, absl::InternalError("broken"));
+  propose(100);
+  CHECK(absl::EndsWith(member.fatal.message(), "broken"));
+  CHECK_FALSE(node.HasWork(Node::Work::kLog));
   member.Stop();
 }
 

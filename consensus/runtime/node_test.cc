@@ -12,9 +12,11 @@
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/assert.h"
+#include "base/condition_variable.h"
 #include "base/mutex.h"
 
 namespace quorate::consensus {
@@ -32,13 +34,92 @@ class SeededRandom : public RandomSource {
 // So small that a range for apply has only a few entries of these tests.
 constexpr size_t kApplyBytes = 100;
 
+// A disk whose syncs of log segments wait while it stalls.
+class StallingEnv : public Env {
+ public:
+  void Stall() {
+    MutexLock lock(&mutex_);
+    stalls_ = true;
+  }
+  // Waits until a sync waits.
+  void AwaitSync() {
+    MutexLock lock(&mutex_);
+    while (waiting_ == 0) changed_.Wait(&mutex_);
+  }
+  void GoOn() {
+    MutexLock lock(&mutex_);
+    stalls_ = false;
+    changed_.NotifyAll();
+  }
+
+  absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, bool create) override {
+    absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(path, create);
+    if (!file.ok()) return file;
+    return std::make_unique<StallingFile>(*std::move(file), this);
+  }
+  absl::Status CreateDirectories(const std::string& path) override {
+    return env_.CreateDirectories(path);
+  }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
+    return env_.List(path);
+  }
+  bool Exists(const std::string& path) override { return env_.Exists(path); }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return env_.Rename(from, to);
+  }
+  absl::Status Remove(const std::string& path) override { return env_.Remove(path); }
+  absl::Status SyncDirectory(const std::string& path) override { return env_.SyncDirectory(path); }
+  absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const std::string& path) override {
+    return env_.LockDirectory(path);
+  }
+
+ private:
+  class StallingFile : public File {
+   public:
+    StallingFile(std::unique_ptr<File> file, StallingEnv* env)
+        : file_(std::move(file)), env_(env) {}
+    absl::Status WriteAt(uint64_t offset, std::span<const std::string_view> pieces) override {
+      return file_->WriteAt(offset, pieces);
+    }
+    absl::StatusOr<size_t> ReadAt(uint64_t offset, size_t size, char* to) const override {
+      return file_->ReadAt(offset, size, to);
+    }
+    absl::Status Preallocate(uint64_t size) override { return file_->Preallocate(size); }
+    absl::Status Truncate(uint64_t size) override { return file_->Truncate(size); }
+    absl::Status Sync() override {
+      env_->WaitWhileStalled();
+      return file_->Sync();
+    }
+    absl::StatusOr<uint64_t> Size() const override { return file_->Size(); }
+
+   private:
+    const std::unique_ptr<File> file_;
+    StallingEnv* const env_;
+  };
+
+  void WaitWhileStalled() {
+    MutexLock lock(&mutex_);
+    if (!stalls_) return;
+    ++waiting_;
+    changed_.NotifyAll();
+    while (stalls_) changed_.Wait(&mutex_);
+    --waiting_;
+  }
+
+  Env& env_ = *Env::Posix();
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool stalls_ ABSL_GUARDED_BY(mutex_) = false;
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
 class Member;
 
 // Members in one process; a message is delivered directly if the link is up.
 class Cluster {
  public:
   // The members' threads wait in `event_loop`, if there is one.
-  explicit Cluster(int size, EventLoop* event_loop = nullptr);
+  explicit Cluster(int size, EventLoop* event_loop = nullptr, Env* env = Env::Posix());
   ~Cluster();
 
   Member& member(int id) { return *members_.at(id); }
@@ -58,6 +139,7 @@ class Cluster {
  private:
   std::condition_variable changed_;
   EventLoop* const event_loop_;
+  Env* const env_;
   std::string root_;
   std::map<int, std::unique_ptr<Member>> members_;
   std::vector<MemberId> voters_;
@@ -66,9 +148,9 @@ class Cluster {
 class Member : public StateMachine, public PeerTransport, public NodeObserver {
  public:
   Member(Cluster* cluster, int id, std::vector<MemberId> voters, std::string path,
-         EventLoop* event_loop)
+         EventLoop* event_loop, Env* env)
       : cluster_(cluster), random_(static_cast<uint64_t>(id)) {
-    auto opened = DataDir::Open(Env::Posix(), path, MemberId(static_cast<uint32_t>(id)), {},
+    auto opened = DataDir::Open(env, path, MemberId(static_cast<uint32_t>(id)), {},
                                 /*directory_epoch_if_new=*/1);
     REQUIRE(opened.ok());
     data_dir_ = *std::move(opened);
@@ -150,7 +232,7 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
   std::unique_ptr<Node> node_;
 };
 
-Cluster::Cluster(int size, EventLoop* event_loop) : event_loop_(event_loop) {
+Cluster::Cluster(int size, EventLoop* event_loop, Env* env) : event_loop_(event_loop), env_(env) {
   root_ = std::string(std::getenv("TEST_TMPDIR")) + "/node_test";
   std::filesystem::remove_all(root_);
   for (int id = 1; id <= size; ++id) voters_.push_back(MemberId(static_cast<uint32_t>(id)));
@@ -162,8 +244,8 @@ Cluster::~Cluster() {
 }
 
 void Cluster::Start(int id) {
-  auto member =
-      std::make_unique<Member>(this, id, voters_, root_ + "/" + std::to_string(id), event_loop_);
+  auto member = std::make_unique<Member>(this, id, voters_, root_ + "/" + std::to_string(id),
+                                         event_loop_, env_);
   MutexLock lock(&mutex);
   members_[id] = std::move(member);
 }
@@ -328,6 +410,61 @@ TEST_CASE("the node thread is woken for all that waits for it") {
   cluster.Await([&] { return member.applied.size() == 102; });
   loop.SleepDeeply(false);
   cluster.Await([&] { return member.last_told == member.last_applied; });
+}
+
+// A SleepyLoop that tells when it has ended.
+class EndingLoop : public SleepyLoop {
+ public:
+  void End() override {
+    MutexLock lock(&ended_mutex_);
+    ended_ = true;
+    ended_changed_.NotifyAll();
+  }
+  void AwaitEnd() {
+    MutexLock lock(&ended_mutex_);
+    while (!ended_) ended_changed_.Wait(&ended_mutex_);
+  }
+
+ private:
+  Mutex ended_mutex_;
+  ConditionVariable ended_changed_;
+  bool ended_ ABSL_GUARDED_BY(ended_mutex_) = false;
+};
+
+TEST_CASE("a disk that stalls does not stall the node thread") {
+  StallingEnv env;
+  EndingLoop loop;
+  Cluster cluster(1, &loop, &env);
+  Node& node = cluster.member(1).node();
+  for (int i = 1; i <= 50; ++i) {
+    cluster.Propose(std::to_string(i));
+    cluster.Await(
+        [&] { return cluster.member(1).applied.size() == static_cast<size_t>(2 * i - 1); });
+    env.Stall();
+    bool handled = false;
+    node.Post([&] { REQUIRE(node.raft().Propose({Slice("stalled")}).ok()); });
+    env.AwaitSync();
+    node.Post([&] {
+      MutexLock lock(&cluster.mutex);
+      handled = true;
+      cluster.Changed();
+    });
+    cluster.Await([&] { return handled; });
+    {
+      MutexLock lock(&cluster.mutex);
+      CHECK(cluster.member(1).applied.size() == static_cast<size_t>(2 * i - 1));
+    }
+    env.GoOn();
+    cluster.Await([&] { return cluster.member(1).applied.size() == static_cast<size_t>(2 * i); });
+  }
+  // The connections are closed before the disk goes on.
+  env.Stall();
+  node.Post([&] { REQUIRE(node.raft().Propose({Slice("last")}).ok()); });
+  env.AwaitSync();
+  std::thread stopper([&] { node.Stop(); });
+  loop.AwaitEnd();
+  env.GoOn();
+  stopper.join();
 }
 
 // A SleepyLoop that records how long it may sleep.

@@ -80,6 +80,8 @@ void PeerNetwork::End() {
 void PeerNetwork::HandleEvents(Clock::time_point deadline) {
   loop_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   poller_.Poll(deadline);
+  // Outside of this call the thread may wait for something else, and another one may take its place.
+  loop_thread_.store({}, std::memory_order_relaxed);
 }
 
 void PeerNetwork::Wake() {

@@ -304,6 +304,7 @@ void LetClientsWriteOn(Random* random, Options* options) {
 // deposed, its heartbeats, or the responses to them, waited behind data.
 void LetLinksBeNarrow(Random* random, Options* options) {
   const bool applies_here = options->limits.applies_here;
+  const bool persists_here = options->limits.persists_here;
   options->chaos_us = 3'000'000;
   options->network = {};
   options->network.link_bytes_per_second =
@@ -316,6 +317,7 @@ void LetLinksBeNarrow(Random* random, Options* options) {
   if (random->Chance(0.3)) options->cluster.voters = 5;
   options->limits = {};
   options->limits.applies_here = applies_here;
+  options->limits.persists_here = persists_here;
   options->limits.segment_bytes = 4u << 20;
   options->clients = {};
   options->clients.count = 6;
@@ -428,6 +430,7 @@ Options ChooseOptions(uint64_t seed) {
   options.cluster = ChooseCluster(&random);
   options.limits = ChooseLimits(&random);
   options.limits.applies_here = seed % 2 == 0;
+  options.limits.persists_here = seed % 4 < 2;
   options.clients = ChooseClients(&random);
   Random later(seed, "more faults");
   AddDiskFaults(&later, &options.disk);
@@ -584,6 +587,7 @@ std::string ToString(const Options& options) {
   add("transfer_bytes_max", limits.transfer_bytes_max);
   add("snapshot_stall_ticks", limits.snapshot_stall_ticks);
   add("applies_here", limits.applies_here);
+  add("persists_here", limits.persists_here);
   end();
   return out;
 }

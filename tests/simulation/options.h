@@ -111,7 +111,8 @@ struct LimitOptions {
   size_t snapshot_window_bytes_max = 0;
   uint64_t transfer_bytes_max = 0;
   int snapshot_stall_ticks = 0;
-  bool applies_here = false;  // also applies inline on the node thread, as a server does
+  bool applies_here = false;   // also applies inline on the node thread, as a server does
+  bool persists_here = false;  // the node thread also makes batches durable, as in a server
 };
 
 struct ClientOptions {

@@ -86,6 +86,7 @@ rpc::ReplicaOptions MakeReplicaOptions(const Options& options, const rpc::Config
     replica.node.checkpoint_entries = replica.node.checkpoint_bytes = ~uint64_t{0};
   }
   if (!limits.applies_here) replica.node.apply_here_entries_max = 0;
+  if (!limits.persists_here) replica.node.persist_here_bytes_max = 0;
   consensus::RaftOptions& raft = replica.node.raft;
   raft.election_ticks = limits.election_ticks;
   raft.heartbeat_ticks = limits.heartbeat_ticks;
