@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands in fenced blocks `sh` of the pages are run, and print what the pages show. docs/development/documentation.md
-describes the form of these blocks."""
+"""The commands in fenced blocks `sh` of the pages are run, with the programs that the pages show, and print what the pages
+show. docs/development/documentation.md describes the form of these blocks."""
 
 import os
+import pathlib
 import re
 import shlex
 import subprocess
@@ -13,7 +14,9 @@ import quorate_cli
 import site_pages
 
 SECONDS = 60  # the longest time of a command
+# A page may differ from what is printed in its numbers and where it has "...", and in nothing else.
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^```[\w+]+\n((?:#|//) ([\w-]+\.\w+)\n.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
 
 
@@ -29,17 +32,27 @@ def steps(text):
     return found
 
 
+def files(text):
+    """Returns {name: text} of the blocks of a page whose first line is a comment with the name of a file."""
+    return {name: code for code, name in FILE.findall(text)}
+
+
 def normal(lines):
     return [NUMBER.sub("N", " ".join(line.split())) for line in lines if line.strip()]
 
 
+def line_matches(shown, printed):
+    """Returns whether a line is as the page shows it; "..." in it stands for any text."""
+    return re.fullmatch(".*".join(map(re.escape, shown.split("..."))), printed) is not None
+
+
 def matches(shown, printed):
-    """Returns whether lines are as the page shows them; "..." stands for any lines."""
+    """Returns whether lines are as the page shows them; a line "..." stands for any lines."""
     if not shown:
         return not printed
     if shown[0] == "...":
         return any(matches(shown[1:], printed[i:]) for i in range(len(printed) + 1))
-    return bool(printed) and shown[0] == printed[0] and matches(shown[1:], printed[1:])
+    return bool(printed) and line_matches(shown[0], printed[0]) and matches(shown[1:], printed[1:])
 
 
 def add_program(directory, name, command):
@@ -53,26 +66,47 @@ def add_program(directory, name, command):
 
 def run_page(path):
     with tempfile.TemporaryDirectory(prefix="quorate-docs-") as directory, harness.Cluster(start=False) as cluster:
+        text = path.read_text(encoding="utf-8")
         programs = os.path.join(directory, "programs")
         add_program(programs, "quorate", [quorate_cli.PROGRAM])
         add_program(programs, "cluster", [harness.TOOL, "--dir", cluster.dir])
+        add_program(programs, "python3", ["/usr/bin/python3", "-B"])  # the one with Debian's packages
+        work = os.path.join(directory, "work")
+        os.mkdir(work)
+        for name, code in files(text).items():
+            pathlib.Path(work, name).write_text(code, encoding="utf-8")
         cluster.start()
         environment = dict(os.environ, PATH=programs + ":" + os.environ["PATH"], QUORATE_SERVER=cluster.grpc(),
-                           HOSTS=cluster.hosts(), HOME=directory,
+                           HOSTS=cluster.hosts(), HOME=directory, CLUSTER=cluster.dir, QUORATE_SOURCE=harness.ROOT,
                            HTTP=f"{harness.HOST}:{cluster.ports.base + 301}")
-        commands = steps(path.read_text(encoding="utf-8"))
+        commands = steps(text)
         for command, shown in commands:
-            result = subprocess.run(["bash", "-c", command], cwd=directory, env=environment, text=True,
+            result = subprocess.run(["bash", "-c", command], cwd=work, env=environment, text=True,
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                     timeout=SECONDS, check=False)
             assert result.returncode == 0, f"{command}: exit status {result.returncode}\n{result.stdout}"
             printed = result.stdout.splitlines()
             assert not shown or matches(normal(shown), normal(printed)), (
                 f"{command}: the page shows\n" + "\n".join(shown) + "\nbut it prints\n" + result.stdout)
-        return len(commands)
+        return f"{len(commands)} commands"
 
 
-def test_pages_show_what_their_commands_print():
+def page_tests():
+    """Returns (name, function, argument) for each page that has commands."""
     pages = [path for path in site_pages.markdown_files() if BLOCK.search(path.read_text(encoding="utf-8"))]
     assert pages, "no page has a block of commands"
-    return f"{sum(map(run_page, pages))} commands of {len(pages)} pages"
+    return [(f"docs commands of {path.relative_to(site_pages.ROOT)}", run_page, path) for path in pages]
+
+
+def test_a_page_differs_from_the_output_only_in_numbers_and_ellipses():
+    shown = normal(["Created 17 at   0x1f", "...", "error: ... refused"])
+    assert matches(shown, normal(["Created 9 at 0x2", "any line", "another", "error: 127.0.0.1:80 refused"]))
+    assert matches(shown, normal(["Created 9 at 0x2", "error: a refused"]))
+    for printed in (["Created 9 at 0x2"], ["Removed 9 at 0x2", "error: a refused"],
+                    ["Created 9 at 0x2", "error: a refused", "more"], ["Created 9 at 0x2", "error: accepted"]):
+        assert not matches(shown, normal(printed)), printed
+
+
+def test_a_block_is_a_file_if_its_first_line_names_one():
+    text = "```python\n# lock.py\nimport os\n```\n\n```java\n// Lock.java\nclass Lock {}\n```\n\n```python\n# a remark\n1\n```\n"
+    assert files(text) == {"lock.py": "# lock.py\nimport os\n", "Lock.java": "// Lock.java\nclass Lock {}\n"}
