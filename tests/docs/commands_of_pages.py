@@ -64,6 +64,17 @@ def add_program(directory, name, command):
     os.chmod(path, 0o755)
 
 
+def run_command(command, directory, environment):
+    """Runs a command of bash. Returns ("" or why it failed, what it printed)."""
+    try:
+        result = subprocess.run(["bash", "-c", command], cwd=directory, env=environment, text=True, errors="replace",
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        return f"not done after {SECONDS} s", (error.stdout or b"").decode(errors="replace")
+    return f"exit status {result.returncode}" if result.returncode else "", result.stdout
+
+
 def run_page(path):
     with tempfile.TemporaryDirectory(prefix="quorate-docs-") as directory, harness.Cluster(start=False) as cluster:
         text = path.read_text(encoding="utf-8")
@@ -81,13 +92,10 @@ def run_page(path):
                            HTTP=f"{harness.HOST}:{cluster.ports.base + 301}")
         commands = steps(text)
         for command, shown in commands:
-            result = subprocess.run(["bash", "-c", command], cwd=work, env=environment, text=True,
-                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                    timeout=SECONDS, check=False)
-            assert result.returncode == 0, f"{command}: exit status {result.returncode}\n{result.stdout}"
-            printed = result.stdout.splitlines()
-            assert not shown or matches(normal(shown), normal(printed)), (
-                f"{command}: the page shows\n" + "\n".join(shown) + "\nbut it prints\n" + result.stdout)
+            problem, printed = run_command(command, work, environment)
+            assert not problem, f"{command}: {problem}\n{printed}"
+            assert not shown or matches(normal(shown), normal(printed.splitlines())), (
+                f"{command}: the page shows\n" + "\n".join(shown) + "\nbut it prints\n" + printed)
         return f"{len(commands)} commands"
 
 
