@@ -106,6 +106,22 @@ def page_tests():
     return [(f"docs commands of {path.relative_to(site_pages.ROOT)}", run_page, path) for path in pages]
 
 
+def test_the_programs_in_cpp_compile():
+    """All of a page are one translation unit, as abseil and the standard library take most of the time."""
+    pages = {}
+    for path in site_pages.markdown_files():
+        programs = files(path.read_text(encoding="utf-8"))
+        if code := "\n".join(text for name, text in programs.items() if name.endswith(".cc")):
+            pages[path] = code
+    assert pages, "no page has a program in C++"
+    for path, code in pages.items():
+        result = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wshadow", "-Werror",
+                                 "-I", harness.ROOT, "-x", "c++", "-"],
+                                input=code, text=True, capture_output=True, timeout=SECONDS, check=False)
+        assert result.returncode == 0, f"{path.relative_to(site_pages.ROOT)}:\n{result.stderr}"
+    return f"{len(pages)} pages"
+
+
 def test_a_page_differs_from_the_output_only_in_numbers_and_ellipses():
     shown = normal(["Created 17 at   0x1f", "...", "error: ... refused"])
     assert matches(shown, normal(["Created 9 at 0x2", "any line", "another", "error: 127.0.0.1:80 refused"]))
