@@ -64,7 +64,7 @@ Index Raft::ReachedWith(Index own) const {
 
 bool Raft::PersistWaits() const {
   if (const auto* follower = std::get_if<FollowerRole>(&role_)) {
-    // The log thread sends most of a follower's acknowledgements. But if entries were being written
+    // Most of a follower's acknowledgements are sent after the sync. But if entries were being written
     // when this leader was elected, no message to this leader waits for them.
     return std::min(follower->matched, LastUnderstood()) > follower->acked;
   }

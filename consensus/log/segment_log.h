@@ -31,7 +31,7 @@
 // that the entries before it were dropped on purpose. A segment that is missing for another reason,
 // also the first one, is DataLoss.
 //
-// Thread-safety: except where a comment says otherwise, one thread (the log thread) makes all calls
+// Thread-safety: except where a comment says otherwise, one thread at a time makes all calls
 // that write, and calls control_entries. Read and the other queries may run in any thread at the
 // same time. Read may be called only for entries that are durable. If entries are truncated or
 // dropped meanwhile, Read may return some of them, or OutOfRange.

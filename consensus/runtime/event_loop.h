@@ -3,7 +3,8 @@
 // The interface of an event loop in which the node thread waits, so that it handles other events
 // besides those in its own queue.
 //
-// Thread-safety: each function says from which thread it is called.
+// Thread-safety: each function says from which thread it is called. Two threads may be the node thread
+// in turns (node.h); what one of them has done happens before what the other does.
 #pragma once
 
 #include <chrono>

@@ -22,7 +22,8 @@
 // cluster's id in the directory. Each is retried automatically, and nothing is lost. Any other disk
 // error ends the process.
 //
-// The threads hand over batches, never single requests. A stalled disk delays only the log thread:
+// The threads hand over batches, never single requests. A stalled disk delays only the log thread, or
+// the node thread for some milliseconds until it has become the log thread:
 // heartbeats, reads, and the commitment of entries that are durable on a majority continue.
 //
 // A simulation runs a node without threads: instead of Start, it calls Step for one queue at a
@@ -117,7 +118,7 @@ struct NodeOptions {
 // between heartbeats.
 inline constexpr int kIdleTicksMax = 7;
 
-// The disk is fast if its syncs take less than this, on average. Otherwise the node thread leaves all
+// The disk is fast if it makes a batch durable in less than this, on average. Otherwise the node thread leaves all
 // syncs to the log thread, and handles messages and requests meanwhile.
 inline constexpr std::chrono::microseconds kFastSync{500};
 // For how long a sync of the node thread may last before the log thread takes its place; up to twice
@@ -306,7 +307,7 @@ class Node {
   // Called after all outputs were dispatched. Returns kLogThread if the log thread has taken the
   // place of the node thread meanwhile; the caller must not use what on_node_ guards then.
   Next PersistBatches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  bool MayPersistHere() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  bool MayPersistHere() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_, log_turn_);
   void QueueBatches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Begins a sync of the node thread, which the log thread watches. Returns its number.
   uint64_t BeginSync();
@@ -350,7 +351,7 @@ class Node {
   // durable even then, and Persist can be called again with the rest.
   absl::Status Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
-  // Takes note of the time that a sync took.
+  // Takes note of the time that it took to make a batch durable.
   void NoteSync(std::chrono::nanoseconds time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
   absl::Status Write(LogBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
   absl::Status BindToFirstEntry() ABSL_EXCLUSIVE_LOCKS_REQUIRED(log_turn_);
@@ -451,7 +452,7 @@ class Node {
     std::atomic<uint64_t> ticks{0};
     // Set by the thread that holds log_turn_.
     std::atomic<bool> log_full{false};
-    std::atomic<bool> binding_waits{false};    // LogThread::unbound_cluster_id is not empty
+    std::atomic<bool> binding_waits{false};    // LogTurn::unbound_cluster_id is not empty
     std::atomic<Index> log_durable{Index{0}};  // as of the last sync
     std::atomic<int64_t> sync_ns{0};           // the time that a sync takes, on average
     // The number of items that were queued for the log thread and are not done. Increased by the

@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 // After so many looks, at intervals of kStalledSync, at which the node thread has not synced again,
 // the log thread does not watch it any longer.
-constexpr int kIdleLooksMax = 50;
+constexpr int kIdleLooksMax = 4;
 
 // Moves the VoteResponses from `messages` to `votes`. A vote promises only what the hard state
 // holds, so it need not wait for entries for which there is no free space.
@@ -35,19 +35,32 @@ void TakeVotes(std::vector<Message>* messages, std::vector<Message>* votes) {
 
 Node::Next Node::PersistBatches() {
   if (node_.batches.empty()) return Next::kNodeThread;
-  if (!MayPersistHere() || !log_turn_.TryLock()) {
+  if (!log_turn_.TryLock()) {
+    QueueBatches();
+    return Next::kNodeThread;
+  }
+  if (!MayPersistHere()) {
+    log_turn_.Unlock();
     QueueBatches();
     return Next::kNodeThread;
   }
   std::vector<LogBatch> batches = std::exchange(node_.batches, {});
   const uint64_t sync = has_threads_ ? BeginSync() : 0;
+  // Stop does not wait for a disk. The order matters: either the log thread sees that a sync has
+  // begun, or this thread sees that the log thread may be gone and not watch it.
+  if (is_stopping_.load()) {
+    log_turn_.Unlock();
+    for (LogBatch& batch : batches) PushLog(std::move(batch));
+    return BecomeNodeThread(sync) ? Next::kNodeThread : Next::kLogThread;
+  }
   std::optional<PersistId> persisted;
   const absl::Status status = PersistAndSend(std::move(batches), &persisted);
+  QueueChoresIfDue();
+  // The log thread deals with a full disk.
+  if (absl::IsResourceExhausted(status)) PushLog(LogRetry{});
   const bool is_node_thread = !has_threads_ || BecomeNodeThread(sync);
   log_turn_.Unlock();
-  if (absl::IsResourceExhausted(status)) {
-    PushLog(LogRetry{});  // the log thread deals with a full disk
-  } else if (!status.ok()) {
+  if (!status.ok() && !absl::IsResourceExhausted(status)) {
     observer_->OnFatal(status);
     // A log that has failed once refuses everything, so that the log thread will end, too.
     return is_node_thread ? Next::kEnd : Next::kLogThread;
@@ -63,7 +76,8 @@ Node::Next Node::PersistBatches() {
 }
 
 bool Node::MayPersistHere() const {
-  if (shared_.log_pending.load() > 0 || is_stopping_.load()) return false;
+  // The backlog holds what a full disk has left of earlier batches.
+  if (shared_.log_pending.load() > 0 || !log_.backlog.empty()) return false;
   if (shared_.log_full.load(std::memory_order_relaxed)) return false;
   if (shared_.sync_ns.load(std::memory_order_relaxed) > std::chrono::nanoseconds(kFastSync).count())
     return false;
@@ -137,12 +151,12 @@ Node::Next Node::RunLog() {
       for (LogWork& item : work) log_work_.Push(std::move(item));
       return Next::kNodeThread;
     }
-    const absl::Status status = HandleLog(work);
-    shared_.log_pending.fetch_sub(work.size());
-    if (!status.ok()) {
+    if (const absl::Status status = HandleLog(work); !status.ok()) {
+      // The work stays pending, so that the node thread makes nothing durable that comes after it.
       observer_->OnFatal(status);
       return Next::kEnd;
     }
+    shared_.log_pending.fetch_sub(work.size());
   }
   // The node thread has to end without waiting for a disk that is slow.
   return BecomeNodeThread(sync_watch_.sync.load()) ? Next::kNodeThread : Next::kEnd;
@@ -236,7 +250,9 @@ std::vector<Node::LogBatch> Node::TakeBatches() {
 absl::Status Node::PersistAndSend(std::vector<LogBatch> batches,
                                   std::optional<PersistId>* persisted) {
   std::vector<LogBatch> done;
+  const Clock::time_point begin = Clock::now();
   const absl::Status status = Persist(batches, &done);
+  if (has_threads_) NoteSync(Clock::now() - begin);
   if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
   log_.backlog.insert(log_.backlog.begin(), std::make_move_iterator(batches.begin()),
                       std::make_move_iterator(batches.end()));
@@ -341,9 +357,7 @@ absl::Status Node::Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>
   }
   if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
   if (!SeededBug("acknowledged before the sync")) {
-    const Clock::time_point begin = Clock::now();
     if (absl::Status s = log.Sync(); !s.ok()) return s;
-    if (has_threads_) NoteSync(Clock::now() - begin);
   }
   const auto rest = batches.begin() + static_cast<ptrdiff_t>(written);
   done->assign(std::make_move_iterator(batches.begin()), std::make_move_iterator(rest));

@@ -9,7 +9,7 @@
 // a message and steps it without a hand-over, and a thread that sends writes to the socket itself.
 // (gRPC wakes two more threads for each message, at several times the processor time.)
 //
-// Thread-safety: one thread, the event loop's, calls HandleEvents, SetMembers and Tick. All handler
+// Thread-safety: one thread at a time, the event loop's, calls HandleEvents, SetMembers and Tick. All handler
 // calls come on it, except those during End. Start is called before that thread runs, and End after it has
 // ended. The other functions may be called from any thread.
 #pragma once

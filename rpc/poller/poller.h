@@ -5,8 +5,8 @@
 // ready, and one receive: no registration is renewed, and no receive finds nothing. Boost.Asio needs
 // two system calls more for each (docs/decisions/poller.md).
 //
-// Thread-safety: Post and Wake may be called from any thread, the other functions from one thread,
-// on which all handlers and tasks run.
+// Thread-safety: Post and Wake may be called from any thread, the other functions from one thread
+// at a time, on which all handlers and tasks run.
 #pragma once
 
 #include <sys/epoll.h>
