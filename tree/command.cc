@@ -372,8 +372,11 @@ uint32_t VersionNeeded(const Request& request) {
 
 uint32_t VersionNeeded(const CommandHeader& header, const Request& request) {
   const uint32_t needed = std::max(VersionNeeded(header.kind), VersionNeeded(request));
-  // Older members treat a request without a session as one of a session that has ended.
-  return header.session == kNoSession ? std::max(needed, kVersionNumbered) : needed;
+  // Older members treat a request without a session, and one of a local session, as one of a session
+  // that has ended.
+  if (header.session == kNoSession) return std::max(needed, kVersionNumbered);
+  const bool is_local = header.kind == CommandKind::kRequest && header.attach_zxid == Zxid(0);
+  return is_local ? std::max(needed, kVersionLocalSessions) : needed;
 }
 
 void AppendCreateSession(const CommandHeader& header, int32_t timeout_ms, std::string_view password,

@@ -44,8 +44,9 @@ enum class CommandKind : uint8_t {
                        // its attach zxid becomes the zxid of this command
   kCloseSession = 3,   // no body. From the client
   kExpireSession = 4,  // no body. From the leader; only if the attach zxid is still the session's
-  kRequest = 5,        // body: a Request. Without a session (session and attach zxid 0) it may do
-                       // everything except create ephemerals
+  kRequest = 5,        // body: a Request. Without a session (session and attach zxid 0), or of a
+                       // local session (attach zxid 0), it may do everything except create
+                       // ephemerals. In a local session, those fail with kEphemeralOnLocalSession
   kDeleteContainer = 6,   // body: the path. From the leader; only if Tree::FindExpired would still
                           // return the node
   kSequencedRequest = 7,  // body: u64 sequence in the session, u64 acknowledged, a Request.
@@ -60,9 +61,10 @@ inline constexpr uint32_t kVersionFirst = 1;
 inline constexpr uint32_t kVersionExpiry = 3;  // containers, nodes with a TTL, hard quotas
 // Numbered writes, requests without a session, recursive deletes, checks for absence.
 inline constexpr uint32_t kVersionNumbered = 4;
-inline constexpr uint32_t kVersionCheckCreated = 5;  // also kRefused with a `refusal`
-inline constexpr uint32_t kVersionBoundedTime = 7;   // CommandHeader::bounds_time
-inline constexpr uint32_t kVersionKeeper = 8;        // the operations of ClickHouse Keeper
+inline constexpr uint32_t kVersionCheckCreated = 5;    // also kRefused with a `refusal`
+inline constexpr uint32_t kVersionBoundedTime = 7;     // CommandHeader::bounds_time
+inline constexpr uint32_t kVersionKeeper = 8;          // the operations of ClickHouse Keeper
+inline constexpr uint32_t kVersionLocalSessions = 10;  // requests of local sessions
 
 struct Proposer {
   uint16_t member = 0;
@@ -82,7 +84,10 @@ struct CommandHeader {
   SessionId session;
   Zxid attach_zxid;  // which attachment of the session this belongs to: the zxid of the command
                      // that created or last attached it. A request of an older attachment is
-                     // refused with kSessionMoved: the client has moved to another connection
+                     // refused with kSessionMoved: the client has moved to another connection.
+                     // 0 in a kRequest: the session is local, known only to the server that has
+                     // made it, which is the proposer. If the tree knows the session, because it
+                     // became global, such a request is refused with kSessionMoved
 };
 
 inline constexpr size_t kCommandHeaderBytes = 48;

@@ -401,6 +401,10 @@ TEST_CASE("operations that older members do not know need a newer version, alone
   no_session.session = kNoSession;
   CHECK(VersionNeeded(no_session, request) == kVersionNumbered);
   CHECK(VersionNeeded(numbered, request) == kVersionNumbered);
+  CommandHeader local = SampleHeader();
+  local.kind = CommandKind::kRequest;
+  local.attach_zxid = Zxid(0);
+  CHECK(VersionNeeded(local, request) == kVersionLocalSessions);
   CHECK(VersionNeeded(CommandKind::kSequencedRequest) == kVersionNumbered);
   CHECK(VersionNeeded(CommandKind::kRequest) == kVersionFirst);
   CHECK(VersionNeeded(CommandKind::kExpireSession) == kVersionFirst);

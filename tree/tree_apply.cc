@@ -201,8 +201,12 @@ void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view comm
   Session* session = nullptr;
   result->error = FindAttached(header, &session);
   if (result->error != ErrorCode::kOk) return;
-  const Context context{zxid, session, request->identities, request->enforces_quota,
-                        wanted ? listener : nullptr};
+  const Context context{zxid,
+                        session,
+                        request->identities,
+                        request->enforces_quota,
+                        wanted ? listener : nullptr,
+                        /*is_local=*/session == nullptr && header.session != kNoSession};
   if (TryOps(*request, context, wanted ? &result->ops : nullptr)) CommitRequest(zxid, listener);
   if (session != nullptr) result->session_ephemerals = session->ephemeral_count;
 }
@@ -210,7 +214,10 @@ void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view comm
 ErrorCode Tree::Impl::FindAttached(const CommandHeader& header, Session** session) {
   if (header.session == kNoSession && header.attach_zxid == Zxid(0)) return ErrorCode::kOk;
   *session = sessions_.Find(header.session);
-  if (*session == nullptr) return ErrorCode::kSessionExpired;
+  if (*session == nullptr) {
+    const bool is_local = header.kind == CommandKind::kRequest && header.attach_zxid == Zxid(0);
+    return is_local ? ErrorCode::kOk : ErrorCode::kSessionExpired;
+  }
   const bool attached = (*session)->attach_zxid == header.attach_zxid;
   return attached ? ErrorCode::kOk : ErrorCode::kSessionMoved;
 }
@@ -294,6 +301,7 @@ bool Tree::Impl::ResolveOpAcl(const Op& op, const Context& context) {
 }
 
 ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* result) {
+  if (context.is_local && IsEphemeral(op.mode)) return ErrorCode::kEphemeralOnLocalSession;
   SessionId owner;
   const SessionId session = context.session == nullptr ? kNoSession : context.session->id;
   if (!FindOwner(op, session, &owner) || !HasParent(op.path)) {

@@ -90,10 +90,11 @@ class Tree::Impl {
   // The caller of an operation, and the zxid of its command.
   struct Context {
     Zxid zxid;
-    Session* session = nullptr;  // nullptr for a request without a session
+    Session* session = nullptr;  // nullptr for a request without a session or of a local one
     std::span<const Identity> identities;
     bool enforces_quota = false;
     ApplyListener* listener = nullptr;  // nullptr unless this server proposed the command
+    bool is_local = false;              // the session is local, and the tree does not know it
   };
 
   // The values that a change replaced. Rollback restores them; Commit frees them.
@@ -149,7 +150,8 @@ class Tree::Impl {
   void KeepAnswer(Session* session);
 
   // Finds the session of a request, and returns whether it may act: kOk, kSessionExpired or
-  // kSessionMoved. For a request without a session, returns kOk and leaves `*session` nullptr.
+  // kSessionMoved. For a request without a session, or of a local session, returns kOk and leaves
+  // `*session` nullptr.
   // REQUIRES: *session is nullptr.
   ErrorCode FindAttached(const CommandHeader& header, Session** session);
   // Tries the operations of a request in order, until one fails. Stores their results in

@@ -82,10 +82,40 @@ TEST_CASE("a session moves to the server that attaches it") {
 
 TEST_CASE("a request of an unknown session is refused") {
   Server server;
-  const ApplyResult result = server.DoRequest(Request{false, {MakeCreate("/a")}, {}});
+  std::string command;
+  AppendRequest(server.Next(kSession, Zxid(1)), Request{false, {MakeCreate("/a")}, {}}, &command);
+  const ApplyResult result = server.ApplyOwn(command);
   CHECK(result.error == ErrorCode::kSessionExpired);
   CHECK(result.ops.empty());
   CHECK_FALSE(server.Has("/a"));
+}
+
+TEST_CASE("a request of a local session does everything except create ephemerals") {
+  Server server;
+  const auto apply = [&](SessionId session, Zxid attach_zxid, Op op) {
+    std::string command;
+    AppendRequest(server.Next(session, attach_zxid), Request{false, {std::move(op)}, {}}, &command);
+    return server.ApplyOwn(command);
+  };
+  CHECK(apply(kSession, Zxid(0), MakeCreate("/a")).ops[0].error == ErrorCode::kOk);
+  CHECK(server.StatOf("/a").ephemeral_owner == kNoSession);
+  CHECK(apply(kSession, Zxid(0), MakeCreate("/b", "", CreateMode::kEphemeral)).ops[0].error ==
+        ErrorCode::kEphemeralOnLocalSession);
+  // As in ZooKeeper, the session is looked at before the path.
+  CHECK(apply(kSession, Zxid(0), MakeCreate("b", "", CreateMode::kEphemeralSequential))
+            .ops[0]
+            .error == ErrorCode::kEphemeralOnLocalSession);
+  CHECK(apply(kNoSession, Zxid(0), MakeCreate("/b", "", CreateMode::kEphemeral)).ops[0].error ==
+        ErrorCode::kBadArguments);
+  CHECK(server.tree().session_count() == 0);
+
+  // After the session has become global, a late request of the local one has no effect.
+  server.OpenSession();
+  CHECK(apply(kSession, Zxid(0), MakeCreate("/late")).error == ErrorCode::kSessionMoved);
+  CHECK_FALSE(server.Has("/late"));
+  CHECK(apply(kSession, server.AttachZxid(), MakeCreate("/b", "", CreateMode::kEphemeral))
+            .ops[0]
+            .error == ErrorCode::kOk);
 }
 
 TEST_CASE("the end of a session deletes its ephemerals in the order of their creation") {
@@ -249,7 +279,8 @@ TEST_CASE("a command of a server is applied once, and only after its predecessor
 
   // A failed command uses its sequence too.
   std::string failing;
-  AppendRequest(server.Next(kOtherSession), Request{false, {MakeCreate("/3")}, {}}, &failing);
+  AppendRequest(server.Next(kOtherSession, Zxid(1)), Request{false, {MakeCreate("/3")}, {}},
+                &failing);
   CHECK(server.ApplyOwn(failing).error == ErrorCode::kSessionExpired);
   ignored(failing);
 }

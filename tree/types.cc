@@ -52,6 +52,8 @@ std::string_view ToString(ErrorCode code) {
       return "quota exceeded";
     case ErrorCode::kNotReadOnly:
       return "server serves reads only";
+    case ErrorCode::kEphemeralOnLocalSession:
+      return "ephemeral on a local session";
     case ErrorCode::kAlreadyAcknowledged:
       return "already acknowledged";
     case ErrorCode::kOutOfSequence:

@@ -50,6 +50,7 @@ enum class ErrorCode : int32_t {
   kAuthFailed = -115,
   kSessionMoved = -118,
   kNotReadOnly = -119,
+  kEphemeralOnLocalSession = -120,
   kNoWatcher = -121,
   kReconfigDisabled = -123,
   kQuotaExceeded = -125,

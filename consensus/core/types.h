@@ -50,14 +50,14 @@ inline constexpr uint32_t kVersionBase = 1;        // commands and no-ops
 inline constexpr uint32_t kVersionMembership = 2;  // membership entries, snapshot transfer
 inline constexpr uint32_t kVersionLossNotice = 3;
 // The state machine's commands and the other messages between members share this numbering:
-// versions 4, 5, 7 and 8 concern the tree alone. From version 6 on, the log has the membership: a
+// versions 4, 5, 7, 8 and 10 concern the tree alone. From version 6 on, the log has the membership: a
 // membership entry precedes the entry that raises the version to 6 or above.
 inline constexpr uint32_t kVersionMembershipInLog = 6;
 inline constexpr uint32_t kVersionSnapshotWindow = 6;  // several chunks at a time, SnapshotRejected
 // From version 9 on, a membership entry may have addresses. The links between members use them, and
 // the state machine shows them to clients.
 inline constexpr uint32_t kVersionAddresses = 9;
-inline constexpr uint32_t kVersionNewest = 9;
+inline constexpr uint32_t kVersionNewest = 10;
 
 struct Entry {
   Index index;

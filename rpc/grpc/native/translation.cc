@@ -156,6 +156,7 @@ v1::ErrorCode ToProto(tree::ErrorCode error) {
       return v1::NO_SPACE;
     case tree::ErrorCode::kSystemError:
     case tree::ErrorCode::kNotReadOnly:
+    case tree::ErrorCode::kEphemeralOnLocalSession:
     case tree::ErrorCode::kNoWatcher:
     case tree::ErrorCode::kReconfigDisabled:
     case tree::ErrorCode::kReconfigInProgress:
