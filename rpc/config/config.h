@@ -174,6 +174,8 @@ struct Config {
   bool enforce_quota = false;                // hard limits of quotas are enforced
   bool linearizable_reads = false;           // of ZooKeeper clients
   bool linearizable_chroot = true;           // the chroot /@linearizable
+  bool local_sessions = false;               // new sessions of ZooKeeper clients are local
+  bool local_sessions_upgrading = false;     // those that create an ephemeral are made global
   bool send_missed_events = true;            // to persistent watches of ZooKeeper clients
   bool keeper_extensions = true;             // the operations 500 to 507 of ClickHouse Keeper
   int container_check_interval_ms = 60'000;  // interval of the search for empty containers

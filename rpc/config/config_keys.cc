@@ -199,6 +199,18 @@ constexpr ConfigKey kConfigKeys[] = {
      .default_text = "20 ticks",
      .example = "60000",
      .meaning = "the longest session timeout that a client gets. -1 and 0: the default"},
+    {.name = "localSessionsEnabled",
+     .value = Boolean{&Config::local_sessions},
+     .section = Section::kTimes,
+     .meaning =
+         "new sessions of ZooKeeper clients are known only to the server that makes them: they "
+         "take no place in the log, and end when that server stops. They can create no "
+         "ephemeral nodes"},
+    {.name = "localSessionsUpgradingEnabled",
+     .value = Boolean{&Config::local_sessions_upgrading},
+     .section = Section::kTimes,
+     .meaning = "with `localSessionsEnabled`: a session whose client creates an ephemeral node is "
+                "made a session of the cluster first"},
     {.name = "electionTimeoutMs",
      .value = Integer{&Config::election_timeout_ms, 20, kHourMs, Unit::kMilliseconds},
      .section = Section::kTimes,

@@ -43,8 +43,6 @@ constexpr IgnoredKey kIgnoredKeys[] = {
     {"kerberos.minReLoginTimeMs", "the keytab has the key of this server; no ticket is renewed"},
     {"kinit", "the keytab has the key of this server; no ticket is renewed"},
     {"leaderServes", "the leader always serves clients"},
-    {"localSessionsEnabled", "all sessions are global"},
-    {"localSessionsUpgradingEnabled", "all sessions are global"},
     {"maxBatchSize", "each sync includes all waiting entries"},
     {"maxGetChildrenResponseCacheSize", "responses are made from memory"},
     {"maxResponseCacheSize", "responses are made from memory"},

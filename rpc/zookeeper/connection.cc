@@ -69,7 +69,7 @@ Connection::~Connection() {
   long_read_ = nullptr;
   sasl_ = nullptr;
   CountMemory();
-  if (local_) loop_->frontend().AddReadOnlySessions(-1);
+  if (is_of_connection_) loop_->frontend().AddReadOnlySessions(-1);
 }
 
 bool Connection::IsSettingWatches() const {
@@ -92,8 +92,9 @@ bool Connection::CanContinue() const {
   if (state_ != State::kUp || HasMuchToSend()) return false;
   if (long_read_ != nullptr || reconfig_outcome_.has_value()) return true;
   // While requests before a held one are in flight, it waits for their results.
-  if (held_count_ > 0 && (held_paused_ || (pipeline_.size() == held_count_ &&
-                                           loop_->IsBarrierDone(pipeline_.front().barrier)))) {
+  if (held_count_ > 0 && !awaits_upgrade_ &&
+      (held_paused_ ||
+       (pipeline_.size() == held_count_ && loop_->IsBarrierDone(pipeline_.front().barrier)))) {
     return true;
   }
   return unread_ && !IsFull();
@@ -336,7 +337,11 @@ absl::Status Connection::RequestSession() {
   // A read-only session needs no command in the log. It does not wait for handshakes that do, since
   // those may wait for a quorum.
   if (loop_->frontend().service().status().read_only) return BeginReadOnlySession();
+  if (TakeLocalSession(/*read_only=*/false)) return absl::OkStatus();
   if (connect_.session_id == 0 && !tenants_.TakeSession(loop_->now())) return DelaySession();
+  if (connect_.session_id == 0 && loop_->frontend().MakesLocalSessions()) {
+    return BeginLocalSession();
+  }
   if (loop_->handshakes().Begin(tag_, connect_.session_id != 0)) return Admit();
   state_ = State::kQueued;
   // Whoever proves to have a session keeps it alive while it waits.
@@ -369,11 +374,7 @@ absl::Status Connection::BeginSession() {
     return absl::OkStatus();
   }
   statistics.sessions_requested.Add(1);
-  if (loop_->frontend().service().memory().clients_exceed()) {
-    loop_->frontend().service().memory().CountRefused();
-    return absl::ResourceExhaustedError(
-        "the server's memory is almost used up (memoryLimitMb): no new sessions are admitted");
-  }
+  if (absl::Status s = CheckMemory(); !s.ok()) return s;
   session_ = loop_->frontend().NewSessionId();
   connect_.password = loop_->frontend().random().Make(tree::kPasswordBytes);
   std::string& to = loop_->command_bytes();
@@ -415,33 +416,6 @@ void Connection::RefuseSession(bool read_only) {
   state_ = State::kFinished;
 }
 
-absl::Status Connection::BeginReadOnlySession() {
-  const Config& config = loop_->frontend().config();
-  timeout_ms_ =
-      std::clamp(connect_.timeout_ms, config.min_session_timeout_ms, config.max_session_timeout_ms);
-  if (!connect_.read_only) return absl::UnavailableError("this server serves reads only now");
-  if (connect_.session_id == 0) {
-    session_ = loop_->frontend().NewSessionId();
-    connect_.password = loop_->frontend().random().Make(tree::kPasswordBytes);
-    local_ = true;
-    loop_->frontend().AddReadOnlySessions(1);
-  } else {
-    session_ = tree::SessionId(connect_.session_id);
-    tree::SessionInfo info;
-    const tree::Tree& tree = loop_->LockTree();
-    // Only a majority can tell whether a session that is unknown here has ended.
-    if (!tree.FindSession(session_, &info)) {
-      return absl::NotFoundError("this server has no quorum, and does not know the session");
-    }
-    if (!tree.CheckPassword(session_, connect_.password)) {
-      RefuseSession(/*read_only=*/true);
-      return absl::OkStatus();
-    }
-  }
-  BeUp(/*read_only=*/true);
-  return absl::OkStatus();
-}
-
 void Connection::BeUp(bool read_only) {
   read_only_ = read_only;
   session_is_linearizable_ = loop_->frontend().linearizable_sessions().Has(session_);
@@ -465,6 +439,7 @@ void Connection::BeUp(bool read_only) {
 }
 
 absl::Status Connection::OnSessionResult(const tree::ApplyResult& result) {
+  if (awaits_upgrade_) return FinishUpgrade(result);
   if (state_ != State::kConnecting) return absl::OkStatus();  // finished before the result
   if (result.error != ErrorCode::kOk) {
     // The random id of the new session is already in use: this tries another one.
@@ -631,6 +606,11 @@ bool Connection::SubmitUnanswered(Pending* pending, std::string_view body) {
     return OnSasl(pending->xid, body).ok();
   }
   const bool is_end = pending->op == OpCode::kCloseSession;
+  if (is_end && is_local_ && !awaits_upgrade_) {
+    EndLocalSession();
+    return false;
+  }
+  if (drops_writes_ && !is_end) return IsServed(pending->op);
   if (!is_end && !IsWrite(pending->op)) return IsServed(pending->op);
   if (IsOfKeeper(pending->op) && !ServesKeeper()) return false;
   // If the write is rejected before it goes to the log, its error is not sent.
@@ -650,6 +630,7 @@ bool Connection::SubmitUnanswered(std::string_view packet) {
 bool Connection::SubmitReceived() {
   long_read_ = nullptr;
   awaits_reconfig_ = false;
+  drops_writes_ |= awaits_upgrade_;
   std::deque<Pending> pipeline = std::exchange(pipeline_, {});
   const size_t held = std::exchange(held_count_, 0);
   held_bytes_ = 0;
@@ -695,6 +676,13 @@ absl::StatusOr<Connection::Progress> Connection::TryToStart(std::string_view bod
   }
   const bool is_served = !IsOfKeeper(pending->op) || ServesKeeper();
   if (IsWrite(pending->op) && is_served) return StartWrite(body, alone, pending);
+  if (pending->op == OpCode::kCloseSession && is_local_ && !awaits_upgrade_) {
+    if (!alone) return Progress::kMustWait;
+    EndLocalSession();
+    ReplyError(pending->xid, ErrorCode::kOk);
+    state_ = State::kFinished;
+    return Progress::kAnswered;
+  }
   if (pending->op == OpCode::kCloseSession) {
     std::string& to = loop_->command_bytes();
     const size_t offset = to.size();
@@ -719,7 +707,8 @@ absl::StatusOr<Connection::Progress> Connection::TryToStart(std::string_view bod
 bool Connection::RefuseReadOnly(const Pending& pending) {
   if (InfoOf(pending.op).quorum == Quorum::kNo && !IsLinearizable(pending.op)) return false;
   // Only a majority can end a session that other servers know.
-  const bool ends = pending.op == OpCode::kCloseSession && local_;
+  const bool ends = pending.op == OpCode::kCloseSession && (is_of_connection_ || is_local_);
+  if (ends && is_local_) EndLocalSession();
   ReplyError(pending.xid, ends ? ErrorCode::kOk : ErrorCode::kNotReadOnly);
   if (ends) state_ = State::kFinished;
   return true;
@@ -730,6 +719,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   tree::Request request;
   pending->shapes.clear();  // set by an earlier try, if its error had to wait
   ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
+  if (error == ErrorCode::kOk && is_local_ && NeedsUpgrade(request)) return Progress::kMustWait;
   const auto data_bytes_max = static_cast<size_t>(loop_->frontend().config().jute_max_buffer_bytes);
   for (tree::Op& op : request.ops) {
     if (error == ErrorCode::kOk &&
@@ -773,7 +763,10 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   const size_t offset = to.size();
   tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &to);
   const size_t size = to.size() - offset;
-  if (loop_->AddedCommand(offset)) return Progress::kInFlight;
+  if (loop_->AddedCommand(offset)) {
+    if (is_local_) ++local_in_flight_;
+    return Progress::kInFlight;
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("a write of ", size, " bytes is larger than ", kCommandBytesMax));
 }
@@ -942,7 +935,8 @@ void Connection::SendDone(size_t sent) {
 
 absl::Status Connection::StartHeld() {
   held_paused_ = false;
-  while (held_count_ > 0 && state_ == State::kUp && long_read_ == nullptr && !awaits_reconfig_) {
+  while (held_count_ > 0 && state_ == State::kUp && long_read_ == nullptr && !awaits_reconfig_ &&
+         !awaits_upgrade_) {
     if (HasMuchToSend()) {
       held_paused_ = true;
       break;

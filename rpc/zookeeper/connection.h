@@ -12,7 +12,14 @@
 //
 // Requests that were received before a disconnect are executed after it if they go to the log
 // (writes and closeSession); their replies are dropped, as in ZooKeeper. So a client may send reads
-// and then closeSession, and disconnect without waiting for replies.
+// and then closeSession, and disconnect without waiting for replies. Only if a local session has to be
+// made global for one of them, neither that one nor the writes behind it are executed after a
+// disconnect.
+//
+// A local session (local_sessions.h) sends its writes to the log without having an entry there
+// itself. Before its first ephemeral is created, it is made global if the configuration allows that:
+// its createSession follows the writes that are under way, and all requests from that one on are held
+// until the createSession is applied, because the tree then knows the session by its zxid.
 //
 // Thread-safety: none; everything runs on the thread of the connection's loop.
 #pragma once
@@ -122,6 +129,8 @@ class Connection {
   }
   // Returns whether the client may only read: the server had no quorum when the client connected.
   bool read_only() const { return read_only_; }
+  // Returns whether the session is known only to this server, and can outlive this connection.
+  bool is_local() const { return is_local_; }
   tree::SessionId session() const { return session_; }
   // Returns whether the client was counted as alive since the last call.
   bool TakeTouched() { return std::exchange(touched_, false); }
@@ -148,6 +157,17 @@ class Connection {
   // Takes how many bytes of out() are still unsent.
   void SetUnsent(size_t bytes) { unsent_event_bytes_ = std::min(unsent_event_bytes_, bytes); }
   ConnectionStatistics& statistics() { return *statistics_; }
+
+  // --- Local sessions (connection_local.cc) ------------------------------------------------------
+  // Counts a write as applied, if the session is local.
+  void CountLocalResult();
+  // Lets a local session go on without this connection, which is closed.
+  void DetachLocalSession();
+  // Reports that the client of the local session was heard from.
+  void TouchLocalSession();
+  // Ends the local session if its client was silent for its timeout. Returns whether it was. REQUIRES:
+  // no bytes of the client wait to be received.
+  bool ExpireLocalSession();
 
   // --- Limits of tenants (connection_limits.cc) --------------------------------------------------
   // Returns whether the client has asked for nothing yet: neither for a session nor for the answer to
@@ -177,7 +197,8 @@ class Connection {
  private:
   enum class State {
     kHandshake,   // only a part of a connect request (or of a four-letter word) so far
-    kCatchingUp,  // the client has seen a newer zxid than this server has applied
+    kCatchingUp,  // the client has seen a newer zxid than this server has applied, or an earlier
+                  // connection still has its local session
     kDelayed,     // the client's tenant has opened too many sessions in this second
     kQueued,      // the connect request waits until fewer handshakes are under way
     kConfirming,  // the session is unknown here; waits for a sync with the leader
@@ -245,6 +266,20 @@ class Connection {
   // session that is unknown here does not exist.
   void TakeSessionOver(bool confirmed);
   void RefuseSession(bool read_only);
+  // Returns an error if memory is too low for a new session.
+  absl::Status CheckMemory();
+  // Begins a new local session.
+  absl::Status BeginLocalSession();
+  // Continues the session of the connect request if it is local. Returns false if it is not. If an
+  // earlier connection still has it, that one is closed, and the handshake is retried.
+  bool TakeLocalSession(bool read_only);
+  void EndLocalSession();
+  // Sends the createSession of a local session to the log.
+  void BeginUpgrade();
+  absl::Status FinishUpgrade(const tree::ApplyResult& result);
+  // Returns whether the local session has to be global before this write. Begins that, if the client
+  // is still here.
+  bool NeedsUpgrade(const tree::Request& request);
   // As BeginSession, for a read-only client of a server without a quorum. A new session is known
   // only to this server, and ends with its connection.
   absl::Status BeginReadOnlySession();
@@ -401,7 +436,11 @@ class Connection {
   bool touched_ = false;
   bool read_only_ = false;
   bool session_is_linearizable_ = false;
-  bool local_ = false;  // the session is known only to this server
+  bool is_of_connection_ = false;  // the session is read-only and ends with this connection
+  bool is_local_ = false;
+  bool awaits_upgrade_ = false;   // the createSession of the local session is in flight
+  bool drops_writes_ = false;     // received writes that are not submitted yet are not executed
+  uint32_t local_in_flight_ = 0;  // writes of the local session that are not applied yet
   // The client has read a virtual znode of ClickHouse Keeper's extensions: it is ClickHouse, and
   // expects Keeper's form where that differs from ZooKeeper's.
   bool expects_keeper_ = false;

@@ -73,7 +73,9 @@ struct LoopConnection : LoopClient<LoopConnection> {
   bool finished() const { return connection.finished(); }
   bool CanContinue() const { return connection.CanContinue(); }
   bool TakeTouched() {
-    return connection.TakeTouched() && connection.keeps_session_alive() && !connection.read_only();
+    if (!connection.TakeTouched()) return false;
+    if (connection.is_local()) connection.TouchLocalSession();
+    return connection.keeps_session_alive() && !connection.read_only() && !connection.is_local();
   }
 
   Connection connection;
@@ -340,6 +342,7 @@ void ConnectionLoop::Close(Client& client) {
   client.connection.SetFinished();
   CountNewcomer(client);
   client.connection.SubmitRest();
+  client.connection.DetachLocalSession();
   UpdateStatistics(client);
   for (bool all = false; !all;) {
     LockTree();  // watches may be changed only while nothing is applied
@@ -439,6 +442,7 @@ void ConnectionLoop::HandleItem(Item& item) {
     if (kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) {
       EndHandshake(result->header.proposer_tag);
     }
+    if (frontend_->config().local_sessions) CountLocalResult(*result);
     DeliverTo(result->header.proposer_tag,
               [result](Client& client) { return client.connection.OnResult(std::move(*result)); });
   } else if (auto* event = std::get_if<WatchEventItem>(&item)) {
@@ -456,6 +460,8 @@ void ConnectionLoop::HandleItem(Item& item) {
       client.connection.OnReconfigured(reconfigured->outcome);
       return absl::OkStatus();
     });
+  } else if (auto* due = std::get_if<LocalSessionDueItem>(&item)) {
+    if (Client* const client = Find(due->tag)) EndSilentLocalSession(*client);
   } else if (auto* barrier = std::get_if<BarrierDone>(&item)) {
     DeliverBarrier(*barrier);
   } else if (auto* attached = std::get_if<SessionAttached>(&item)) {
@@ -509,6 +515,7 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
   CorrectCounts();
   UnlockTree();
   SendTouches();
+  frontend_->EndSilentLocalSessions();
   if (somebody_waits) return kTimerPeriod;
   // Sessions with short timeouts have to be touched in time; kTimerPeriod bounds the rate for the
   // shortest ones.
@@ -549,6 +556,26 @@ void ConnectionLoop::HearWaiting(Client& client) {
   if (client.connection.is_slowed() && transport_->HasHungUp(client.connection.tag())) {
     client.connection.SetHungUp();
   }
+}
+
+void ConnectionLoop::CountLocalResult(const tree::ApplyResult& result) {
+  if (result.header.kind != tree::CommandKind::kRequest) return;
+  if (Client* const client = Find(result.header.proposer_tag)) {
+    client->connection.CountLocalResult();
+  } else {
+    frontend_->local_sessions().OnLateResult(result.header.proposer_tag);
+  }
+}
+
+void ConnectionLoop::EndSilentLocalSession(Client& client) {
+  Connection& connection = client.connection;
+  if (!client.open || connection.finished()) return;
+  // While `blocked`, the client itself delays its bytes.
+  if (!client.blocked && transport_->WaitingBytes(connection.tag()) > 0) return;
+  if (!connection.ExpireLocalSession()) return;
+  Finish(client,
+         absl::DeadlineExceededError(
+             "nothing was received from the client of the local session within its timeout"));
 }
 
 void ConnectionLoop::CheckTime(Client& client, int64_t leader_contact_age_ms) {

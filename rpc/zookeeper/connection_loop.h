@@ -42,8 +42,8 @@ class Sockets {
   // Asks for the client's next bytes. They are given to OnBytes, once; at the end of the stream,
   // OnClosed is called instead.
   virtual void Receive(uint32_t tag) = 0;
-  // Returns how many bytes of the client wait to be received; 0 if it has hung up. REQUIRES: no
-  // Receive is pending: OnBytes was called since the last one.
+  // Returns how many bytes of the client wait to be received; 0 if it has hung up. While a Receive is
+  // pending, there are such bytes only for the time until this thread gives them to OnBytes.
   virtual size_t WaitingBytes(uint32_t tag) = 0;
   // Returns whether the client has disconnected, possibly behind bytes that wait to be received.
   virtual bool HasHungUp(uint32_t tag) = 0;
@@ -79,10 +79,17 @@ struct ReconfiguredItem {
   ReconfigurationOutcome outcome;
 };
 
+// An item for one connection: nothing was received from the client of its local session for the
+// session's timeout, except maybe bytes that the thread has not read yet.
+struct LocalSessionDueItem {
+  uint32_t tag;
+};
+
 struct LoopConnection;  // a connection and what its loop keeps about it
 
-class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, LoopConnection,
-                                         WatchEventItem, LinearizableItem, ReconfiguredItem> {
+class ConnectionLoop
+    : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, LoopConnection, WatchEventItem,
+                        LinearizableItem, ReconfiguredItem, LocalSessionDueItem> {
  public:
   // The time until the first call of OnTimer.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(100);
@@ -165,6 +172,10 @@ class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, Lo
   void Attend(Client& client);
   static bool NeedsAttention(const Client& client);
   void CheckTime(Client& client, int64_t leader_contact_age_ms);
+  // Counts a write of a local session as applied, if the result is that of one.
+  void CountLocalResult(const tree::ApplyResult& result);
+  // Ends the client's local session, unless bytes of the client wait to be received.
+  void EndSilentLocalSession(Client& client);
   // Counts a client as alive if bytes of it wait to be received: then this server delays them, and
   // the client is not silent.
   void HearWaiting(Client& client);

@@ -275,7 +275,7 @@ std::string FourLetterWords::Directories() const {
 FourLetterWords::Pieces FourLetterWords::Dump() {
   // Each piece shows sessions and ephemeral nodes in their state at that time.
   struct Progress {
-    enum class Stage { kBegin, kSessions, kCount, kEphemerals, kConnections };
+    enum class Stage { kBegin, kLocal, kGlobal, kSessions, kCount, kEphemerals, kConnections };
     Stage stage = Stage::kBegin;
     tree::SessionId last = kBeforeSessions;  // the last one that was shown or counted
     std::string last_ephemeral;              // of the session after `last`; empty: none yet
@@ -296,12 +296,31 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
     next = tag.value_or(0);
     return tag.has_value();
   };
-  return [progress](const tree::Tree& tree, std::string* to) {
+  return [progress, frontend = &frontend_](const tree::Tree& tree, std::string* to) {
     using Stage = Progress::Stage;
     Progress& p = *progress;
     if (p.stage == Stage::kConnections) return p.connections(tree, to);
     if (p.stage == Stage::kBegin) {
-      absl::StrAppend(to, "SessionTracker dump:\nGlobal Sessions(", tree.session_count(), "):\n");
+      absl::StrAppend(to, "SessionTracker dump:\n");
+      p.stage = frontend->config().local_sessions ? Stage::kLocal : Stage::kGlobal;
+      // ZooKeeper has a set for each time at which sessions expire; here they are one set.
+      const size_t count = frontend->local_sessions().size();
+      if (p.stage == Stage::kLocal) {
+        absl::StrAppend(to, "Local Session Sets (", count > 0 ? 1 : 0, ")/(", count, "):\n");
+      }
+    }
+    if (p.stage == Stage::kLocal) {
+      const auto locals = frontend->local_sessions().After(p.last, kPieceLines);
+      for (const LocalSessions::Shown& session : locals) {
+        absl::StrAppend(to, "\t", Hex(session.id.value()), "\n");
+        p.last = session.id;
+      }
+      if (locals.size() == kPieceLines) return true;
+      p.last = kBeforeSessions;
+      p.stage = Stage::kGlobal;
+    }
+    if (p.stage == Stage::kGlobal) {
+      absl::StrAppend(to, "Global Sessions(", tree.session_count(), "):\n");
       p.stage = Stage::kSessions;
     }
     const std::vector<tree::SessionInfo> sessions = tree.SessionsAfter(p.last, kPieceLines);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "rpc/frontend/client_identities.h"
@@ -25,6 +26,7 @@ ZkFrontend::ZkFrontend(const Config& config, Service* service, const Clock* cloc
                        RandomBytes* random, const EventHistory* history)
     : ClientFrontend(config, service, clock, random, kZooKeeperTags),
       history_(history),
+      local_sessions_(config.tick_time_ms),
       info_(this),
       words_(this) {}
 
@@ -42,7 +44,9 @@ void ZkFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::
                              const tree::EventAcls& acls) {
   listings().OnNodeEvent(type, path);
   if (const auto change = linearizable_sessions_.OnNodeEvent(type, path)) {
-    if (const std::optional<uint32_t> tag = TagOfSession(change->session)) {
+    std::optional<uint32_t> tag = TagOfSession(change->session);
+    if (!tag.has_value()) tag = local_sessions_.TagOf(change->session);
+    if (tag.has_value()) {
       LoopOf(*tag).Push(LinearizableItem{*tag, change->is_linearizable});
     }
   }
@@ -62,7 +66,13 @@ void ZkFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::
       });
 }
 
+void ZkFrontend::OnSessionAttached(const tree::SessionInfo& session) {
+  local_sessions_.OnGlobal(session.id);
+  ClientFrontend::OnSessionAttached(session);
+}
+
 void ZkFrontend::OnTreeReplaced(const tree::Tree& tree) {
+  local_sessions_.OnTreeReplaced();
   linearizable_sessions_.Reset(tree);
   ClientFrontend::OnTreeReplaced(tree);
 }
@@ -70,6 +80,47 @@ void ZkFrontend::OnTreeReplaced(const tree::Tree& tree) {
 WatchTotals ZkFrontend::watch_totals() const {
   MutexLock lock(&watches_.mutex);
   return {watches_.table.watch_count(), watches_.table.bytes()};
+}
+
+// --- Local sessions ------------------------------------------------------------------------------
+
+bool ZkFrontend::MakesLocalSessions() {
+  if (!config().local_sessions) return false;
+  const uint32_t version = service().cluster_version();
+  if (version >= tree::kVersionLocalSessions) return true;
+  if (!has_logged_version_.exchange(true)) {
+    spdlog::info(
+        "new sessions are global in spite of localSessionsEnabled until every member understands "
+        "local sessions: cluster_version={} needed={}",
+        version, tree::kVersionLocalSessions);
+  }
+  return false;
+}
+
+LocalSessions::Taking ZkFrontend::TakeLocalSession(tree::SessionId id, std::string_view password,
+                                                   int32_t timeout_ms, uint32_t tag) {
+  if (local_sessions_.size() == 0) return LocalSessions::Taking::kUnknown;
+  const LocalSessions::Taken taken = local_sessions_.Take(id, password, timeout_ms, tag);
+  if (taken.other.has_value()) {
+    // No command has this zxid, so the other connection sees that the session has moved.
+    LoopOf(*taken.other).Push(ConnectionLoop::SessionAttached{*taken.other, tree::Zxid(-1)});
+    LoopOf(*taken.other).Wake();
+  }
+  return taken.result;
+}
+
+void ZkFrontend::EndSilentLocalSessions() {
+  size_t ended = 0;
+  const std::vector<LocalSessions::Due> due = local_sessions_.Advance(clock().Now());
+  for (const LocalSessions::Due& one : due) {
+    if (!one.tag.has_value()) {
+      ++ended;
+      continue;
+    }
+    LoopOf(*one.tag).Push(LocalSessionDueItem{*one.tag});
+    LoopOf(*one.tag).Wake();
+  }
+  if (ended > 0) spdlog::info("local sessions without a connection have expired: count={}", ended);
 }
 
 // --- Connections ---------------------------------------------------------------------------------

@@ -26,6 +26,7 @@
 #include "rpc/sasl/exchange.h"
 #include "rpc/zookeeper/four_letter_words.h"
 #include "rpc/zookeeper/linearizable_sessions.h"
+#include "rpc/zookeeper/local_sessions.h"
 #include "rpc/zookeeper/server_info.h"
 #include "rpc/zookeeper/statistics.h"
 #include "tree/watch_table.h"
@@ -53,6 +54,7 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   bool AllowsInlineApply() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
+  void OnSessionAttached(const tree::SessionInfo& session) override;
   void OnTreeReplaced(const tree::Tree& tree) override;
   WatchTotals watch_totals() const override;
 
@@ -78,8 +80,23 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   ServerInfo& info() { return info_; }
   // Any thread.
   const LinearizableSessions& linearizable_sessions() const { return linearizable_sessions_; }
+  // Any thread.
+  LocalSessions& local_sessions() { return local_sessions_; }
+  // Returns whether a new session is local: localSessionsEnabled is set, and every member understands
+  // the writes of local sessions. If only the latter is missing, logs that once.
+  bool MakesLocalSessions();
+  // As LocalSessions::Take. Closes an earlier connection that has the session.
+  LocalSessions::Taking TakeLocalSession(tree::SessionId id, std::string_view password,
+                                         int32_t timeout_ms, uint32_t tag);
+  // Ends local sessions whose clients were silent for their timeout, those with a connection through
+  // its loop. To be called from time to time by each loop.
+  void EndSilentLocalSessions();
   // The sessions that only this server knows, while it has no quorum (Connection::read_only).
   int64_t read_only_sessions() const { return read_only_sessions_.load(); }
+  // Returns how many sessions only this server knows.
+  int64_t local_session_count() const {
+    return read_only_sessions() + static_cast<int64_t>(local_sessions_.size());
+  }
   void AddReadOnlySessions(int64_t count) { read_only_sessions_.fetch_add(count); }
 
   // How far the watches of znodes were shown, and the limits of that.
@@ -100,6 +117,8 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   sasl::Authenticator* authenticator_ = nullptr;
   mutable Watches watches_;
   LinearizableSessions linearizable_sessions_;
+  LocalSessions local_sessions_;
+  std::atomic<bool> has_logged_version_{false};  // that local sessions wait for the cluster version
   Statistics statistics_;
   std::atomic<int64_t> read_only_sessions_{0};
   ServerInfo info_;

@@ -145,7 +145,7 @@ constexpr Metric kMetrics[] = {
     {"global_sessions", MetricType::kGauge, "sessions of the cluster",
      QUORATE_VALUE(s.tree.sessions)},
     {"local_sessions", MetricType::kGauge, "sessions that only this server knows",
-     QUORATE_VALUE(s.read_only_sessions)},
+     QUORATE_VALUE(s.local_sessions)},
     {"watch_count", MetricType::kGauge, "watches of ZooKeeper clients of this server",
      QUORATE_VALUE(s.watches)},
     {"quorate_missed_events_sent", MetricType::kCounter,

@@ -48,9 +48,9 @@ struct MetricSources {
   TreeTotals tree;
   int64_t failed_authentications = 0;  // Service::failed_authentications
   std::string_view version;
-  std::string_view mode;  // leader, follower, ...
-  size_t watches = 0;     // of ZooKeeper clients
-  int64_t read_only_sessions = 0;
+  std::string_view mode;       // leader, follower, ...
+  size_t watches = 0;          // of ZooKeeper clients
+  int64_t local_sessions = 0;  // those of read-only clients included
   int64_t open_files = 0;
   uint64_t open_files_max = 0;
   int64_t uptime_ms = 0;

@@ -68,7 +68,7 @@ void ServerInfo::ReadMetrics(const ServerStatus& status, Descriptors descriptors
                               .version = kReportedVersion,
                               .mode = ModeName(status),
                               .watches = frontend_.watch_totals().count,
-                              .read_only_sessions = frontend_.read_only_sessions(),
+                              .local_sessions = frontend_.local_session_count(),
                               .open_files = descriptors.open,
                               .open_files_max = descriptors.max,
                               .uptime_ms = uptime_ms()};
