@@ -95,14 +95,13 @@ absl::Status FillRead(std::string_view chroot, std::string_view path, const Opti
   return absl::OkStatus();
 }
 
-// Returns the result of a list with `details`. UNIMPLEMENTED: the server has ignored them.
+// Returns the result of a list with `details`. UNIMPLEMENTED: the server has not sent them.
 absl::StatusOr<ListResult> ListResultOf(const ListDetails& details, v1::Response* response) {
   v1::ListResult* list = response->mutable_list();
   const int count = list->children_size();
-  if (list->kind() != static_cast<v1::ChildKind>(details.kind) ||
-      list->child_stats_size() != (details.with_stats ? count : 0) ||
+  if (list->child_stats_size() != (details.with_stats ? count : 0) ||
       list->child_data_size() != (details.with_data ? count : 0)) {
-    return internal::MakeError(v1::UNIMPLEMENTED, "List with details");
+    return internal::MakeError(v1::ERROR_CODE_UNIMPLEMENTED, "List with details");
   }
   ListResult result;
   result.stat = FromProto(list->stat());
@@ -410,7 +409,7 @@ Call<ListResult> Client::AsyncList(std::string_view path, ReadOptions options,
   if (absl::Status s = FillRead(chroot_, path, options, list); !s.ok()) {
     return Failed<ListResult>(engine_, s);
   }
-  list->set_kind(static_cast<v1::ChildKind>(details.kind));
+  if (details.kind != ChildKind::kAll) list->set_kind(static_cast<v1::ChildKind>(details.kind));
   list->set_with_stats(details.with_stats);
   list->set_with_data(details.with_data);
   return Send<ListResult>(

@@ -503,7 +503,7 @@ TEST_CASE("writes that fail with TOO_MANY_UNACKNOWLEDGED are sent again and succ
          if (!request.has_write() || request.write().sequence() != 5) return;
          if (refusals.fetch_add(1) >= 3) return;
          response->Clear();
-         response->set_error(v1::TOO_MANY_UNACKNOWLEDGED);
+         response->set_error(v1::ERROR_CODE_TOO_MANY_UNACKNOWLEDGED);
        }});
   auto client = Connect(server.address());
   REQUIRE(client->Create("/a").ok());
@@ -982,7 +982,7 @@ TEST_CASE("a server that violates the protocol does not crash the client") {
   ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response* response) {
     if (!request.has_write() || ++answers > 3) return;
     if (other_id) {
-      response->set_error(v1::OUT_OF_SEQUENCE);
+      response->set_error(v1::ERROR_CODE_OUT_OF_SEQUENCE);
     } else {
       response->clear_write();
     }

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "client/error.h"
 #include "rpc/proto/errors.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::internal {
 namespace {
@@ -23,7 +24,7 @@ constexpr size_t kPendingBytes = 200;
 // The most bytes of a request. The servers accept messages of up to 8 MB; the difference is for the
 // fields around the request.
 constexpr size_t kRequestBytesMax = 7u << 20;
-// The most operations that a server accepts in one write (quorate.v1.Tree.Txn), for a caller with
+// The most operations that a server accepts in one write (quorate.v1.TreeService.Txn), for a caller with
 // one identity besides its address.
 constexpr int kOperationsMax = 250'000;
 // The pause after a round in which no member served, before all members are tried again.
@@ -219,7 +220,7 @@ void Engine::Submit(std::unique_ptr<Pending> pending) {
   absl::Status refused;
   if (pending->bytes > kRequestBytesMax ||
       pending->request->write().operations_size() > kOperationsMax) {
-    refused = MakeError(v1::TOO_LARGE, Describe(*pending->request));
+    refused = MakeError(v1::ERROR_CODE_TOO_LARGE, Describe(*pending->request));
   } else {
     MutexLock lock(&mutex_);
     if (is_stopped_) {
@@ -358,7 +359,7 @@ void Engine::Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Respo
     call_bytes_ -= pending->bytes;
   }
   if (pending->done == nullptr) return;
-  if (outcome.ok() && outcome->error() != v1::OK) {
+  if (outcome.ok() && outcome->error() != v1::ERROR_CODE_UNSPECIFIED) {
     outcome = MakeError(outcome->error(), Describe(*pending->request), &*outcome);
   }
   const size_t bytes = outcome.ok() ? BytesOf(*outcome) : 0;
@@ -568,7 +569,7 @@ void Engine::OnSent(Stream* stream) {
   v1::OpenSession* open = message.mutable_open();
   open->set_session_id(session_id());
   open->set_password(password_);
-  open->set_timeout_ms(options_.session_timeout_ms);
+  *open->mutable_timeout() = v1::DurationOfMs(options_.session_timeout_ms);
   open->set_last_zxid(last_zxid_);
   for (const Credential& credential : options_.credentials) {
     v1::Credential* shown = open->add_credentials();
@@ -589,9 +590,10 @@ void Engine::OnOpened(const v1::SessionOpened& opened) {
   is_up_ = true;
   up_since_ = last_received_;
   if (!was_up_ || !is_stale_) served_at_.store(last_received_, std::memory_order_relaxed);
-  timeout_ = milliseconds(std::max(opened.timeout_ms(), 1));
+  const int64_t timeout_ms = v1::ToMs(opened.timeout()).value_or(0);
+  timeout_ = milliseconds(std::clamp<int64_t>(timeout_ms, 1, INT32_MAX));
   patience_ = FirstPatience(timeout_);
-  session_timeout_ms_.store(opened.timeout_ms(), std::memory_order_release);
+  session_timeout_ms_.store(static_cast<int32_t>(timeout_.count()), std::memory_order_release);
   session_id_.store(opened.session_id(), std::memory_order_release);
   {
     MutexLock lock(&mutex_);
@@ -642,7 +644,7 @@ void Engine::OnEnded(Stream* stream, const grpc::Status& grpc_status) {
   EndStream();
   absl::Status status = v1::FromGrpc(grpc_status);
   if (status.code() == absl::StatusCode::kUnauthenticated && !ErrorOf(status).has_value()) {
-    status = MakeError(v1::SESSION_EXPIRED, std::string(status.message()));
+    status = MakeError(v1::ERROR_CODE_SESSION_EXPIRED, std::string(status.message()));
   }
   // Every other member would refuse the session, too.
   if (status.code() == absl::StatusCode::kUnauthenticated ||

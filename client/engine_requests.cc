@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/strings.h"
 #include "client/engine.h"
 #include "client/error.h"
 
@@ -80,15 +81,15 @@ int Engine::AddRequests(v1::SessionRequest* message) {
 
 bool Engine::IsRefusedByMember(const Pending& pending, const v1::Response& response) {
   switch (response.error()) {
-    case v1::UNAVAILABLE:
+    case v1::ERROR_CODE_UNAVAILABLE:
       // A watch after a zxid that the cluster has not reached would be sent from member to member
       // for ever.
       return pending.watch_id == 0 || pending.request->watch().after_zxid() <= last_zxid_;
-    case v1::TOO_MANY_UNACKNOWLEDGED:
+    case v1::ERROR_CODE_TOO_MANY_UNACKNOWLEDGED:
       // The answers are large: allow fewer unanswered writes at a time.
       write_window_ = std::max<size_t>(write_window_ / 2, 1);
       return true;
-    case v1::OUT_OF_SEQUENCE:
+    case v1::ERROR_CODE_OUT_OF_SEQUENCE:
       return true;
     default:
       return false;
@@ -100,14 +101,15 @@ void Engine::OnResponse(v1::Response* response) {
     return Abandon(absl::InternalError("the member answered a request that was not sent"));
   }
   if (IsRefusedByMember(*pending_.front(), *response)) {
-    return Abandon(absl::UnavailableError(absl::StrCat(Describe(*pending_.front()->request), ": ",
-                                                       v1::ErrorCode_Name(response->error()))));
+    return Abandon(absl::UnavailableError(
+        absl::StrCat(Describe(*pending_.front()->request), ": ",
+                     ToAbsl(NameOf(static_cast<ErrorCode>(response->error()))))));
   }
-  if (response->error() == v1::SESSION_EXPIRED) {
-    return Fail(MakeError(v1::SESSION_EXPIRED, "the session has ended"));
+  if (response->error() == v1::ERROR_CODE_SESSION_EXPIRED) {
+    return Fail(MakeError(v1::ERROR_CODE_SESSION_EXPIRED, "the session has ended"));
   }
   const v1::Request& request = *pending_.front()->request;
-  if (response->error() == v1::OK && request.has_write() &&
+  if (response->error() == v1::ERROR_CODE_UNSPECIFIED && request.has_write() &&
       response->write().results_size() != request.write().operations_size()) {
     return Abandon(absl::InternalError("the member answered a write without its results"));
   }

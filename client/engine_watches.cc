@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/strings.h"
 #include "client/engine.h"
 #include "client/error.h"
 
@@ -97,22 +98,23 @@ bool Engine::PrepareWatch(Pending* pending) {
 bool Engine::OnWatchAnswered(std::unique_ptr<Pending>* pending, const v1::Response& response) {
   const auto found = watches_.find((*pending)->watch_id);
   if (found == watches_.end()) {
-    if (response.error() == v1::OK) Unwatch((*pending)->watch_id);
+    if (response.error() == v1::ERROR_CODE_UNSPECIFIED) Unwatch((*pending)->watch_id);
     return false;
   }
   Watched& watched = found->second;
-  if (response.error() == v1::EVENTS_LOST) {
+  if (response.error() == v1::ERROR_CODE_EVENTS_LOST) {
     watched.is_reset = true;
     watched.position = watched.event_zxid = watched.event_count = 0;
     (*pending)->was_sent = false;  // sent again as a new request, with a new id
     pending_.insert(pending_.begin() + static_cast<ptrdiff_t>(sent_), std::move(*pending));
     return true;
   }
-  if (response.error() != v1::OK) {
+  if (response.error() != v1::ERROR_CODE_UNSPECIFIED) {
     // A watch that was set before must not be refused: only a request of a call may be.
     if ((*pending)->call != 0) return false;
     Abandon(absl::InternalError(
-        absl::StrCat(Describe(*(*pending)->request), ": ", v1::ErrorCode_Name(response.error()))));
+        absl::StrCat(Describe(*(*pending)->request), ": ",
+                     ToAbsl(NameOf(static_cast<ErrorCode>(response.error()))))));
     return true;
   }
   watched.is_live = watched.is_established = true;

@@ -15,7 +15,7 @@ namespace quorate {
 namespace {
 
 static_assert(static_cast<int>(ErrorCode::kMembersChanged) == v1::ErrorCode_MAX);
-static_assert(static_cast<int>(ErrorCode::kSessionExpired) == v1::SESSION_EXPIRED);
+static_assert(static_cast<int>(ErrorCode::kSessionExpired) == v1::ERROR_CODE_SESSION_EXPIRED);
 
 std::string DescribeOperation(const v1::Operation& operation) {
   switch (operation.kind_case()) {
@@ -57,7 +57,8 @@ std::optional<size_t> FailedOperationOf(const absl::Status& status) {
   if (!detail.has_value()) return std::nullopt;
   for (int i = 0; i < detail->results_size(); ++i) {
     const v1::ErrorCode code = detail->results(i).error();
-    if (code != v1::OK && code != v1::NOT_ATTEMPTED) return static_cast<size_t>(i);
+    if (code != v1::ERROR_CODE_UNSPECIFIED && code != v1::ERROR_CODE_NOT_ATTEMPTED)
+      return static_cast<size_t>(i);
   }
   return std::nullopt;
 }
@@ -71,7 +72,9 @@ std::optional<int64_t> DataBytesMaxOf(const absl::Status& status) {
 std::string_view NameOf(ErrorCode code) {
   const google::protobuf::EnumValueDescriptor* value =
       v1::ErrorCode_descriptor()->FindValueByNumber(static_cast<int>(code));
-  return value == nullptr ? "UNKNOWN" : std::string_view(value->name());
+  if (value == nullptr) return "UNKNOWN";
+  if (code == ErrorCode::kOk) return "OK";
+  return std::string_view(value->name()).substr(std::string_view("ERROR_CODE_").size());
 }
 
 namespace internal {

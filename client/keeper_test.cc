@@ -25,7 +25,7 @@ v1::Operation Requested(const Transaction& transaction) {
   v1::Operation requested;
   ScriptedServer server({.refuses = [&](const v1::Request::Write& write) {
     requested = write.operations(0);
-    return v1::UNIMPLEMENTED;
+    return v1::ERROR_CODE_UNIMPLEMENTED;
   }});
   auto client = Connect(server.address() + "/app");
   const absl::Status status = client->Commit(transaction).status();
@@ -48,7 +48,7 @@ TEST_CASE("each write of ClickHouse Keeper is sent with all its conditions") {
   const v1::Operation::Create& create = operation.create_if_not_exists();
   CHECK(create.path() == "/app/a");
   CHECK(create.data() == "data");
-  CHECK(create.mode() == v1::EPHEMERAL);
+  CHECK(create.mode() == v1::CREATE_MODE_EPHEMERAL);
   REQUIRE(create.acl_size() == 1);
   CHECK(create.acl(0).permissions() == kPermissionRead);
 
@@ -107,7 +107,6 @@ TEST_CASE("a list is requested with its details, and returns what the server has
     list->add_children("a");
     list->add_children("b");
     if (is_old) return;
-    list->set_kind(request.list().kind());
     list->set_watch_after_zxid(700);
     for (int i = 0; i < 2; ++i) {
       if (request.list().with_stats()) list->add_child_stats()->set_version(i + 5);
@@ -119,7 +118,7 @@ TEST_CASE("a list is requested with its details, and returns what the server has
                           {.kind = ChildKind::kEphemeral, .with_stats = true, .with_data = true});
   REQUIRE(all.ok());
   CHECK(asked.list().ShortDebugString() ==
-        "path: \"/app/a\" linearizable: true kind: EPHEMERAL_CHILDREN with_stats: true "
+        "path: \"/app/a\" linearizable: true kind: CHILD_KIND_EPHEMERAL with_stats: true "
         "with_data: true");
   CHECK(all->children == std::vector<std::string>{"a", "b"});
   CHECK(all->child_data == std::vector<std::string>{"data 0", "data 1"});
@@ -136,8 +135,7 @@ TEST_CASE("a list is requested with its details, and returns what the server has
   is_old = true;
   CHECK(client->List("/a")->zxid == 900);
   for (const ListDetails& details :
-       {ListDetails{.kind = ChildKind::kPersistent}, ListDetails{.kind = ChildKind::kEphemeral},
-        ListDetails{.with_stats = true}, ListDetails{.with_data = true}}) {
+       {ListDetails{.with_stats = true}, ListDetails{.with_data = true}}) {
     const absl::Status status = client->List("/a", {}, details).status();
     CHECK(ErrorOf(status) == ErrorCode::kUnimplemented);
   }

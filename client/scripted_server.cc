@@ -13,18 +13,20 @@ namespace {
 bool Sees(const v1::Request::Watch& watch, const std::string& path) {
   if (path == watch.path()) return true;
   const std::string below = watch.path() == "/" ? "/" : watch.path() + "/";
-  if (watch.scope() == v1::NODE || !path.starts_with(below)) return false;
-  return watch.scope() == v1::SUBTREE || path.find('/', below.size()) == std::string::npos;
+  if (watch.scope() == v1::WATCH_SCOPE_NODE || !path.starts_with(below)) return false;
+  return watch.scope() == v1::WATCH_SCOPE_SUBTREE ||
+         path.find('/', below.size()) == std::string::npos;
 }
 
 std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 bool IsEphemeral(v1::CreateMode mode) {
-  return mode == v1::EPHEMERAL || mode == v1::EPHEMERAL_SEQUENTIAL;
+  return mode == v1::CREATE_MODE_EPHEMERAL || mode == v1::CREATE_MODE_EPHEMERAL_SEQUENTIAL;
 }
 
 bool IsSequential(v1::CreateMode mode) {
-  return mode == v1::PERSISTENT_SEQUENTIAL || mode == v1::EPHEMERAL_SEQUENTIAL;
+  return mode == v1::CREATE_MODE_PERSISTENT_SEQUENTIAL ||
+         mode == v1::CREATE_MODE_EPHEMERAL_SEQUENTIAL;
 }
 
 }  // namespace
@@ -124,7 +126,7 @@ grpc::Status ScriptedServer::Open(const v1::OpenSession& open, Attached* attache
   }
   attached->next_event = events_.size();
   response->mutable_opened()->set_session_id(attached->session);
-  response->mutable_opened()->set_timeout_ms(open.timeout_ms());
+  *response->mutable_opened()->mutable_timeout() = open.timeout();
   response->mutable_opened()->set_member(1);
   response->mutable_opened()->set_last_sequence(session->second.last_sequence);
   return grpc::Status::OK;
@@ -144,7 +146,8 @@ grpc::Status ScriptedServer::Answer(const v1::SessionRequest& message, Attached*
     v1::Response response = Do(request, attached);
     if (script_.at_answer != nullptr) script_.at_answer(request, &response);
     const v1::Request::Watch* watch =
-        request.has_watch() && response.error() == v1::OK ? &request.watch() : nullptr;
+        request.has_watch() && response.error() == v1::ERROR_CODE_UNSPECIFIED ? &request.watch()
+                                                                              : nullptr;
     const bool goes_on = watch != nullptr && watch->after_zxid() != 0;
     // A watch with after_zxid also gets the events since the last answer on its stream.
     if (goes_on) attached->watches[watch->watch_id()] = *watch;
@@ -164,7 +167,7 @@ v1::Response ScriptedServer::Do(const v1::Request& request, Attached* attached) 
   if (request.has_get()) {
     const auto node = nodes_.find(request.get().path());
     if (node == nodes_.end()) {
-      response.set_error(v1::NO_NODE);
+      response.set_error(v1::ERROR_CODE_NO_NODE);
     } else {
       response.mutable_get()->set_data(node->second.data);
       *response.mutable_get()->mutable_stat() = StatOf(*node);
@@ -176,7 +179,7 @@ v1::Response ScriptedServer::Do(const v1::Request& request, Attached* attached) 
   } else if (request.has_list()) {
     const std::string& path = request.list().path();
     if (path != "/" && !nodes_.contains(path)) {
-      response.set_error(v1::NO_NODE);
+      response.set_error(v1::ERROR_CODE_NO_NODE);
     } else {
       for (std::string& name : ChildrenOf(path)) {
         response.mutable_list()->add_children(std::move(name));
@@ -185,7 +188,7 @@ v1::Response ScriptedServer::Do(const v1::Request& request, Attached* attached) 
   } else if (request.has_watch()) {
     const int64_t after = request.watch().after_zxid();
     if (after != 0 && after < oldest_) {
-      response.set_error(v1::EVENTS_LOST);
+      response.set_error(v1::ERROR_CODE_EVENTS_LOST);
       response.mutable_watch()->set_oldest_zxid(oldest_);
     } else if (after != 0) {
       size_t from = 0;
@@ -221,19 +224,19 @@ v1::Response ScriptedServer::DoWrite(const v1::Request::Write& write, int64_t se
     const auto answer = session.answers.find(write.sequence());
     if (answer != session.answers.end()) return answer->second;
     v1::Response response;
-    response.set_error(v1::ALREADY_ACKNOWLEDGED);
+    response.set_error(v1::ERROR_CODE_ALREADY_ACKNOWLEDGED);
     return response;
   }
   v1::Response response;
   if (write.sequence() != session.last_sequence + 1) {
-    response.set_error(v1::OUT_OF_SEQUENCE);
+    response.set_error(v1::ERROR_CODE_OUT_OF_SEQUENCE);
     return response;
   }
   session.last_sequence = write.sequence();
   response.set_zxid(++zxid_);
   if (script_.refuses != nullptr) response.set_error(script_.refuses(write));
   for (const v1::Operation& operation : write.operations()) {
-    if (response.error() != v1::OK) break;
+    if (response.error() != v1::ERROR_CODE_UNSPECIFIED) break;
     v1::OperationResult* result = response.mutable_write()->add_results();
     result->set_error(Apply(operation, session_id, result));
     response.set_error(result->error());
@@ -246,16 +249,16 @@ v1::ErrorCode ScriptedServer::Create(const v1::Operation::Create& create, int64_
                                      v1::OperationResult* result) {
   std::string path = create.path();
   const std::string parent = ParentOf(path);
-  if (!parent.empty() && !nodes_.contains(parent)) return v1::NO_NODE;
+  if (!parent.empty() && !nodes_.contains(parent)) return v1::ERROR_CODE_NO_NODE;
   if (IsSequential(create.mode())) absl::StrAppendFormat(&path, "%010d", next_number_++);
   const auto [node, fresh] = nodes_.try_emplace(path, Node{create.data(), {}});
-  if (!fresh) return v1::NODE_EXISTS;
+  if (!fresh) return v1::ERROR_CODE_NODE_EXISTS;
   node->second.stat.set_created_zxid(zxid_);
   node->second.stat.set_modified_zxid(zxid_);
   if (IsEphemeral(create.mode())) node->second.stat.set_ephemeral_session(session_id);
   result->set_path(path);
   *result->mutable_stat() = node->second.stat;
-  return v1::OK;
+  return v1::ERROR_CODE_UNSPECIFIED;
 }
 
 v1::ErrorCode ScriptedServer::Apply(const v1::Operation& operation, int64_t session_id,
@@ -264,37 +267,37 @@ v1::ErrorCode ScriptedServer::Apply(const v1::Operation& operation, int64_t sess
   event.set_zxid(zxid_);
   if (operation.has_create()) {
     const v1::ErrorCode error = Create(operation.create(), session_id, result);
-    if (error != v1::OK) return error;
+    if (error != v1::ERROR_CODE_UNSPECIFIED) return error;
     event.set_path(result->path());
-    event.set_type(v1::NODE_CREATED);
+    event.set_type(v1::EVENT_TYPE_NODE_CREATED);
     changes_.push_back("create " + event.path());
   } else if (operation.has_set()) {
     const auto node = nodes_.find(operation.set().path());
-    if (node == nodes_.end()) return v1::NO_NODE;
+    if (node == nodes_.end()) return v1::ERROR_CODE_NO_NODE;
     node->second.data = operation.set().data();
     node->second.stat.set_version(node->second.stat.version() + 1);
     node->second.stat.set_modified_zxid(zxid_);
     *result->mutable_stat() = node->second.stat;
     event.set_path(node->first);
-    event.set_type(v1::NODE_DATA_CHANGED);
+    event.set_type(v1::EVENT_TYPE_NODE_DATA_CHANGED);
     changes_.push_back("set " + node->first + "=" + node->second.data);
   } else if (operation.has_delete_()) {
     event.set_path(operation.delete_().path());
-    if (nodes_.erase(event.path()) == 0) return v1::NO_NODE;
-    event.set_type(v1::NODE_DELETED);
+    if (nodes_.erase(event.path()) == 0) return v1::ERROR_CODE_NO_NODE;
+    event.set_type(v1::EVENT_TYPE_NODE_DELETED);
     changes_.push_back("delete " + event.path());
   } else {
     const bool of_creation = operation.has_check_created();
     const auto node =
         nodes_.find(of_creation ? operation.check_created().path() : operation.check().path());
-    if (node == nodes_.end()) return v1::NO_NODE;
+    if (node == nodes_.end()) return v1::ERROR_CODE_NO_NODE;
     const v1::Stat& stat = node->second.stat;
     const bool is_so = of_creation ? stat.created_zxid() == operation.check_created().created_zxid()
                                    : stat.version() == operation.check().version();
-    return is_so ? v1::OK : v1::BAD_VERSION;
+    return is_so ? v1::ERROR_CODE_UNSPECIFIED : v1::ERROR_CODE_BAD_VERSION;
   }
   events_.push_back(event);
-  return v1::OK;
+  return v1::ERROR_CODE_UNSPECIFIED;
 }
 
 void ScriptedServer::SendEvents(size_t from, size_t to, const v1::Request::Watch* only,

@@ -22,7 +22,7 @@
 
 namespace quorate {
 
-class ScriptedServer final : public v1::Sessions::Service {
+class ScriptedServer final : public v1::SessionService::Service {
  public:
   // Where a stream can be broken: after a message was received, after its requests were executed,
   // and after a message was sent.

@@ -26,7 +26,7 @@ Stream::Stream(const Access& access, const std::string& address, grpc::Completio
                Owner* owner)
     : address_(address),
       owner_(owner),
-      stub_(v1::Sessions::NewStub(NewChannel(access.channels(), address))) {
+      stub_(v1::SessionService::NewStub(NewChannel(access.channels(), address))) {
   access.Authorize(&context_);
   call_ = stub_->PrepareAsyncSession(&context_, queue);
   call_->StartCall(&started_);

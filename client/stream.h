@@ -71,7 +71,7 @@ class Stream {
   Tag received_{this, &Stream::OnReceived};
   Tag finished_{this, &Stream::OnFinished};
   grpc::ClientContext context_;
-  std::unique_ptr<v1::Sessions::Stub> stub_;
+  std::unique_ptr<v1::SessionService::Stub> stub_;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::SessionRequest, v1::SessionResponse>> call_;
   v1::SessionResponse incoming_;
   grpc::Status status_;

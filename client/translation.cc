@@ -3,15 +3,16 @@
 #include "client/translation.h"
 
 #include "client/paths.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::internal {
 namespace {
 
 static_assert(static_cast<int>(CreateMode::kPersistentSequentialWithTtl) ==
-              v1::PERSISTENT_SEQUENTIAL_WITH_TTL);
-static_assert(static_cast<int>(EventType::kNodeDataChanged) == v1::NODE_DATA_CHANGED);
-static_assert(static_cast<int>(WatchScope::kSubtree) == v1::SUBTREE);
-static_assert(static_cast<int>(ChildKind::kEphemeral) == v1::EPHEMERAL_CHILDREN);
+              v1::CREATE_MODE_PERSISTENT_SEQUENTIAL_WITH_TTL);
+static_assert(static_cast<int>(EventType::kNodeDataChanged) == v1::EVENT_TYPE_NODE_DATA_CHANGED);
+static_assert(static_cast<int>(WatchScope::kSubtree) == v1::WATCH_SCOPE_SUBTREE);
+static_assert(static_cast<int>(ChildKind::kEphemeral) == v1::CHILD_KIND_EPHEMERAL);
 
 bool IsSequential(CreateMode mode) {
   return mode == CreateMode::kPersistentSequential || mode == CreateMode::kEphemeralSequential ||
@@ -108,7 +109,7 @@ class Translator {
   absl::Status Fill(const Transaction::CreateOperation& from, v1::Operation::Create* create) {
     create->set_data(from.data);
     create->set_mode(static_cast<v1::CreateMode>(from.mode));
-    create->set_ttl_ms(from.ttl_ms);
+    if (from.ttl_ms != 0) *create->mutable_ttl() = v1::DurationOfMs(from.ttl_ms);
     if (absl::Status s = ToProto(from.acl, create->mutable_acl()); !s.ok()) return s;
     return SetPath(from.path, create, IsSequential(from.mode));
   }

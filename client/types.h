@@ -90,25 +90,25 @@ struct Identity {
 };
 
 enum class CreateMode {
-  kPersistent = 0,
+  kPersistent = 1,
   // The servers delete the znode when the session ends.
-  kEphemeral = 1,
+  kEphemeral = 2,
   // The servers append ten digits to the name.
-  kPersistentSequential = 2,
-  kEphemeralSequential = 3,
+  kPersistentSequential = 3,
+  kEphemeralSequential = 4,
   // The servers delete the znode some time after its last child was deleted.
-  kContainer = 4,
+  kContainer = 5,
   // The servers delete the znode after ttl_ms without children and changes.
-  kPersistentWithTtl = 5,
-  kPersistentSequentialWithTtl = 6,
+  kPersistentWithTtl = 6,
+  kPersistentSequentialWithTtl = 7,
 };
 
 // Selects the children that a list has.
 enum class ChildKind {
-  kAll = 0,
+  kAll = 1,
   // All but the ephemeral ones.
-  kPersistent = 1,
-  kEphemeral = 2,
+  kPersistent = 2,
+  kEphemeral = 3,
 };
 
 enum class EventType { kNodeCreated = 1, kNodeDeleted = 2, kNodeDataChanged = 3 };
@@ -136,11 +136,11 @@ using WatchNotification = std::variant<Event, WatchReset>;
 
 // The znodes whose events a watch reports.
 enum class WatchScope {
-  kNode = 0,
+  kNode = 1,
   // The znode and its children.
-  kChildren = 1,
+  kChildren = 2,
   // The znode and everything below it.
-  kSubtree = 2,
+  kSubtree = 3,
 };
 
 enum class ErrorCode {
@@ -190,7 +190,7 @@ std::optional<size_t> FailedOperationOf(const absl::Status& status);
 // server did not send the limit.
 std::optional<int64_t> DataBytesMaxOf(const absl::Status& status);
 
-// Returns the name of the code in the protocol, such as "NO_NODE".
+// Returns the name of the code in the protocol without its prefix, such as "NO_NODE"; "OK" for kOk.
 std::string_view NameOf(ErrorCode code);
 
 }  // namespace quorate

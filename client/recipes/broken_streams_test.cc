@@ -67,8 +67,9 @@ class LossyServer {
                          .at_answer =
                              [this](const v1::Request& request, v1::Response* response) {
                                if (!request.has_watch()) return;
-                               if (response->error() == v1::EVENTS_LOST) ++losses_;
-                               if (response->error() == v1::OK) watched.Add(request.watch().path());
+                               if (response->error() == v1::ERROR_CODE_EVENTS_LOST) ++losses_;
+                               if (response->error() == v1::ERROR_CODE_UNSPECIFIED)
+                                 watched.Add(request.watch().path());
                              }}};
 };
 
@@ -182,7 +183,7 @@ TEST_CASE("a cache that has stopped following changes reports nothing more") {
   ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response* response) {
     if (!fails || !request.has_get()) return;
     response->Clear();
-    response->set_error(v1::SYSTEM_ERROR);
+    response->set_error(v1::ERROR_CODE_SYSTEM_ERROR);
   }});
   auto client = Connect(server);
   REQUIRE(client->Create("/t").ok());

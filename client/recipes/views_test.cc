@@ -329,13 +329,14 @@ TEST_CASE("SetData does not change a znode that another client created in place 
 TEST_CASE("changes of a persistent node are conditional on its creation, or on its version") {
   // UNIMPLEMENTED is the answer of servers that do not allow CheckCreated yet, BAD_ARGUMENTS that
   // of servers that cannot parse it.
-  const v1::ErrorCode answer = GENERATE(v1::OK, v1::UNIMPLEMENTED, v1::BAD_ARGUMENTS);
+  const v1::ErrorCode answer = GENERATE(v1::ERROR_CODE_UNSPECIFIED, v1::ERROR_CODE_UNIMPLEMENTED,
+                                        v1::ERROR_CODE_BAD_ARGUMENTS);
   Told conditions;
   ScriptedServer server({.refuses = [&](const v1::Request::Write& write) {
-    if (write.operations(0).has_create()) return v1::OK;
+    if (write.operations(0).has_create()) return v1::ERROR_CODE_UNSPECIFIED;
     const bool of_creation = write.operations(0).has_check_created();
     conditions.Add(of_creation ? "creation" : write.operations(0).has_check() ? "version" : "none");
-    return of_creation ? answer : v1::OK;
+    return of_creation ? answer : v1::ERROR_CODE_UNSPECIFIED;
   }});
   auto client = *Client::Connect({.servers = server.address()});
   auto node = *PersistentNode::Start(client.get(), "/n", "1");
@@ -344,7 +345,7 @@ TEST_CASE("changes of a persistent node are conditional on its creation, or on i
   CHECK(node->SetData("3").ok());
   CHECK(node->Close(kLongMs).ok());
   CHECK(server.changes() == Strings{"create /n", "set /n=2", "set /n=3", "delete /n"});
-  const bool knows = answer == v1::OK;
+  const bool knows = answer == v1::ERROR_CODE_UNSPECIFIED;
   const Strings expected = knows ? Strings{"creation", "creation", "creation"}
                                  : Strings{"creation", "version", "version", "version", "version"};
   CHECK(conditions.WaitFor(expected.size()) == expected);

@@ -77,7 +77,7 @@ std::string ProgramOf(const ServerFixtureOptions& options) {
 absl::StatusOr<v1::StatusResponse> StatusOf(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  const auto stub = v1::Cluster::NewStub(
+  const auto stub = v1::ClusterService::NewStub(
       grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kStatusTimeout);

@@ -37,28 +37,28 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
 // the four-letter word, or the path of HTTP with admin.commandURL at its default. A macro, so that the enumeration and the table are made of the same rows.
 // clang-format off
 #define QUORATE_OPERATIONS(ROW)                                                                      \
-  ROW(kClusterStatus, kGrpc, "quorate.v1.Cluster/Status", kReduced, "")                              \
-  ROW(kClusterMembers, kGrpc, "quorate.v1.Cluster/Members", kReduced, "")                            \
-  ROW(kClusterMetrics, kGrpc, "quorate.v1.Cluster/Metrics", kAdministrator, "")                      \
-  ROW(kClusterTransferLeadership, kGrpc, "quorate.v1.Cluster/TransferLeadership", kAdministrator,    \
-      "")                                                                                            \
-  ROW(kClusterChangeMembers, kGrpc, "quorate.v1.Cluster/ChangeMembers", kAdministrator, "")          \
-  ROW(kClusterBackup, kGrpc, "quorate.v1.Cluster/Backup", kAdministrator,                            \
-      "the whole tree, past every access control list")                                             \
-  ROW(kSession, kGrpc, "quorate.v1.Sessions/Session", kAccessLists, "")                              \
-  ROW(kTreeGet, kGrpc, "quorate.v1.Tree/Get", kAccessLists, "")                                      \
-  ROW(kTreeExists, kGrpc, "quorate.v1.Tree/Exists", kAccessLists,                                    \
+  ROW(kClusterStatus, kGrpc, "quorate.v1.ClusterService/Status", kReduced, "")                       \
+  ROW(kClusterMembers, kGrpc, "quorate.v1.ClusterService/Members", kReduced, "")                     \
+  ROW(kClusterMetrics, kGrpc, "quorate.v1.ClusterService/Metrics", kAdministrator, "")               \
+  ROW(kClusterTransferLeadership, kGrpc, "quorate.v1.ClusterService/TransferLeadership",             \
+      kAdministrator, "")                                                                            \
+  ROW(kClusterChangeMembers, kGrpc, "quorate.v1.ClusterService/ChangeMembers", kAdministrator, "")   \
+  ROW(kClusterBackup, kGrpc, "quorate.v1.ClusterService/Backup", kAdministrator,                     \
+      "the whole tree, past every access control list")                                              \
+  ROW(kSession, kGrpc, "quorate.v1.SessionService/Session", kAccessLists, "")                        \
+  ROW(kTreeGet, kGrpc, "quorate.v1.TreeService/Get", kAccessLists, "")                               \
+  ROW(kTreeExists, kGrpc, "quorate.v1.TreeService/Exists", kAccessLists,                             \
       "as in ZooKeeper, it needs no permission")                                                     \
-  ROW(kTreeList, kGrpc, "quorate.v1.Tree/List", kAccessLists, "")                                    \
-  ROW(kTreeListRecursive, kGrpc, "quorate.v1.Tree/ListRecursive", kAccessLists, "")                  \
-  ROW(kTreeCreate, kGrpc, "quorate.v1.Tree/Create", kAccessLists, "")                                \
-  ROW(kTreeSet, kGrpc, "quorate.v1.Tree/Set", kAccessLists, "")                                      \
-  ROW(kTreeDelete, kGrpc, "quorate.v1.Tree/Delete", kAccessLists, "")                                \
-  ROW(kTreeCreateIfNotExists, kGrpc, "quorate.v1.Tree/CreateIfNotExists", kAccessLists, "")          \
-  ROW(kTreeRemoveRecursive, kGrpc, "quorate.v1.Tree/RemoveRecursive", kAccessLists, "")              \
-  ROW(kTreeTryRemove, kGrpc, "quorate.v1.Tree/TryRemove", kAccessLists, "")                          \
-  ROW(kTreeTxn, kGrpc, "quorate.v1.Tree/Txn", kAccessLists, "")                                      \
-  ROW(kTreeWatch, kGrpc, "quorate.v1.Tree/Watch", kAccessLists,                                      \
+  ROW(kTreeList, kGrpc, "quorate.v1.TreeService/List", kAccessLists, "")                             \
+  ROW(kTreeListRecursive, kGrpc, "quorate.v1.TreeService/ListRecursive", kAccessLists, "")           \
+  ROW(kTreeCreate, kGrpc, "quorate.v1.TreeService/Create", kAccessLists, "")                         \
+  ROW(kTreeSet, kGrpc, "quorate.v1.TreeService/Set", kAccessLists, "")                               \
+  ROW(kTreeDelete, kGrpc, "quorate.v1.TreeService/Delete", kAccessLists, "")                         \
+  ROW(kTreeCreateIfNotExists, kGrpc, "quorate.v1.TreeService/CreateIfNotExists", kAccessLists, "")   \
+  ROW(kTreeRemoveRecursive, kGrpc, "quorate.v1.TreeService/RemoveRecursive", kAccessLists, "")       \
+  ROW(kTreeTryRemove, kGrpc, "quorate.v1.TreeService/TryRemove", kAccessLists, "")                   \
+  ROW(kTreeTxn, kGrpc, "quorate.v1.TreeService/Txn", kAccessLists, "")                               \
+  ROW(kTreeWatch, kGrpc, "quorate.v1.TreeService/Watch", kAccessLists,                               \
       "events are sent to clients that may read the znode")                                          \
   ROW(kHealthCheck, kGrpc, "grpc.health.v1.Health/Check", kOpen, "for load balancers")               \
   ROW(kHealthWatch, kGrpc, "grpc.health.v1.Health/Watch", kOpen, "for load balancers")               \
@@ -145,7 +145,7 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kHttpLastSnapshot, kHttp, "/commands/last_snapshot", kOpen, "")                                \
   ROW(kHttpLeader, kHttp, "/commands/leader", kOpen, "")                                             \
   ROW(kHttpMonitor, kHttp, "/commands/monitor", kOpen, "")                                           \
-  ROW(kHttpObserverConnectionStatReset, kHttp, "/commands/observer_connection_stat_reset", kAdministrator,\
+  ROW(kHttpObserverConnectionStatReset, kHttp, "/commands/observer_connection_stat_reset", kAdministrator, \
       "")                                                                                            \
   ROW(kHttpObservers, kHttp, "/commands/observers", kOpen, "")                                       \
   ROW(kHttpRuok, kHttp, "/commands/ruok", kOpen, "")                                                 \

@@ -41,7 +41,7 @@ TEST_CASE("each row stands at its own place, with a name of its own") {
     CHECK(names.emplace(info.protocol, info.name).second);
     CHECK(FindOperation(info.protocol, info.name) == &info);
   }
-  CHECK(FindOperation(Protocol::kGrpc, "quorate.v1.Cluster/Nothing") == nullptr);
+  CHECK(FindOperation(Protocol::kGrpc, "quorate.v1.ClusterService/Nothing") == nullptr);
 }
 
 TEST_CASE("the published RPCs and those of health and reflection are the rows of gRPC") {

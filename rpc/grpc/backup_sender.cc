@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "base/thread.h"
 #include "rpc/proto/errors.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::rpc {
 namespace {
@@ -32,7 +33,7 @@ constexpr auto kResumeRetry = std::chrono::milliseconds(50);
 // SYSTEM_ERROR.
 absl::Status WithDetail(const absl::Status& status) {
   if (v1::DetailOf(status).has_value()) return status;
-  return v1::ToStatus(v1::SYSTEM_ERROR, ToStd(status.message()));
+  return v1::ToStatus(v1::ERROR_CODE_SYSTEM_ERROR, ToStd(status.message()));
 }
 
 // A stream that ends at once.
@@ -134,8 +135,9 @@ grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Refuse(const absl::S
 grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Open(
     grpc::CallbackServerContext* context, const v1::BackupRequest& request) {
   if (request.resume().last_key().size() > kKeyBytesMax) {
-    return Refuse(v1::ToStatus(
-        v1::BAD_ARGUMENTS, "resume.last_key is not a key; send the last one that was received"));
+    return Refuse(
+        v1::ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS,
+                     "resume.last_key is not a key; send the last one that was received"));
   }
   const uint64_t wanted = request.bytes_per_second_max();
   const uint64_t rate =
@@ -146,7 +148,7 @@ grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Open(
   {
     MutexLock lock(&mutex_);
     if (streams_.size() >= options_.streams_max) {
-      return Refuse(v1::ToStatus(v1::TOO_MANY_STREAMS,
+      return Refuse(v1::ToStatus(v1::ERROR_CODE_TOO_MANY_STREAMS,
                                  absl::StrCat("this member is sending ", streams_.size(),
                                               " backups already; try another one, or later")));
     }
@@ -264,7 +266,7 @@ void BackupSender::Send(Stream* stream) {
     begin->set_cluster_id(meta.cluster_id);
     for (consensus::MemberId id : meta.membership.voters) begin->add_voters(id.value());
     for (consensus::MemberId id : meta.membership.learners) begin->add_observers(id.value());
-    begin->set_made_ms(clock_->WallMs());
+    *begin->mutable_begin_time() = v1::TimestampOfMs(clock_->WallMs());
   } else if (stream->more) {
     const absl::Status filled = FillBlock(stream, &response);
     if (!filled.ok()) return Finish(stream, WithDetail(filled));
@@ -309,7 +311,7 @@ absl::StatusOr<bool> BackupSender::FindCheckpoint(Stream* stream) {
     // This server may not have detected yet that the stream broke.
     if (clock_->Now() < stream->resume_until) return false;
     return v1::ToStatus(
-        v1::NO_BACKUP,
+        v1::ERROR_CODE_NO_BACKUP,
         absl::StrCat("this member does not have the backup of zxid 0x",
                      absl::Hex(stream->resume_zxid.value()), " any more; start the backup again"));
   }

@@ -27,8 +27,9 @@ constexpr size_t kSubjectsMax = 64;
 
 // Returns the status for the caller, with the error of quorate.v1.
 absl::Status ToCaller(const absl::Status& status) {
-  return v1::ToStatus(absl::IsUnauthenticated(status) ? v1::AUTH_FAILED : v1::NO_AUTH,
-                      ToStd(status.message()));
+  return v1::ToStatus(
+      absl::IsUnauthenticated(status) ? v1::ERROR_CODE_AUTH_FAILED : v1::ERROR_CODE_NO_AUTH,
+      ToStd(status.message()));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/version.h"
 #include "rpc/grpc/caller.h"
 #include "rpc/proto/errors.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::rpc {
 namespace {
@@ -70,19 +71,21 @@ constexpr int kMembersMax = 254;
 absl::StatusOr<ServerLines> ParseMembers(const v1::ChangeMembersRequest& request) {
   ServerLines members;
   if (request.members_size() > kMembersMax) {
-    return v1::ToStatus(v1::BAD_ARGUMENTS, "there are more than 254 members");
+    return v1::ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "there are more than 254 members");
   }
   for (const v1::MemberLine& member : request.members()) {
     const std::string name = absl::StrCat("server.", member.id(), ": ");
     if (member.id() < 1 || member.id() > kMembersMax) {
-      return v1::ToStatus(v1::BAD_ARGUMENTS, name + "the number of a member is 1 to 254");
+      return v1::ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS,
+                          name + "the number of a member is 1 to 254");
     }
     absl::StatusOr<ServerLine> line = ParseServerLine(member.server_line());
     if (!line.ok()) {
-      return v1::ToStatus(v1::BAD_ARGUMENTS, name + std::string(line.status().message()));
+      return v1::ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS,
+                          name + std::string(line.status().message()));
     }
     if (!members.emplace(member.id(), *std::move(line)).second) {
-      return v1::ToStatus(v1::BAD_ARGUMENTS, name + "the member is named twice");
+      return v1::ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, name + "the member is named twice");
     }
   }
   return members;
@@ -90,10 +93,10 @@ absl::StatusOr<ServerLines> ParseMembers(const v1::ChangeMembersRequest& request
 
 // Returns the error of a call of ChangeMembers for one of Administration::ChangeMembers.
 absl::Status ChangeError(const absl::Status& error) {
-  const v1::ErrorCode code = absl::IsInvalidArgument(error) ? v1::BAD_ARGUMENTS
-                             : absl::IsAborted(error)       ? v1::MEMBERS_CHANGED
-                             : absl::IsUnavailable(error)   ? v1::UNAVAILABLE
-                                                            : v1::CANNOT_CHANGE_MEMBERS;
+  const v1::ErrorCode code = absl::IsInvalidArgument(error) ? v1::ERROR_CODE_BAD_ARGUMENTS
+                             : absl::IsAborted(error)       ? v1::ERROR_CODE_MEMBERS_CHANGED
+                             : absl::IsUnavailable(error)   ? v1::ERROR_CODE_UNAVAILABLE
+                                                            : v1::ERROR_CODE_CANNOT_CHANGE_MEMBERS;
   return v1::ToStatus(code, ToStd(error.message()));
 }
 
@@ -168,7 +171,7 @@ grpc::ServerUnaryReactor* ClusterService::Status(grpc::CallbackServerContext* co
     response->set_disk_free_bytes(disk_use_.free);
   }
   response->set_version(kProgramVersion);
-  response->set_uptime_ms(
+  *response->mutable_uptime() = v1::DurationOfMs(
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - started_).count());
   return FinishWith(context, grpc::Status::OK);
 }
@@ -275,9 +278,9 @@ grpc::ServerUnaryReactor* ClusterService::TransferLeadership(
           audit->RecordCall(user, ip, "transferLeadership", detail,
                             begun.ok() ? AuditResult::kSuccess : AuditResult::kFailure);
         }
-        handle->Finish(begun.ok()
-                           ? grpc::Status::OK
-                           : v1::ToGrpc(v1::ToStatus(v1::CANNOT_TRANSFER, ToStd(begun.message()))));
+        handle->Finish(begun.ok() ? grpc::Status::OK
+                                  : v1::ToGrpc(v1::ToStatus(v1::ERROR_CODE_CANNOT_TRANSFER,
+                                                            ToStd(begun.message()))));
       });
   return call;
 }
@@ -323,7 +326,7 @@ grpc::ServerWriteReactor<v1::BackupResponse>* ClusterService::Backup(
   if (!caller.ok()) return BackupSender::Refuse(caller.status());
   if (!serves) {
     return BackupSender::Refuse(
-        v1::ToStatus(v1::UNAVAILABLE, "this member has no leader; try another one"));
+        v1::ToStatus(v1::ERROR_CODE_UNAVAILABLE, "this member has no leader; try another one"));
   }
   return backups_->Open(context, *request);
 }

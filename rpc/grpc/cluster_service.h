@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The gRPC service quorate.v1.Cluster of one member; rpc/proto/quorate/v1/cluster.proto describes
+// The gRPC service quorate.v1.ClusterService of one member; rpc/proto/quorate/v1/cluster.proto describes
 // its methods, and rpc/frontend/authorization.h who may call them.
 //
 // Thread-safety: gRPC calls the methods from its threads; any thread may call SetDiskUse.
@@ -33,7 +33,7 @@ struct DiskUse {
   uint64_t free = 0;
 };
 
-class ClusterService : public v1::Cluster::CallbackService {
+class ClusterService : public v1::ClusterService::CallbackService {
  public:
   // The pointers must outlive the object.
   ClusterService(const Config& config, rpc::Service* service, Administration* administration,
@@ -54,12 +54,12 @@ class ClusterService : public v1::Cluster::CallbackService {
 
  private:
   // The base class's overloads that are not for the callback API.
-  using v1::Cluster::CallbackService::Backup;
-  using v1::Cluster::CallbackService::ChangeMembers;
-  using v1::Cluster::CallbackService::Members;
-  using v1::Cluster::CallbackService::Metrics;
-  using v1::Cluster::CallbackService::Status;
-  using v1::Cluster::CallbackService::TransferLeadership;
+  using v1::ClusterService::CallbackService::Backup;
+  using v1::ClusterService::CallbackService::ChangeMembers;
+  using v1::ClusterService::CallbackService::Members;
+  using v1::ClusterService::CallbackService::Metrics;
+  using v1::ClusterService::CallbackService::Status;
+  using v1::ClusterService::CallbackService::TransferLeadership;
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context,
                                    const v1::StatusRequest* request,

@@ -146,13 +146,14 @@ class Fixture {
     service_.SetMetrics([](const std::set<std::string, std::less<>>& names) {
       return "metrics:" + absl::StrJoin(names, ",");
     });
-    REQUIRE(
-        server.Start({.address = "127.0.0.1:0"}, {{v1::Cluster::service_full_name(), &service_}})
-            .ok());
+    REQUIRE(server
+                .Start({.address = "127.0.0.1:0"},
+                       {{v1::ClusterService::service_full_name(), &service_}})
+                .ok());
     backups_.Start();
     channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(server.port()),
                                   grpc::InsecureChannelCredentials());
-    stub = v1::Cluster::NewStub(channel);
+    stub = v1::ClusterService::NewStub(channel);
   }
   ~Fixture() {
     server.Stop();
@@ -165,7 +166,7 @@ class Fixture {
   Administrators administrators;
   GrpcServer server;
   std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<v1::Cluster::Stub> stub;
+  std::unique_ptr<v1::ClusterService::Stub> stub;
 
  private:
   BackupSender backups_;
@@ -275,16 +276,16 @@ TEST_CASE("a backup whose checkpoint does not exist any more cannot be resumed")
   Fixture fixture;
   v1::BackupRequest request;
   request.mutable_resume()->set_zxid(49);
-  CHECK(ErrorOf(Reading(&fixture, request).ReadAll()) == v1::NO_BACKUP);
+  CHECK(ErrorOf(Reading(&fixture, request).ReadAll()) == v1::ERROR_CODE_NO_BACKUP);
   request.mutable_resume()->set_last_key(std::string(65, 'k'));
-  CHECK(ErrorOf(Reading(&fixture, request).ReadAll()) == v1::BAD_ARGUMENTS);
+  CHECK(ErrorOf(Reading(&fixture, request).ReadAll()) == v1::ERROR_CODE_BAD_ARGUMENTS);
 }
 
 TEST_CASE("a checkpoint that cannot be read ends the backup with the error") {
   Fixture fixture;
   fixture.member.is_damaged = true;
   const grpc::Status status = Reading(&fixture).ReadAll();
-  CHECK(ErrorOf(status) == v1::SYSTEM_ERROR);
+  CHECK(ErrorOf(status) == v1::ERROR_CODE_SYSTEM_ERROR);
   CHECK(status.error_message() == "damaged");
 }
 
@@ -325,18 +326,18 @@ TEST_CASE("the number of backups is limited, including those that wait for a bar
     Reading waits(&fixture);
     Reading waits_too(&fixture);
     while (fixture.member.barriers < 2) std::this_thread::yield();
-    CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::TOO_MANY_STREAMS);
+    CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::ERROR_CODE_TOO_MANY_STREAMS);
     CHECK(waits.Cancel().error_code() == grpc::StatusCode::CANCELLED);
     CHECK(waits_too.Cancel().error_code() == grpc::StatusCode::CANCELLED);
   }
   // Their barriers were never answered. Therefore their streams must not be destroyed.
-  CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::TOO_MANY_STREAMS);
+  CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::ERROR_CODE_TOO_MANY_STREAMS);
 }
 
 TEST_CASE("a backup without a leader is refused") {
   Fixture fixture;
   fixture.member.serving = false;
-  CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::UNAVAILABLE);
+  CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::ERROR_CODE_UNAVAILABLE);
   CHECK(fixture.member.barriers == 0);
 }
 
@@ -453,7 +454,7 @@ TEST_CASE("TransferLeadership returns the answer of the member") {
     if (target == 2) {
       CHECK(status.ok());
     } else {
-      CHECK(ErrorOf(status) == v1::CANNOT_TRANSFER);
+      CHECK(ErrorOf(status) == v1::ERROR_CODE_CANNOT_TRANSFER);
       CHECK(status.error_message() == "not this one");
     }
   }
@@ -491,28 +492,28 @@ TEST_CASE("ChangeMembers asks the member, and returns its errors with codes") {
   CHECK(fixture.member.asked.at(4).host == "four");
   CHECK(fixture.member.asked.at(4).observer);
   const std::pair<absl::Status, v1::ErrorCode> outcomes[] = {
-      {absl::InvalidArgumentError("x"), v1::BAD_ARGUMENTS},
-      {absl::AbortedError("x"), v1::MEMBERS_CHANGED},
-      {absl::UnavailableError("x"), v1::UNAVAILABLE},
-      {absl::FailedPreconditionError("x"), v1::CANNOT_CHANGE_MEMBERS}};
+      {absl::InvalidArgumentError("x"), v1::ERROR_CODE_BAD_ARGUMENTS},
+      {absl::AbortedError("x"), v1::ERROR_CODE_MEMBERS_CHANGED},
+      {absl::UnavailableError("x"), v1::ERROR_CODE_UNAVAILABLE},
+      {absl::FailedPreconditionError("x"), v1::ERROR_CODE_CANNOT_CHANGE_MEMBERS}};
   for (const auto& [outcome, code] : outcomes) {
     fixture.member.change_outcome = outcome;
     CHECK(ErrorOf(change()) == code);
   }
   fixture.member.change_outcome = absl::OkStatus();
   request.set_membership_index(6);
-  CHECK(ErrorOf(change()) == v1::MEMBERS_CHANGED);
+  CHECK(ErrorOf(change()) == v1::ERROR_CODE_MEMBERS_CHANGED);
   fixture.member.asked.clear();
   for (const char* line : {"", "four", "four:1:2:3", "four:1:2;x", "four:70000:2"}) {
     request.mutable_members(0)->set_server_line(line);
-    CHECK(ErrorOf(change()) == v1::BAD_ARGUMENTS);
+    CHECK(ErrorOf(change()) == v1::ERROR_CODE_BAD_ARGUMENTS);
   }
   request.mutable_members(0)->set_server_line("four:1:2;3");
   request.mutable_members(0)->set_id(255);
-  CHECK(ErrorOf(change()) == v1::BAD_ARGUMENTS);
+  CHECK(ErrorOf(change()) == v1::ERROR_CODE_BAD_ARGUMENTS);
   request.mutable_members(0)->set_id(4);
   *request.add_members() = request.members(0);
-  CHECK(ErrorOf(change()) == v1::BAD_ARGUMENTS);
+  CHECK(ErrorOf(change()) == v1::ERROR_CODE_BAD_ARGUMENTS);
   CHECK(fixture.member.asked.empty());
 }
 
@@ -580,7 +581,7 @@ TEST_CASE("backups and the transfer of leadership need an administrator") {
   CHECK(transfer({right, right}).error_message().find("once") != std::string::npos);
   CHECK(fixture.administrators.failures() == 3);
   CHECK(fixture.member.barriers == 0);
-  CHECK(v1::DetailOf(v1::FromGrpc(backup({})))->code() == v1::AUTH_FAILED);
+  CHECK(v1::DetailOf(v1::FromGrpc(backup({})))->code() == v1::ERROR_CODE_AUTH_FAILED);
   CHECK(transfer({right}).error_code() != grpc::StatusCode::UNAUTHENTICATED);
   CHECK(backup({right}).ok());
 }
@@ -628,7 +629,7 @@ TEST_CASE("the health service returns whether the member serves") {
        {std::pair(true, "\x08\x01"), std::pair(false, "\x08\x02")}) {
     fixture.server.SetServing(serving);
     // Checks the status of the whole server and of one service.
-    const std::string name = v1::Cluster::service_full_name();
+    const std::string name = v1::ClusterService::service_full_name();
     for (const std::string& request :
          {std::string(), "\x0a" + std::string(1, static_cast<char>(name.size())) + name}) {
       std::string response;

@@ -72,7 +72,7 @@ absl::Status GrpcFrontend::Open(std::vector<std::pair<std::string, grpc::Service
     certificates_ = *std::move(certificates);
     endpoints.certificates = certificates_.get();
   }
-  services.emplace_back(v1::Cluster::service_full_name(), &cluster_);
+  services.emplace_back(v1::ClusterService::service_full_name(), &cluster_);
   if (absl::Status s = server_.Start(endpoints, services); !s.ok()) return s;
   backups_.Start();
   watcher_ = StartThread("grpc-health", [this] { Watch(); });

@@ -257,7 +257,7 @@ void AddNativeMessages(const Corpus& corpus) {
   constexpr char kOfGet = 4;  // Method::kGet, shifted left by the two bits of flags
   v1::SessionRequest watch;
   watch.add_requests()->mutable_watch()->set_path("/");
-  watch.mutable_requests(0)->mutable_watch()->set_scope(v1::SUBTREE);
+  watch.mutable_requests(0)->mutable_watch()->set_scope(v1::WATCH_SCOPE_SUBTREE);
   v1::SessionRequest write;
   v1::Request::Write* both = write.add_requests()->mutable_write();
   both->set_sequence(1);
@@ -286,7 +286,7 @@ void AddNativeMessages(const Corpus& corpus) {
   third->add_operations()->mutable_remove_recursive()->set_path("/a");
   third->mutable_operations(4)->mutable_remove_recursive()->set_limit(10);
   keeper.add_requests()->mutable_list()->set_path("/");
-  keeper.mutable_requests(1)->mutable_list()->set_kind(v1::PERSISTENT_CHILDREN);
+  keeper.mutable_requests(1)->mutable_list()->set_kind(v1::CHILD_KIND_PERSISTENT);
   keeper.mutable_requests(1)->mutable_list()->set_with_stats(true);
   keeper.mutable_requests(1)->mutable_list()->set_with_data(true);
   keeper.add_requests()->mutable_list_recursive()->set_path("/");

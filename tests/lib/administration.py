@@ -15,11 +15,11 @@ SECONDS = 5
 
 def _load():
     with tempfile.TemporaryDirectory(prefix="quorate-proto-") as directory:
-        subprocess.run(["protoc", f"--proto_path={harness.ROOT}", f"--python_out={directory}",
-                        *(f"rpc/proto/quorate/v1/{name}.proto" for name in ("types", "tree", "cluster"))],
+        subprocess.run(["protoc", f"--proto_path={harness.ROOT}/rpc/proto", f"--python_out={directory}",
+                        "quorate/v1/cluster.proto"],
                        check=True)
         sys.path.insert(0, directory)
-        return importlib.import_module("rpc.proto.quorate.v1.cluster_pb2")
+        return importlib.import_module("quorate.v1.cluster_pb2")
 
 
 _messages = _load()
@@ -31,7 +31,7 @@ def transfer_leadership(address, member, token=None, ca_file=""):
     the transfer has begun."""
     metadata = [("authorization", f"Bearer {token}")] if token else []
     with grpc_channel.open_channel(address, ca_file) as channel:
-        stub = channel.unary_unary("/quorate.v1.Cluster/TransferLeadership",
+        stub = channel.unary_unary("/quorate.v1.ClusterService/TransferLeadership",
                                    _messages.TransferLeadershipRequest.SerializeToString,
                                    _messages.TransferLeadershipResponse.FromString)
         try:

@@ -52,7 +52,7 @@ def shared_calls_do_what_they_say_at_every_member(cluster):
         _expect("ALREADY_EXISTS", "NODE_EXISTS", first.create, path)
         _expect("NOT_FOUND", "NO_NODE", first.get, path + "-not")
         _expect("INVALID_ARGUMENT", "BAD_ARGUMENTS", first.create, "no path")
-        _expect("INVALID_ARGUMENT", "BAD_ARGUMENTS", first.create, path + "-e", mode=types.EPHEMERAL)
+        _expect("INVALID_ARGUMENT", "BAD_ARGUMENTS", first.create, path + "-e", mode=types.CREATE_MODE_EPHEMERAL)
         for i in range(3):
             first.create(f"{path}/{i}")
     for member in cluster.numbers():
@@ -100,7 +100,7 @@ def shared_lists_have_details_of_the_children_or_everything_below(cluster):
     path = _fresh("lists")
     with native.Session(_grpc(cluster, 1)) as session:
         session.write(1, native.create(path), native.create(path + "/a", b"A"), native.create(path + "/a/x"),
-                      native.create(path + "/e", b"E", types.EPHEMERAL))
+                      native.create(path + "/e", b"E", types.CREATE_MODE_EPHEMERAL))
         for member in cluster.numbers():
             with native.Tree(_grpc(cluster, member)) as tree:
                 request = native.tree.ListRequest(path=path, with_stats=True, with_data=True)
@@ -108,7 +108,7 @@ def shared_lists_have_details_of_the_children_or_everything_below(cluster):
                 result = tree.call("List", request).result
                 assert list(result.children) == ["a", "e"] and list(result.child_data) == [b"A", b"E"]
                 assert [stat.ephemeral_session for stat in result.child_stats] == [0, session.id]
-                request.kind = types.EPHEMERAL_CHILDREN
+                request.kind = types.CHILD_KIND_EPHEMERAL
                 assert list(tree.call("List", request).result.children) == ["e"]
                 below = native.tree.ListRecursiveRequest(path=path)
                 assert list(tree.call("ListRecursive", below).result.paths) == [
@@ -124,7 +124,7 @@ def shared_both_frontends_show_the_same_tree(cluster):
         zookeeper.create(path, b"of kazoo")
         with native.Session(_grpc(cluster, 2)) as session:
             assert session.get(path, linearizable=True).get.data == b"of kazoo"
-            session.write(1, native.set_(path, b"of gRPC"), native.create(path + "/e", b"", types.EPHEMERAL))
+            session.write(1, native.set_(path, b"of gRPC"), native.create(path + "/e", b"", types.CREATE_MODE_EPHEMERAL))
             zookeeper.sync(path)
             data, _ = zookeeper.get(path)
             assert data == b"of gRPC"
@@ -148,7 +148,7 @@ def shared_an_abandoned_session_expires(cluster):
     path = _fresh("abandoned")
     session = native.Session(_grpc(cluster, 1), timeout_ms=4000)
     touched = time.monotonic()  # the earliest time at which the server may receive the last message
-    session.write(1, native.create(path, b"", types.EPHEMERAL))
+    session.write(1, native.create(path, b"", types.CREATE_MODE_EPHEMERAL))
     session.break_off()
     # The timeout, a tick, and a margin for a busy machine; a session that never ends is found nevertheless.
     seconds_max = 4 + 2 + 20
@@ -195,7 +195,7 @@ def shared_identities_count_at_both_frontends(cluster):
 def shared_a_session_moves_and_writes_are_made_once(cluster):
     path = _fresh("moves")
     with native.Session(_grpc(cluster, 1)) as first:
-        write = [native.create(path), native.create(path + "/n-", b"", types.PERSISTENT_SEQUENTIAL)]
+        write = [native.create(path), native.create(path + "/n-", b"", types.CREATE_MODE_PERSISTENT_SEQUENTIAL)]
         answer = first.write(1, *write)
         with native.Session(_grpc(cluster, 2), first.id, first.password) as second:
             assert first.wait_end() == "ABORTED"
@@ -212,7 +212,7 @@ def shared_a_watch_goes_on_at_another_member(cluster):
     with native.Tree(_grpc(cluster, 1)) as tree:
         tree.create(path)
         with native.Session(_grpc(cluster, 1)) as first:
-            first.watch(1, path, types.SUBTREE)
+            first.watch(1, path, types.WATCH_SCOPE_SUBTREE)
             tree.create(path + "/1")
             first.wait_events(1)
             first._wait(lambda: first.zxid >= first.events[0].event.zxid)
@@ -220,14 +220,14 @@ def shared_a_watch_goes_on_at_another_member(cluster):
         for i in range(2, 50):
             tree.create(f"{path}/{i}")
         with native.Session(_grpc(cluster, 2), first.id, first.password) as second:
-            answer = second.watch(1, path, types.SUBTREE, seen)
+            answer = second.watch(1, path, types.WATCH_SCOPE_SUBTREE, seen)
             assert native.name_of(answer.error) == "OK", answer
             for i in range(50, 60):
                 tree.create(f"{path}/{i}")
             events = second.wait_events(58)
             assert [e.event.path for e in events] == [f"{path}/{i}" for i in range(2, 60)]
             second.close()
-        stream = tree.watch(path, types.CHILDREN, seen)
+        stream = tree.watch(path, types.WATCH_SCOPE_CHILDREN, seen)
         paths = []
         for response in stream:
             paths += [event.path for event in response.events]
@@ -246,21 +246,21 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
     for version in versions:
         with native.Reflection(_grpc(cluster, 1), version) as reflection:
             names = reflection.services()
-            assert {"quorate.v1.Cluster", "quorate.v1.Sessions", "quorate.v1.Tree",
+            assert {"quorate.v1.ClusterService", "quorate.v1.SessionService", "quorate.v1.TreeService",
                     "grpc.health.v1.Health"} <= set(names), names
             methods = {name: [method.name for method in reflection.service(name).methods] for name in names
                        if name.startswith("quorate.")}
-            assert sorted(methods["quorate.v1.Tree"]) == [
+            assert sorted(methods["quorate.v1.TreeService"]) == [
                 "Create", "CreateIfNotExists", "Delete", "Exists", "Get", "List", "ListRecursive",
                 "RemoveRecursive", "Set", "TryRemove", "Txn", "Watch"], methods
-            assert methods["quorate.v1.Sessions"] == ["Session"], methods
-            assert sorted(methods["quorate.v1.Cluster"]) == [
+            assert methods["quorate.v1.SessionService"] == ["Session"], methods
+            assert sorted(methods["quorate.v1.ClusterService"]) == [
                 "Backup", "ChangeMembers", "Members", "Metrics", "Status", "TransferLeadership"], methods
-            read = reflection.call("quorate.v1.Tree", "Get", {"path": path, "options": {"linearizable": True}})
+            read = reflection.call("quorate.v1.TreeService", "Get", {"path": path, "options": {"linearizable": True}})
             assert base64.b64decode(read["result"]["data"]) == b"seen", read
-            assert reflection.call("quorate.v1.Cluster", "Status", {})["member"] == 1
+            assert reflection.call("quorate.v1.ClusterService", "Status", {})["member"] == 1
             # The messages in the details of a status are described, too.
-            failure = _expect("NOT_FOUND", "NO_NODE", reflection.call, "quorate.v1.Tree", "Get",
+            failure = _expect("NOT_FOUND", "NO_NODE", reflection.call, "quorate.v1.TreeService", "Get",
                               {"path": path + "-not"})
             detail = reflection.message("quorate.v1.ErrorDetail")
             assert {field.name for field in detail.fields} == {
@@ -330,7 +330,7 @@ def alone_health_is_that_of_the_quorum(server):
             # The leader is stopped last: until then there is a majority.
             others = sorted(set(cluster.numbers()) - {survivor}, key=lambda number: number == leader)
             with native.Health(_grpc(cluster, survivor)) as health:
-                statuses = {name: health.watch(name) for name in ("", "quorate.v1.Tree")}
+                statuses = {name: health.watch(name) for name in ("", "quorate.v1.TreeService")}
                 for name, stream in statuses.items():
                     assert "SERVING" in stream, name
                 for number in others:
@@ -352,7 +352,7 @@ def alone_a_watch_goes_on_as_far_back_after_a_restart(server):
     checkpoint_entries = 2500
     with harness.Cluster(server, size=1, settings=[f"snapCount={checkpoint_entries}"]) as cluster:
         with native.Session(_grpc(cluster, 1), timeout_ms=LONG_TIMEOUT_MS) as session:
-            session.watch(1, "/", types.SUBTREE)
+            session.watch(1, "/", types.WATCH_SCOPE_SUBTREE)
             last = session.get(_write_a_lot(cluster, 4 * checkpoint_entries)).get.stat.created_zxid
             told = [(e.event.type, e.event.path, e.event.zxid) for e in session.events]
         checkpoints = []
@@ -361,7 +361,7 @@ def alone_a_watch_goes_on_as_far_back_after_a_restart(server):
             cluster.restart(1)
             checkpoints.append(int(re.findall("checkpoint of zxid 0x([0-9a-f]+): .* loaded", cluster.log(1))[-1], 16))
             with native.Session(_grpc(cluster, 1)) as session:
-                answer = session.watch(1, "/", types.SUBTREE, told[0][2] - 1)
+                answer = session.watch(1, "/", types.WATCH_SCOPE_SUBTREE, told[0][2] - 1)
                 assert native.name_of(answer.error) == "OK", answer
                 again = [(e.event.type, e.event.path, e.event.zxid) for e in session.events]
                 assert again[:len(told)] == told, "other events"
@@ -396,9 +396,9 @@ def alone_events_that_are_not_kept_are_said_to_be_lost(server):
             for i in range(300):
                 tree.set("/a", b"")
             with native.Session(_grpc(cluster, 1)) as session:
-                answer = session.watch(1, "/a", types.NODE, seen)
+                answer = session.watch(1, "/a", types.WATCH_SCOPE_NODE, seen)
                 assert native.name_of(answer.error) == "EVENTS_LOST", answer
-                answer = session.watch(1, "/a", types.NODE, answer.watch.oldest_zxid)
+                answer = session.watch(1, "/a", types.WATCH_SCOPE_NODE, answer.watch.oldest_zxid)
                 assert native.name_of(answer.error) == "OK", answer
                 session.close()
             # The event history is available again after a restart.
@@ -407,7 +407,7 @@ def alone_events_that_are_not_kept_are_said_to_be_lost(server):
         cluster.command("stop", 1)
         cluster.restart(1)
         with native.Session(_grpc(cluster, 1)) as session:
-            answer = session.watch(1, "/a", types.NODE, before)
+            answer = session.watch(1, "/a", types.WATCH_SCOPE_NODE, before)
             assert native.name_of(answer.error) == "OK", answer
             assert [e.event.zxid for e in session.wait_events(1)] == [last]
             session.close()

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
+#include "rpc/proto/times.h"
 
 namespace {
 
@@ -63,10 +64,10 @@ class Session : public grpc::ClientBidiReactor<v1::SessionRequest, v1::SessionRe
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     channel_ = grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
-    stub_ = v1::Sessions::NewStub(channel_);
+    stub_ = v1::SessionService::NewStub(channel_);
     stub_->async()->Session(&context_, this);
     outgoing_.mutable_open()->set_password("native-load-pass");
-    outgoing_.mutable_open()->set_timeout_ms(30'000);
+    *outgoing_.mutable_open()->mutable_timeout() = v1::DurationOfMs(30'000);
     // It does not matter whether the znode exists already.
     v1::Operation* create = AddWrite();
     create->mutable_create()->set_path(path_);
@@ -103,7 +104,7 @@ class Session : public grpc::ClientBidiReactor<v1::SessionRequest, v1::SessionRe
         up_changed_.notify_all();
         continue;
       }
-      if (item.response().error() != v1::OK) std::abort();
+      if (item.response().error() != v1::ERROR_CODE_UNSPECIFIED) std::abort();
       acknowledged_ = std::max(acknowledged_, item.response().id());
       if (measurement_->on.load(std::memory_order_relaxed)) {
         latencies_us_.push_back(
@@ -169,7 +170,7 @@ class Session : public grpc::ClientBidiReactor<v1::SessionRequest, v1::SessionRe
   const std::string path_;
   const std::string data_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::Sessions::Stub> stub_;
+  std::unique_ptr<v1::SessionService::Stub> stub_;
   grpc::ClientContext context_;
   v1::SessionRequest outgoing_;
   v1::SessionResponse incoming_;

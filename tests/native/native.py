@@ -15,9 +15,10 @@ import threading
 import grpc
 import grpc_channel
 import harness
-from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, json_format, message_factory
+from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, duration_pb2, json_format, message_factory
 
-PACKAGE = "rpc/proto/quorate/v1"
+PROTO = os.path.join(harness.ROOT, "rpc/proto")
+PACKAGE = "quorate/v1"
 SECONDS = 15  # the deadline of every operation
 
 
@@ -26,7 +27,7 @@ def _load_messages():
     directory = tempfile.mkdtemp(prefix="quorate-proto-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     files = [f"{PACKAGE}/{name}.proto" for name in ("types", "tree", "session", "cluster")]
-    subprocess.run(["protoc", f"--proto_path={harness.ROOT}", f"--python_out={directory}", *files], check=True)
+    subprocess.run(["protoc", f"--proto_path={PROTO}", f"--python_out={directory}", *files], check=True)
     sys.path.insert(0, directory)
     return [importlib.import_module(file[:-len(".proto")].replace("/", ".") + "_pb2") for file in files]
 
@@ -35,7 +36,14 @@ types, tree, session, cluster = _load_messages()
 
 
 def name_of(code):
-    return types.ErrorCode.Name(code)
+    """Returns the name of an ErrorCode as documents have it: without its prefix, and "OK" for no error."""
+    return types.ErrorCode.Name(code).removeprefix("ERROR_CODE_") if code else "OK"
+
+
+def duration_of(ms):
+    duration = duration_pb2.Duration()
+    duration.FromMilliseconds(ms)
+    return duration
 
 
 class Failed(Exception):
@@ -83,14 +91,14 @@ class Tree:
 
     def call(self, method, request, seconds=SECONDS):
         response = getattr(tree, f"{method}Response")
-        stub = self.channel.unary_unary(f"/quorate.v1.Tree/{method}", type(request).SerializeToString,
+        stub = self.channel.unary_unary(f"/quorate.v1.TreeService/{method}", type(request).SerializeToString,
                                         response.FromString)
         try:
             return stub(request, timeout=seconds)
         except grpc.RpcError as error:
             raise Failed(error) from None
 
-    def create(self, path, data=b"", mode=types.PERSISTENT, acl=(), credentials=()):
+    def create(self, path, data=b"", mode=types.CREATE_MODE_PERSISTENT, acl=(), credentials=()):
         create = types.Operation.Create(path=path, data=data, mode=mode, acl=acl)
         return self.call("Create", tree.CreateRequest(create=create, credentials=credentials))
 
@@ -113,7 +121,7 @@ class Tree:
 
     def watch(self, path, scope, after_zxid=0):
         """Returns the stream of WatchResponses."""
-        stub = self.channel.unary_stream("/quorate.v1.Tree/Watch", tree.WatchRequest.SerializeToString,
+        stub = self.channel.unary_stream("/quorate.v1.TreeService/Watch", tree.WatchRequest.SerializeToString,
                                          tree.WatchResponse.FromString)
         return stub(tree.WatchRequest(path=path, scope=scope, after_zxid=after_zxid), timeout=SECONDS)
 
@@ -132,7 +140,7 @@ class Member:
 
     def _call(self, method, request):
         response = getattr(cluster, f"{method}Response")
-        stub = self.channel.unary_unary(f"/quorate.v1.Cluster/{method}", type(request).SerializeToString,
+        stub = self.channel.unary_unary(f"/quorate.v1.ClusterService/{method}", type(request).SerializeToString,
                                         response.FromString)
         try:
             return stub(request, timeout=SECONDS)
@@ -192,13 +200,13 @@ class Session:
         self.outgoing = queue.Queue()
         self.answers, self.events, self.zxid, self.next_id, self.end = {}, [], 0, 1, None
         self.changed = threading.Condition()
-        stub = self.channel.stream_stream("/quorate.v1.Sessions/Session",
+        stub = self.channel.stream_stream("/quorate.v1.SessionService/Session",
                                           session.SessionRequest.SerializeToString,
                                           session.SessionResponse.FromString)
         self.stream = stub(iter(self.outgoing.get, None))
         self.opened = None
         self.outgoing.put(session.SessionRequest(open=session.OpenSession(
-            session_id=session_id, password=self.password, timeout_ms=timeout_ms, credentials=credentials)))
+            session_id=session_id, password=self.password, timeout=duration_of(timeout_ms), credentials=credentials)))
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         try:
@@ -286,7 +294,7 @@ class Session:
         return answer
 
 
-def create(path, data=b"", mode=types.PERSISTENT, acl=()):
+def create(path, data=b"", mode=types.CREATE_MODE_PERSISTENT, acl=()):
     return types.Operation(create=types.Operation.Create(path=path, data=data, mode=mode, acl=acl))
 
 

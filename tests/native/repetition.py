@@ -34,7 +34,7 @@ class Client(threading.Thread):
         try:
             self._write([native.create(self.path)])
             while not self.ends.is_set():
-                answer = self._write([native.create(self.path + "/n-", b"", types.PERSISTENT_SEQUENTIAL)])
+                answer = self._write([native.create(self.path + "/n-", b"", types.CREATE_MODE_PERSISTENT_SEQUENTIAL)])
                 self.paths.append(answer.write.results[0].path)
                 # The client breaks streams itself, too.
                 if self.random.random() < 0.02:

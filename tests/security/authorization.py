@@ -16,7 +16,7 @@ import zkwire as zk
 from client_tls import PATIENCE_SECONDS, place
 from google.protobuf import descriptor_pb2
 from grpc_access import DENIED, SUPER_DIGEST, TOKEN, bearer, channel, code_of, grpc_address, write
-from native import session, tree, types
+from native import name_of, session, tree, types
 
 PAGE = os.path.join(harness.ROOT, "docs/reference/authorization.md")
 OPCODES = os.path.join(harness.ROOT, "rpc/zookeeper/opcodes.h")
@@ -148,13 +148,13 @@ def methods_of(made):
 
 
 def tree_request(method, private, credentials):
-    """Returns the request of a method of Tree for a private znode."""
+    """Returns the request of a method of TreeService for a private znode."""
     op = types.Operation
     path = private.path()
-    create = op.Create(path=private.missing(), mode=types.PERSISTENT)
+    create = op.Create(path=private.missing(), mode=types.CREATE_MODE_PERSISTENT)
     parts = {
         "Get": lambda: {"path": path}, "Exists": lambda: {"path": path}, "List": lambda: {"path": path},
-        "ListRecursive": lambda: {"path": path}, "Watch": lambda: {"path": path, "scope": types.NODE},
+        "ListRecursive": lambda: {"path": path}, "Watch": lambda: {"path": path, "scope": types.WATCH_SCOPE_NODE},
         "Create": lambda: {"create": create}, "Set": lambda: {"set": op.Set(path=path)},
         "Delete": lambda: {"delete": op.Delete(path=path)},
         "CreateIfNotExists": lambda: {"create": create},
@@ -162,7 +162,7 @@ def tree_request(method, private, credentials):
         "TryRemove": lambda: {"remove": op.TryRemove(path=path)},
         "Txn": lambda: {"operations": [op(set=op.Set(path=path))]},
     }
-    assert method in parts, f"Tree/{method} has no request in this test"
+    assert method in parts, f"TreeService/{method} has no request in this test"
     kind = getattr(tree, f"{method}Request")
     return kind(**parts[method](), credentials=credentials)
 
@@ -171,16 +171,16 @@ def session_answer(made, private, credentials, metadata):
     """Reads a private znode in a session. Returns the name of the error."""
     messages = queue.Queue()
     messages.put(session.SessionRequest(
-        open=session.OpenSession(password=os.urandom(16), timeout_ms=10000, credentials=credentials),
+        open=session.OpenSession(password=os.urandom(16), credentials=credentials),
         requests=[session.Request(id=1, get=session.Request.Get(path=private.path()))]))
-    call = made.stream_stream("/quorate.v1.Sessions/Session", session.SessionRequest.SerializeToString,
+    call = made.stream_stream("/quorate.v1.SessionService/Session", session.SessionRequest.SerializeToString,
                               session.SessionResponse.FromString)(
                                   iter(messages.get, None), timeout=PATIENCE_SECONDS, metadata=metadata)
     try:
         for response in call:
             for item in response.items:
                 if item.HasField("response"):
-                    return types.ErrorCode.Name(item.response.error)
+                    return name_of(item.response.error)
     finally:
         messages.put(None)
         call.cancel()
@@ -190,10 +190,10 @@ def session_answer(made, private, credentials, metadata):
 def answer(made, name, streams, private, credentials=(), metadata=()):
     """Calls a method. Returns "OK", or the code of its status."""
     service, method = name.split("/")
-    if service == "quorate.v1.Sessions":
+    if service == "quorate.v1.SessionService":
         return {"NO_AUTH": "PERMISSION_DENIED"}.get(error := session_answer(made, private, credentials, metadata), error)
     request = b""
-    if service == "quorate.v1.Tree":
+    if service == "quorate.v1.TreeService":
         request = tree_request(method, private, credentials).SerializeToString()
     elif service == REFLECTION:
         request = field(7, "")

@@ -25,7 +25,7 @@ ADMIN = "CN=admin,O=Example"
 # The suites that OpenSSL has for TLS 1.3.
 TLS13 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 DENIED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
-BACKUP = "/quorate.v1.Cluster/Backup"
+BACKUP = "/quorate.v1.ClusterService/Backup"
 
 
 def write(path, text, mode=0o600):
@@ -85,7 +85,7 @@ def backup(address, secure=None, metadata=()):
 
 def status(address, secure=None, metadata=()):
     with channel(address, secure) as made:
-        call = made.unary_unary("/quorate.v1.Cluster/Status", native.cluster.StatusRequest.SerializeToString,
+        call = made.unary_unary("/quorate.v1.ClusterService/Status", native.cluster.StatusRequest.SerializeToString,
                                 native.cluster.StatusResponse.FromString)
         return call(native.cluster.StatusRequest(), timeout=PATIENCE_SECONDS, metadata=metadata)
 
@@ -279,7 +279,7 @@ def test_changed_certificates_are_used_and_open_connections_stay():
         next_authority = certificates.Authority(made.directory, "next")
         server = next_authority.issue("server", "server", "/CN=server")
         with channel(address, before) as open_channel:
-            call = open_channel.unary_unary("/quorate.v1.Cluster/Status",
+            call = open_channel.unary_unary("/quorate.v1.ClusterService/Status",
                                             native.cluster.StatusRequest.SerializeToString,
                                             native.cluster.StatusResponse.FromString)
             assert call(native.cluster.StatusRequest(), timeout=PATIENCE_SECONDS).member

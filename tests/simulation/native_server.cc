@@ -20,8 +20,8 @@ std::string StatusFrame(const absl::Status& status) {
   const std::optional<v1::ErrorDetail> detail = v1::DetailOf(status);
   std::string payload;
   payload.push_back(static_cast<char>(detail        ? detail->code()
-                                      : status.ok() ? v1::OK
-                                                    : v1::UNAVAILABLE));
+                                      : status.ok() ? v1::ERROR_CODE_UNSPECIFIED
+                                                    : v1::ERROR_CODE_UNAVAILABLE));
   payload.append(std::string(status.message()));
   std::string frame;
   AppendNativeFrame(NativeFrame::kStatus, payload, &frame);

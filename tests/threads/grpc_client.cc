@@ -13,6 +13,7 @@
 #include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
 #include "rpc/proto/quorate/v1/tree.grpc.pb.h"
+#include "rpc/proto/times.h"
 #include "tests/threads/clients.h"
 
 namespace quorate::threads {
@@ -56,20 +57,20 @@ class SessionClient {
 
  private:
   void Serve(const std::shared_ptr<grpc::Channel>& channel) {
-    const auto stub = v1::Sessions::NewStub(channel);
+    const auto stub = v1::SessionService::NewStub(channel);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kDeadline);
     const auto stream = stub->Session(&context);
     v1::SessionRequest message;
     message.mutable_open()->set_session_id(session_id_);
     message.mutable_open()->set_password("0123456789abcdef");
-    message.mutable_open()->set_timeout_ms(10'000);
+    *message.mutable_open()->mutable_timeout() = v1::DurationOfMs(10'000);
     message.mutable_open()->set_last_zxid(zxid_);
     v1::Request* watch = message.add_requests();
     watch->set_id(++id_);
     watch->mutable_watch()->set_watch_id(kWatchId);
     watch->mutable_watch()->set_path("/");
-    watch->mutable_watch()->set_scope(v1::SUBTREE);
+    watch->mutable_watch()->set_scope(v1::WATCH_SCOPE_SUBTREE);
     watch->mutable_watch()->set_after_zxid(events_zxid_);
     const uint64_t watch_id = id_;
     is_watching_ = false;
@@ -120,12 +121,12 @@ class SessionClient {
         if (item.has_event()) {
           TakeEvent(item.event().event());
         } else if (item.response().id() == watch_id) {
-          if (item.response().error() == v1::EVENTS_LOST) {
+          if (item.response().error() == v1::ERROR_CODE_EVENTS_LOST) {
             events_zxid_ = 0;
             events_.clear();
             return false;
           }
-          is_watching_ = item.response().error() == v1::OK;
+          is_watching_ = item.response().error() == v1::ERROR_CODE_UNSPECIFIED;
           if (events_zxid_ == 0) watched_from_ = item.response().zxid();
         } else {
           TakeAnswer(item.response());
@@ -187,8 +188,8 @@ class CallClient {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         continue;
       }
-      const auto tree = v1::Tree::NewStub(channel);
-      const auto cluster = v1::Cluster::NewStub(channel);
+      const auto tree = v1::TreeService::NewStub(channel);
+      const auto cluster = v1::ClusterService::NewStub(channel);
       for (int i = 0; i < 40 && !load_.ends; ++i) {
         if (!DoOne(tree.get(), cluster.get())) break;
       }
@@ -196,7 +197,7 @@ class CallClient {
   }
 
  private:
-  bool DoOne(v1::Tree::Stub* tree, v1::Cluster::Stub* cluster) {
+  bool DoOne(v1::TreeService::Stub* tree, v1::ClusterService::Stub* cluster) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kDeadline);
     const std::string path = NodePath(channels_.Draw(kNodes));
@@ -244,10 +245,10 @@ class CallClient {
     }
   }
 
-  bool Watch(v1::Tree::Stub* tree, grpc::ClientContext* context) {
+  bool Watch(v1::TreeService::Stub* tree, grpc::ClientContext* context) {
     v1::WatchRequest request;
     request.set_path("/");
-    request.set_scope(v1::SUBTREE);
+    request.set_scope(v1::WATCH_SCOPE_SUBTREE);
     const auto reader = tree->Watch(context, request);
     v1::WatchResponse response;
     int64_t last = 0;

@@ -216,7 +216,7 @@ class RollingRestart {
       const auto elapsed = steady_clock::now() - begin;
       if (!status.ok()) {
         waits_for = absl::StrCat("it does not answer: ", status.status().message());
-      } else if (std::chrono::milliseconds(status->uptime_ms()) > elapsed) {
+      } else if (std::chrono::milliseconds(UptimeMsOf(*status)) > elapsed) {
         waits_for = "the old process still runs: the command did not restart it";
       } else if (!status->serving()) {
         waits_for = "it does not serve yet";

@@ -61,7 +61,7 @@ ordered_json ToJson(const StatusAnswer& answer) {
   json["cluster_version"] = status.cluster_version();
   json["newest_version"] = status.newest_version();
   if (status.role() == v1::ROLE_LEADER) json["held_back_by"] = status.held_back_by();
-  json["uptime_ms"] = status.uptime_ms();
+  json["uptime_ms"] = UptimeMsOf(status);
   return json;
 }
 
@@ -115,7 +115,7 @@ std::string ToTable(const std::vector<StatusAnswer>& answers) {
                     status.reduced() ? "-" : Bytes(status.data_bytes()),
                     status.reduced() ? "-" : Bytes(status.disk_used_bytes()),
                     status.reduced() ? "-" : Bytes(status.disk_free_bytes()), status.version(),
-                    Duration(status.uptime_ms())});
+                    Duration(UptimeMsOf(status))});
     is_reduced = is_reduced || status.reduced();
   }
   return Table(rows) + ClusterVersionLine(answers) + (is_reduced ? kReduced : "") + problems;

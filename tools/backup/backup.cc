@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "rpc/proto/times.h"
 #include "tools/backup/backup_stream.h"
 #include "tools/cli/cluster_client.h"
 #include "tools/cli/progress_bar.h"
@@ -224,7 +225,7 @@ absl::Status Download::Begin(const v1::BackupBegin& begin) {
   header.zxid = tree::Zxid(begin.zxid());
   header.term = begin.term();
   header.digest = begin.digest();
-  header.made_ms = begin.made_ms();
+  header.made_ms = v1::ToMs(begin.begin_time()).value_or(0);
   header.voters.assign(begin.voters().begin(), begin.voters().end());
   header.observers.assign(begin.observers().begin(), begin.observers().end());
   auto writer = tree::BackupFileWriter::Create(path_, header);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "rpc/proto/errors.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::tools {
 namespace {
@@ -77,10 +78,14 @@ std::string RoleName(v1::Role role) {
   }
 }
 
+int64_t UptimeMsOf(const v1::StatusResponse& status) {
+  return v1::ToMs(status.uptime()).value_or(0);
+}
+
 ClusterClient::ClusterClient(std::string address, const Access& access)
     : address_(std::move(address)),
       access_(access),
-      stub_(v1::Cluster::NewStub(MakeChannel(address_, access_))) {}
+      stub_(v1::ClusterService::NewStub(MakeChannel(address_, access_))) {}
 
 absl::StatusOr<v1::StatusResponse> ClusterClient::Status() {
   grpc::ClientContext context;

@@ -8,6 +8,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,13 +29,16 @@ absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text);
 // Returns the name of a role, as it is printed; "unknown" if only the leader knows the role.
 std::string RoleName(v1::Role role);
 
+// Returns how long the process of a member runs, in milliseconds.
+int64_t UptimeMsOf(const v1::StatusResponse& status);
+
 // A client of one member.
 class ClusterClient {
  public:
   ClusterClient(std::string address, const Access& access);
 
   const std::string& address() const { return address_; }
-  v1::Cluster::Stub* stub() { return stub_.get(); }
+  v1::ClusterService::Stub* stub() { return stub_.get(); }
   // Adds an administrator's credentials to a call of stub().
   void Authorize(grpc::ClientContext* context) const { access_.Authorize(context); }
 
@@ -47,7 +51,7 @@ class ClusterClient {
  private:
   const std::string address_;
   const Access access_;
-  std::unique_ptr<v1::Cluster::Stub> stub_;
+  std::unique_ptr<v1::ClusterService::Stub> stub_;
 };
 
 struct StatusAnswer {

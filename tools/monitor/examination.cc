@@ -344,8 +344,8 @@ void Examination::CheckBalance() {
 }
 
 void Examination::CheckStart(const Observation& server) {
-  if (server.status->uptime_ms() >= kJustStartedMs) return;
-  Warn(server, absl::StrCat("was started ", Duration(server.status->uptime_ms()), " ago"),
+  if (UptimeMsOf(*server.status) >= kJustStartedMs) return;
+  Warn(server, absl::StrCat("was started ", Duration(UptimeMsOf(*server.status)), " ago"),
        "If nobody did that, read in its log, or in the system's, why the process before it ended.");
 }
 
@@ -432,11 +432,11 @@ void Examination::CheckHistory(const Observation& before, const Observation& now
   const auto lately = Increase(before, now, "looking_count");
   const double times = now.Value("looking_count").value_or(0);
   const double days =
-      std::max(static_cast<double>(now.status->uptime_ms()) / static_cast<double>(kMsPerDay), 1.0);
+      std::max(static_cast<double>(UptimeMsOf(*now.status)) / static_cast<double>(kMsPerDay), 1.0);
   if (lately.value_or(0) > 0 || (times >= kElectionsMin && times / days > kElectionsPerDay)) {
     Warn(now,
          absl::StrCat("was without a leader ", std::llround(times), " times in ",
-                      Duration(now.status->uptime_ms())),
+                      Duration(UptimeMsOf(*now.status))),
          "Look for a network that drops packets, a machine that stops for seconds (swapping, a "
          "hypervisor), or a disk whose syncs take long. electionTimeoutMs tells how long a silence "
          "is "

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::tools {
 namespace {
@@ -31,7 +32,7 @@ class Cluster {
       status.set_disk_used_bytes(1 << 20);
       status.set_disk_free_bytes(100ull << 30);
       status.set_version("1.0");
-      status.set_uptime_ms(kDayMs);
+      *status.mutable_uptime() = v1::DurationOfMs(kDayMs);
       status.set_cluster_id("c");
       now.push_back({.address = absl::StrCat("host", id),
                      .status = status,
@@ -258,7 +259,7 @@ TEST_CASE("a server that was reset, or started again, in between has no rates") 
   cluster.before_texts[1] = "connection_rejected 10\nlooking_count 10";
   cluster.texts[1] = "connection_rejected 2\nlooking_count 1";
   CHECK(cluster.Examine().empty());
-  cluster.now[1].status->set_uptime_ms(5000);
+  *cluster.now[1].status->mutable_uptime() = v1::DurationOfMs(5000);
   cluster.CheckOnly(Severity::kWarning, "member 2", "was started 5 s ago");
 }
 

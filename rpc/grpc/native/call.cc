@@ -116,7 +116,7 @@ template <class Request>
 void SetListRequest(const Request&, v1::Request*) {}
 
 absl::Status NotARequest() {
-  return ToStatus(v1::BAD_ARGUMENTS, "the message is not a request of this method");
+  return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the message is not a request of this method");
 }
 
 }  // namespace
@@ -128,7 +128,8 @@ Call::Call(StreamLoop* loop, uint32_t tag, std::string client_address, Method me
       identities_(loop->frontend().config(), address()) {}
 
 absl::Status Call::OnMessage(std::string_view bytes) {
-  if (state_ != State::kNew) return ToStatus(v1::BAD_ARGUMENTS, "a call has one request");
+  if (state_ != State::kNew)
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "a call has one request");
   switch (method_) {
     case Method::kGet:
       return BeginRead<v1::GetRequest>(bytes);
@@ -226,7 +227,7 @@ absl::Status Call::DoRead() {
   response.set_zxid(loop_->seen_zxid().value());
   const v1::ErrorCode error = Read(loop_->tree(), path_, identities_,
                                    loop_->frontend().members_text(), response.mutable_result());
-  if (error != v1::OK) return FailRead(error);
+  if (error != v1::ERROR_CODE_UNSPECIFIED) return FailRead(error);
   loop_->Spend(1 + response.result().ByteSizeLong() / kBytesPerNode +
                identities_.all().size() / kIdentitiesPerNode);
   return SendRead(response);
@@ -238,7 +239,7 @@ absl::Status Call::DoList() {
     list_ = ListReader::New(list_request_, &frontend);
   }
   const v1::ErrorCode error = list_->Read(loop_->tree(), loop_->seen_zxid(), identities_);
-  if (error != v1::OK) return FailRead(error);
+  if (error != v1::ERROR_CODE_UNSPECIFIED) return FailRead(error);
   loop_->Spend(list_->spent());
   if (!list_->done()) {
     wants_to_continue_ = true;
@@ -270,7 +271,7 @@ absl::Status Call::SendRead(const google::protobuf::MessageLite& response) {
   MemoryBudget& memory = loop_->frontend().service().memory();
   if (memory.replies_exceed() && response.ByteSizeLong() > kSmallReplyBytes) {
     memory.CountRefused();
-    return ToStatus(v1::UNAVAILABLE,
+    return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                     "replies that clients do not fetch take too much of this member's memory "
                     "(memoryLimitMb); try again, or try another one");
   }
@@ -308,7 +309,7 @@ absl::Status Call::TryToWrite(const Operations& operations) {
   Service& service = loop_->frontend().service();
   if (absl::Status s = CheckServing(service); !s.ok()) return s;
   if (service.congested()) {
-    return ToStatus(v1::UNAVAILABLE,
+    return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                     "this member has too much to do; the write was not made: try again");
   }
   for (const v1::Operation& operation : operations) paths_.push_back(PathOf(operation));
@@ -317,7 +318,7 @@ absl::Status Call::TryToWrite(const Operations& operations) {
   request.enforces_quota = loop_->frontend().config().enforce_quota;
   const v1::ErrorCode refused =
       MakeRequest(operations, loop_->frontend().config(), service, &request);
-  if (refused != v1::OK) return Fail(refused, {});
+  if (refused != v1::ERROR_CODE_UNSPECIFIED) return Fail(refused, {});
   asked_ = KindsOf(request);
   tree::CommandHeader header;
   header.kind = tree::CommandKind::kRequest;
@@ -326,7 +327,7 @@ absl::Status Call::TryToWrite(const Operations& operations) {
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   tree::AppendRequest(header, request, &to);
-  if (!loop_->AddedCommand(offset)) return Fail(v1::TOO_LARGE, {});
+  if (!loop_->AddedCommand(offset)) return Fail(v1::ERROR_CODE_TOO_LARGE, {});
   state_ = State::kInFlight;
   return absl::OkStatus();
 }
@@ -336,8 +337,9 @@ absl::Status Call::OnResult(tree::ApplyResult result) {
   v1::TxnResponse response;
   response.set_zxid(result.zxid.value());
   v1::ErrorCode failed = ToProto(result.error);
-  if (failed == v1::OK) failed = ToProto(result.ops, asked_, response.mutable_results());
-  if (failed != v1::OK) {
+  if (failed == v1::ERROR_CODE_UNSPECIFIED)
+    failed = ToProto(result.ops, asked_, response.mutable_results());
+  if (failed != v1::ERROR_CODE_UNSPECIFIED) {
     v1::ErrorDetail detail;
     detail.mutable_results()->Swap(response.mutable_results());
     return Fail(failed, std::move(detail));
@@ -389,12 +391,12 @@ void Call::SendRemoved(Response response, int64_t zxid, const v1::OperationResul
 absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {
   size_t failed = 0;
   while (failed < static_cast<size_t>(detail.results_size()) &&
-         detail.results(static_cast<int>(failed)).error() == v1::OK) {
+         detail.results(static_cast<int>(failed)).error() == v1::ERROR_CODE_UNSPECIFIED) {
     ++failed;
   }
   if (failed < paths_.size()) detail.set_path(paths_[failed]);
   if (method_ != Method::kTxn) detail.clear_results();
-  if (code == v1::TOO_LARGE) {
+  if (code == v1::ERROR_CODE_TOO_LARGE) {
     detail.set_data_bytes_max(loop_->frontend().config().jute_max_buffer_bytes);
   }
   return ToStatus(code, {}, std::move(detail));
@@ -404,17 +406,17 @@ absl::Status Call::OnTreeReplaced() {
   // The pieces of the list that were read are from the old tree: starts the list again.
   if (std::exchange(list_, nullptr) != nullptr) wants_to_continue_ = true;
   if (state_ != State::kInFlight) return absl::OkStatus();
-  return ToStatus(v1::UNAVAILABLE, kUnknownOutcome);
+  return ToStatus(v1::ERROR_CODE_UNAVAILABLE, kUnknownOutcome);
 }
 
 absl::Status Call::CheckTime(std::chrono::steady_clock::time_point now,
                              int64_t leader_contact_age_ms) {
   if (state_ == State::kNew && now - opened_ > kOpenTimeout) {
-    return ToStatus(v1::NO_REQUEST, "no request was received");
+    return ToStatus(v1::ERROR_CODE_NO_REQUEST, "no request was received");
   }
   if (state_ == State::kReady) wants_to_continue_ = true;
   if (leader_contact_age_ms <= kLeaderlessCallMs) return absl::OkStatus();
-  if (state_ == State::kInFlight) return ToStatus(v1::UNAVAILABLE, kUnknownOutcome);
+  if (state_ == State::kInFlight) return ToStatus(v1::ERROR_CODE_UNAVAILABLE, kUnknownOutcome);
   return state_ == State::kWaiting ? OutOfTouch() : absl::OkStatus();
 }
 

@@ -18,7 +18,8 @@ namespace {
 TEST_CASE("each unary call returns its result") {
   Fixture f;
   v1::CreateRequest create;
-  *create.mutable_create() = CreateOp("/a-", "data", v1::PERSISTENT_SEQUENTIAL).create();
+  *create.mutable_create() =
+      CreateOp("/a-", "data", v1::CREATE_MODE_PERSISTENT_SEQUENTIAL).create();
   v1::CreateResponse created;
   REQUIRE(f.Unary(Method::kCreate, create, &created).ok());
   CHECK(created.path() == "/a-0000000000");
@@ -85,7 +86,7 @@ TEST_CASE("a list that would exceed the limit of replies is refused") {
     if (i < 90) CHECK(status.ok());
     if (i > 100) {
       REQUIRE_FALSE(status.ok());
-      CHECK(DetailOf(status).code() == v1::TOO_LARGE);
+      CHECK(DetailOf(status).code() == v1::ERROR_CODE_TOO_LARGE);
     }
     CHECK((!status.ok() || listed.ByteSizeLong() <= 10'000 + 200));
   }
@@ -93,7 +94,7 @@ TEST_CASE("a list that would exceed the limit of replies is refused") {
   v1::Request request;
   request.set_id(1);
   request.mutable_list()->set_path("/d");
-  CHECK(f.CallOne(tag, request).error() == v1::TOO_LARGE);
+  CHECK(f.CallOne(tag, request).error() == v1::ERROR_CODE_TOO_LARGE);
 }
 
 TEST_CASE("a long list is read in pieces by a call and by a session, and is sorted") {
@@ -211,7 +212,7 @@ TEST_CASE("an error has a canonical status, and more information in its details"
   v1::GetResponse got;
   absl::Status status = f.Unary(Method::kGet, get, &got);
   CHECK(status.code() == absl::StatusCode::kNotFound);
-  CHECK(DetailOf(status).code() == v1::NO_NODE);
+  CHECK(DetailOf(status).code() == v1::ERROR_CODE_NO_NODE);
   CHECK(DetailOf(status).path() == "/none");
 
   v1::TxnRequest txn;
@@ -223,27 +224,27 @@ TEST_CASE("an error has a canonical status, and more information in its details"
   CHECK(status.code() == absl::StatusCode::kNotFound);
   CHECK(DetailOf(status).path() == "/none/b");
   REQUIRE(DetailOf(status).results_size() == 3);
-  CHECK(DetailOf(status).results(2).error() == v1::NOT_ATTEMPTED);
+  CHECK(DetailOf(status).results(2).error() == v1::ERROR_CODE_NOT_ATTEMPTED);
   txn.Clear();
-  CHECK(DetailOf(f.Unary(Method::kTxn, txn, &done)).code() == v1::BAD_ARGUMENTS);
+  CHECK(DetailOf(f.Unary(Method::kTxn, txn, &done)).code() == v1::ERROR_CODE_BAD_ARGUMENTS);
 
   v1::CreateRequest create;
-  *create.mutable_create() = CreateOp("/e", "", v1::EPHEMERAL).create();
+  *create.mutable_create() = CreateOp("/e", "", v1::CREATE_MODE_EPHEMERAL).create();
   v1::CreateResponse created;
   CHECK(f.Unary(Method::kCreate, create, &created).code() == absl::StatusCode::kInvalidArgument);
-  create.mutable_create()->set_mode(v1::PERSISTENT);
+  create.mutable_create()->set_mode(v1::CREATE_MODE_PERSISTENT);
   create.add_credentials()->set_scheme("kerberos");
   CHECK(f.Unary(Method::kCreate, create, &created).code() == absl::StatusCode::kUnauthenticated);
   const uint32_t tag = f.transport.Open(Method::kGet);
   f.transport.Write(tag, "\xFF");
   f.Settle();
   CHECK(f.CodeOf(tag) == absl::StatusCode::kInvalidArgument);
-  CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::BAD_ARGUMENTS);
+  CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::ERROR_CODE_BAD_ARGUMENTS);
   for (const Method method : {Method::kGet, Method::kWatch}) {
     const uint32_t silent = f.transport.Open(method);
     f.Pass(30'001);
     CHECK(f.CodeOf(silent) == absl::StatusCode::kDeadlineExceeded);
-    CHECK(DetailOf(*f.transport.outcome(silent)).code() == v1::NO_REQUEST);
+    CHECK(DetailOf(*f.transport.outcome(silent)).code() == v1::ERROR_CODE_NO_REQUEST);
   }
 }
 
@@ -257,10 +258,10 @@ TEST_CASE("a transaction whose version check fails is not applied") {
   v1::TxnResponse done;
   const absl::Status status = f.Unary(Method::kTxn, txn, &done);
   CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
-  CHECK(DetailOf(status).code() == v1::BAD_VERSION);
+  CHECK(DetailOf(status).code() == v1::ERROR_CODE_BAD_VERSION);
   CHECK(DetailOf(status).path() == "/a");
   REQUIRE(DetailOf(status).results_size() == 2);
-  CHECK(DetailOf(status).results(1).error() == v1::BAD_VERSION);
+  CHECK(DetailOf(status).results(1).error() == v1::ERROR_CODE_BAD_VERSION);
   CHECK_FALSE(f.service.ReadTree()->FindStat("/b", std::make_unique<tree::Stat>().get()));
   txn.mutable_operations(1)->mutable_check()->set_version(1);
   CHECK(f.Unary(Method::kTxn, txn, &done).ok());
@@ -279,7 +280,7 @@ TEST_CASE("a write that not all members understand is refused, and the error nam
   f.service.version = tree::kVersionCheckCreated - 1;
   status = f.Unary(Method::kTxn, txn, &done);
   CHECK(status.code() == absl::StatusCode::kUnimplemented);
-  CHECK(DetailOf(status).code() == v1::UNIMPLEMENTED);
+  CHECK(DetailOf(status).code() == v1::ERROR_CODE_UNIMPLEMENTED);
 }
 
 TEST_CASE("an access control list is limited in the form that each member stores") {
@@ -296,7 +297,7 @@ TEST_CASE("an access control list is limited in the form that each member stores
   alice->set_secret("alice:wonder");
   v1::CreateResponse response;
   const v1::ErrorDetail detail = DetailOf(f.Unary(Method::kCreate, create, &response));
-  CHECK(detail.code() == v1::TOO_LARGE);
+  CHECK(detail.code() == v1::ERROR_CODE_TOO_LARGE);
   CHECK(detail.data_bytes_max() == TestConfig().jute_max_buffer_bytes);
   CHECK(f.service.batches.empty());
   create.mutable_create()->mutable_acl()->DeleteSubrange(50, 150);

@@ -357,10 +357,10 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
   list.set_path("/d/m");
   cost("List", "all znodes", Method::kList, list.SerializeAsString(),
        {reply_max, 0, 12 * reply_max});
-  list.set_kind(v1::PERSISTENT_CHILDREN);
+  list.set_kind(v1::CHILD_KIND_PERSISTENT);
   cost("List", "the persistent ones of all znodes", Method::kList, list.SerializeAsString(),
        {reply_max, 0, 12 * reply_max});
-  list.set_kind(v1::ALL_CHILDREN);
+  list.set_kind(v1::CHILD_KIND_ALL);
   list.set_with_stats(true);
   list.set_with_data(true);
   cost("List", "all znodes with stats and data", Method::kList, list.SerializeAsString(),

@@ -62,10 +62,10 @@ absl::Status NativeFrontend::AdmitStream(const std::string& address) {
     case Admission::kAdmitted:
       return absl::OkStatus();
     case Admission::kTooMany:
-      return ToStatus(v1::TOO_MANY_STREAMS,
+      return ToStatus(v1::ERROR_CODE_TOO_MANY_STREAMS,
                       absl::StrCat(config().max_connections, " streams are open (maxCnxns)"));
     case Admission::kTooManyOfAddress:
-      return ToStatus(v1::TOO_MANY_STREAMS,
+      return ToStatus(v1::ERROR_CODE_TOO_MANY_STREAMS,
                       absl::StrCat(address, " has ", config().max_client_connections,
                                    " streams already (maxClientCnxns)"));
   }

@@ -48,7 +48,7 @@ TEST_CASE("calls above the rate are refused with RESOURCE_EXHAUSTED, and a reaso
   const absl::Status refused = f.Unary(Method::kGet, GetRoot(), &response);
   CHECK(refused.code() == absl::StatusCode::kResourceExhausted);
   CHECK(std::string(refused.message()).find("limits.requestsPerSecond") != std::string::npos);
-  CHECK(DetailOf(refused).code() == v1::TOO_MANY_STREAMS);
+  CHECK(DetailOf(refused).code() == v1::ERROR_CODE_TOO_MANY_STREAMS);
   CHECK(f.service.tenants().reached(Limit::kRequests) == 1);
   f.Pass(400);
   CHECK(CodeOfGet(&f) == absl::StatusCode::kOk);
@@ -140,9 +140,9 @@ TEST_CASE("nothing of a message is done behind a credential that ends the stream
   authenticate.mutable_add_credential()->set_scheme("digest");
   authenticate.mutable_add_credential()->set_secret("app:password");
   const uint32_t one = f.OpenSession();
-  CHECK(f.CallOne(one, authenticate).error() == v1::OK);
+  CHECK(f.CallOne(one, authenticate).error() == v1::ERROR_CODE_UNSPECIFIED);
   const uint32_t two = f.OpenSession();
-  f.Call(two, {authenticate, WriteRequest(2, 1, {CreateOp("/x", "", v1::PERSISTENT)})});
+  f.Call(two, {authenticate, WriteRequest(2, 1, {CreateOp("/x", "", v1::CREATE_MODE_PERSISTENT)})});
   f.Settle();
   CHECK(f.CodeOf(two) == absl::StatusCode::kResourceExhausted);
   tree::Stat stat;
@@ -152,15 +152,19 @@ TEST_CASE("nothing of a message is done behind a credential that ends the stream
 TEST_CASE("watches above the limit are refused, and make room when they end") {
   Fixture f(With(&Config::watches_max, 2));
   const uint32_t tag = f.OpenSession();
-  CHECK(f.CallOne(tag, WatchRequestOf(1, 1, "/a", v1::NODE)).error() == v1::OK);
-  CHECK(f.CallOne(tag, WatchRequestOf(2, 2, "/b", v1::NODE)).error() == v1::OK);
-  CHECK(f.CallOne(tag, WatchRequestOf(3, 3, "/c", v1::NODE)).error() == v1::TOO_LARGE);
+  CHECK(f.CallOne(tag, WatchRequestOf(1, 1, "/a", v1::WATCH_SCOPE_NODE)).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(f.CallOne(tag, WatchRequestOf(2, 2, "/b", v1::WATCH_SCOPE_NODE)).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(f.CallOne(tag, WatchRequestOf(3, 3, "/c", v1::WATCH_SCOPE_NODE)).error() ==
+        v1::ERROR_CODE_TOO_LARGE);
   CHECK(f.service.tenants().reached(Limit::kWatches) == 1);
   v1::Request unwatch;
   unwatch.set_id(4);
   unwatch.mutable_unwatch()->set_watch_id(1);
-  CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
-  CHECK(f.CallOne(tag, WatchRequestOf(5, 3, "/c", v1::NODE)).error() == v1::OK);
+  CHECK(f.CallOne(tag, unwatch).error() == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(f.CallOne(tag, WatchRequestOf(5, 3, "/c", v1::WATCH_SCOPE_NODE)).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
 }
 
 TEST_CASE("ephemerals above the limit are refused with QUOTA_EXCEEDED") {
@@ -168,22 +172,25 @@ TEST_CASE("ephemerals above the limit are refused with QUOTA_EXCEEDED") {
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
   const auto create = [&](uint32_t of, uint64_t sequence, const std::string& path) {
-    return f.CallOne(of, WriteRequest(sequence, sequence, {CreateOp(path, "", v1::EPHEMERAL)}))
+    return f
+        .CallOne(of,
+                 WriteRequest(sequence, sequence, {CreateOp(path, "", v1::CREATE_MODE_EPHEMERAL)}))
         .error();
   };
-  CHECK(create(tag, 1, "/1") == v1::OK);
-  CHECK(create(tag, 2, "/2") == v1::OK);
-  CHECK(create(tag, 3, "/3") == v1::QUOTA_EXCEEDED);
-  CHECK(f.CallOne(tag, WriteRequest(4, 4, {DeleteOp("/1")})).error() == v1::OK);
-  CHECK(create(tag, 5, "/3") == v1::OK);
+  CHECK(create(tag, 1, "/1") == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(create(tag, 2, "/2") == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(create(tag, 3, "/3") == v1::ERROR_CODE_QUOTA_EXCEEDED);
+  CHECK(f.CallOne(tag, WriteRequest(4, 4, {DeleteOp("/1")})).error() == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(create(tag, 5, "/3") == v1::ERROR_CODE_UNSPECIFIED);
   // The ephemerals count while the session has no stream.
   f.transport.Cancel(tag);
   f.Settle();
   const uint32_t other = f.OpenSession();
-  CHECK(create(other, 1, "/4") == v1::QUOTA_EXCEEDED);
+  CHECK(create(other, 1, "/4") == v1::ERROR_CODE_QUOTA_EXCEEDED);
   const uint32_t back = f.OpenSession(&opened, opened.session_id());
-  CHECK(f.CallOne(back, WriteRequest(6, 6, {DeleteOp("/2")})).error() == v1::OK);
-  CHECK(create(other, 2, "/4") == v1::OK);
+  CHECK(f.CallOne(back, WriteRequest(6, 6, {DeleteOp("/2")})).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(create(other, 2, "/4") == v1::ERROR_CODE_UNSPECIFIED);
 }
 
 }  // namespace

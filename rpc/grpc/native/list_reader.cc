@@ -110,7 +110,6 @@ class DetailsReader final : public ListReader {
     tree::Stat stat = listing_.stat();
     CompleteConfigNode(frontend().members_text(), path(), &stat);
     ToProto(stat, result->mutable_stat());
-    result->set_kind(static_cast<v1::ChildKind>(details_.kind));
     result->set_watch_after_zxid(first_zxid());
   }
 
@@ -180,9 +179,19 @@ class RefusingReader final : public ListReader {
   size_t KeptBytes() const override { return 0; }
 };
 
-static_assert(static_cast<int>(ChildKind::kPersistent) == v1::PERSISTENT_CHILDREN);
-static_assert(static_cast<int>(ChildKind::kEphemeral) == v1::EPHEMERAL_CHILDREN);
-static_assert(static_cast<int>(ChildKind::kEphemeral) == v1::ChildKind_MAX);
+std::optional<ChildKind> FromProto(v1::ChildKind kind) {
+  switch (kind) {
+    case v1::CHILD_KIND_UNSPECIFIED:
+    case v1::CHILD_KIND_ALL:
+      return ChildKind::kAll;
+    case v1::CHILD_KIND_PERSISTENT:
+      return ChildKind::kPersistent;
+    case v1::CHILD_KIND_EPHEMERAL:
+      return ChildKind::kEphemeral;
+    default:
+      return std::nullopt;
+  }
+}
 
 }  // namespace
 
@@ -194,11 +203,9 @@ std::unique_ptr<ListReader> ListReader::New(const v1::Request& request, NativeFr
   }
   ASSERT(request.has_list());
   const v1::Request::List& list = request.list();
-  if (!v1::ChildKind_IsValid(list.kind())) {
-    return std::make_unique<RefusingReader>(frontend, list.path());
-  }
-  const ListDetails details{static_cast<ChildKind>(list.kind()), list.with_stats(),
-                            list.with_data()};
+  const std::optional<ChildKind> kind = FromProto(list.kind());
+  if (!kind.has_value()) return std::make_unique<RefusingReader>(frontend, list.path());
+  const ListDetails details{*kind, list.with_stats(), list.with_data()};
   if (!details.reads_children()) return std::make_unique<NamesReader>(frontend, list.path());
   return std::make_unique<DetailsReader>(frontend, list.path(), details);
 }
@@ -212,11 +219,11 @@ v1::ErrorCode ListReader::Read(const tree::Tree& tree, tree::Zxid zxid,
                                const ClientIdentities& identities) {
   ASSERT(!done());
   spent_ = 0;
-  if (!tree::IsValidPath(path_, /*sequential=*/false)) return v1::BAD_ARGUMENTS;
+  if (!tree::IsValidPath(path_, /*sequential=*/false)) return v1::ERROR_CODE_BAD_ARGUMENTS;
   MemoryBudget& memory = frontend_->service().memory();
   if (counted_.bytes() > kSmallListBytes && memory.replies_exceed()) {
     memory.CountRefused();
-    return v1::UNAVAILABLE;
+    return v1::ERROR_CODE_UNAVAILABLE;
   }
   if (pieces_++ == 0) first_zxid_ = zxid;
   last_zxid_ = zxid;

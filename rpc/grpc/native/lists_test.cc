@@ -17,7 +17,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-v1::Request ListOf(const std::string& path, v1::ChildKind kind = v1::ALL_CHILDREN,
+v1::Request ListOf(const std::string& path, v1::ChildKind kind = v1::CHILD_KIND_ALL,
                    bool with_stats = false, bool with_data = false) {
   v1::Request request;
   request.set_id(1);
@@ -54,8 +54,8 @@ uint32_t OpenWithChildren(Fixture* f) {
   const uint32_t tag = f->OpenSession();
   const std::vector<v1::Operation> operations = {CreateOp("/p"), CreateOp("/p/c", "C"),
                                                  CreateOp("/p/a", "A"),
-                                                 CreateOp("/p/b", "B", v1::EPHEMERAL)};
-  REQUIRE(f->CallOne(tag, WriteRequest(1, 1, operations)).error() == v1::OK);
+                                                 CreateOp("/p/b", "B", v1::CREATE_MODE_EPHEMERAL)};
+  REQUIRE(f->CallOne(tag, WriteRequest(1, 1, operations)).error() == v1::ERROR_CODE_UNSPECIFIED);
   return tag;
 }
 
@@ -87,21 +87,24 @@ TEST_CASE("a list has the children of the requested kind, sorted, and the stat o
   const uint32_t tag = OpenWithChildren(&f);
   const auto names = [&](v1::ChildKind kind) {
     const v1::Response response = f.CallOne(tag, ListOf("/p", kind));
-    CHECK(response.error() == v1::OK);
-    CHECK(response.list().kind() == kind);
+    CHECK(response.error() == v1::ERROR_CODE_UNSPECIFIED);
     CHECK(response.list().stat().children() == 3);
     CHECK(response.list().child_stats_size() == 0);
     CHECK(response.list().child_data_size() == 0);
     CHECK(response.list().watch_after_zxid() == f.zxid());
     return ToStrings(response.list().children());
   };
-  CHECK(names(v1::ALL_CHILDREN) == Strings{"a", "b", "c"});
-  CHECK(names(v1::PERSISTENT_CHILDREN) == Strings{"a", "c"});
-  CHECK(names(v1::EPHEMERAL_CHILDREN) == Strings{"b"});
-  CHECK(f.CallOne(tag, ListOf("/p/a", v1::EPHEMERAL_CHILDREN)).list().children_size() == 0);
-  CHECK(f.CallOne(tag, ListOf("/none", v1::EPHEMERAL_CHILDREN)).error() == v1::NO_NODE);
-  CHECK(f.CallOne(tag, ListOf("p", v1::EPHEMERAL_CHILDREN)).error() == v1::BAD_ARGUMENTS);
-  CHECK(f.CallOne(tag, ListOf("/p", static_cast<v1::ChildKind>(3))).error() == v1::BAD_ARGUMENTS);
+  CHECK(names(v1::CHILD_KIND_ALL) == Strings{"a", "b", "c"});
+  CHECK(names(v1::CHILD_KIND_UNSPECIFIED) == Strings{"a", "b", "c"});
+  CHECK(names(v1::CHILD_KIND_PERSISTENT) == Strings{"a", "c"});
+  CHECK(names(v1::CHILD_KIND_EPHEMERAL) == Strings{"b"});
+  CHECK(f.CallOne(tag, ListOf("/p/a", v1::CHILD_KIND_EPHEMERAL)).list().children_size() == 0);
+  CHECK(f.CallOne(tag, ListOf("/none", v1::CHILD_KIND_EPHEMERAL)).error() ==
+        v1::ERROR_CODE_NO_NODE);
+  CHECK(f.CallOne(tag, ListOf("p", v1::CHILD_KIND_EPHEMERAL)).error() ==
+        v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(f.CallOne(tag, ListOf("/p", static_cast<v1::ChildKind>(v1::ChildKind_MAX + 1))).error() ==
+        v1::ERROR_CODE_BAD_ARGUMENTS);
   // The requests after a refused list are answered.
   CHECK(f.CallOne(tag, GetRequestOf(2, "/p/a")).get().data() == "A");
 }
@@ -112,12 +115,12 @@ TEST_CASE("a list has the metadata and the data of the children if they are requ
   f.Change(SetOp("/p/c", "CCC"));
   const auto read = [&](v1::ChildKind kind, bool stats, bool data) {
     const v1::Response response = f.CallOne(tag, ListOf("/p", kind, stats, data));
-    CHECK(response.error() == v1::OK);
+    CHECK(response.error() == v1::ERROR_CODE_UNSPECIFIED);
     CHECK(response.list().child_stats_size() == (stats ? response.list().children_size() : 0));
     CHECK(response.list().child_data_size() == (data ? response.list().children_size() : 0));
     return response.list();
   };
-  const v1::ListResult all = read(v1::ALL_CHILDREN, true, true);
+  const v1::ListResult all = read(v1::CHILD_KIND_ALL, true, true);
   CHECK(ToStrings(all.children()) == Strings{"a", "b", "c"});
   CHECK(ToStrings(all.child_data()) == Strings{"A", "B", "CCC"});
   CHECK(all.child_stats(0).ephemeral_session() == 0);
@@ -125,8 +128,9 @@ TEST_CASE("a list has the metadata and the data of the children if they are requ
   CHECK(all.child_stats(2).data_bytes() == 3);
   CHECK(all.child_stats(2).version() == 1);
   CHECK(all.child_stats(2).modified_zxid() == f.zxid());
-  CHECK(ToStrings(read(v1::PERSISTENT_CHILDREN, false, true).child_data()) == Strings{"A", "CCC"});
-  CHECK(read(v1::EPHEMERAL_CHILDREN, true, false).child_stats(0).data_bytes() == 1);
+  CHECK(ToStrings(read(v1::CHILD_KIND_PERSISTENT, false, true).child_data()) ==
+        Strings{"A", "CCC"});
+  CHECK(read(v1::CHILD_KIND_EPHEMERAL, true, false).child_stats(0).data_bytes() == 1);
   // The data of this znode is not in the tree.
   const v1::ListResult system = f.CallOne(tag, ListOf("/zookeeper", {}, true, true)).list();
   REQUIRE(system.children(0) == "config");
@@ -140,11 +144,12 @@ TEST_CASE("one child that may not be read refuses a list that reads the children
   f.Change(Unreadable("/p/secret"));
   f.Change(Unreadable("/secret"));
   CHECK(f.CallOne(tag, ListOf("/p")).list().children_size() == 4);
-  CHECK(f.CallOne(tag, ListOf("/p", v1::PERSISTENT_CHILDREN)).error() == v1::NO_AUTH);
-  CHECK(f.CallOne(tag, ListOf("/p", v1::EPHEMERAL_CHILDREN)).error() == v1::NO_AUTH);
-  CHECK(f.CallOne(tag, ListOf("/p", {}, true, false)).error() == v1::NO_AUTH);
-  CHECK(f.CallOne(tag, ListOf("/p", {}, false, true)).error() == v1::NO_AUTH);
-  CHECK(f.CallOne(tag, ListOf("/secret", v1::EPHEMERAL_CHILDREN)).error() == v1::NO_AUTH);
+  CHECK(f.CallOne(tag, ListOf("/p", v1::CHILD_KIND_PERSISTENT)).error() == v1::ERROR_CODE_NO_AUTH);
+  CHECK(f.CallOne(tag, ListOf("/p", v1::CHILD_KIND_EPHEMERAL)).error() == v1::ERROR_CODE_NO_AUTH);
+  CHECK(f.CallOne(tag, ListOf("/p", {}, true, false)).error() == v1::ERROR_CODE_NO_AUTH);
+  CHECK(f.CallOne(tag, ListOf("/p", {}, false, true)).error() == v1::ERROR_CODE_NO_AUTH);
+  CHECK(f.CallOne(tag, ListOf("/secret", v1::CHILD_KIND_EPHEMERAL)).error() ==
+        v1::ERROR_CODE_NO_AUTH);
 }
 
 TEST_CASE("a recursive list is breadth first, without its root, and ends at its maximum") {
@@ -155,7 +160,7 @@ TEST_CASE("a recursive list is breadth first, without its root, and ends at its 
   }
   const auto list = [&](const std::string& path) {
     const v1::Response response = f.CallOne(tag, ListRecursiveOf(path));
-    CHECK(response.error() == v1::OK);
+    CHECK(response.error() == v1::ERROR_CODE_UNSPECIFIED);
     CHECK(response.list_recursive().watch_after_zxid() == f.zxid());
     return ToStrings(response.list_recursive().paths());
   };
@@ -173,11 +178,11 @@ TEST_CASE("a recursive list is breadth first, without its root, and ends at its 
     CHECK(paths.size() == std::min<size_t>(max, 5));
     if (max == 2) CHECK(paths == Strings{"/r/a", "/r/b"});
   }
-  CHECK(f.CallOne(tag, ListRecursiveOf("/none")).error() == v1::NO_NODE);
-  CHECK(f.CallOne(tag, ListRecursiveOf("r")).error() == v1::BAD_ARGUMENTS);
+  CHECK(f.CallOne(tag, ListRecursiveOf("/none")).error() == v1::ERROR_CODE_NO_NODE);
+  CHECK(f.CallOne(tag, ListRecursiveOf("r")).error() == v1::ERROR_CODE_BAD_ARGUMENTS);
   f.Change(Unreadable("/r/secret"));
   f.Change(CreateOp("/r/secret/below"));
-  CHECK(f.CallOne(tag, ListRecursiveOf("/r/secret")).error() == v1::NO_AUTH);
+  CHECK(f.CallOne(tag, ListRecursiveOf("/r/secret")).error() == v1::ERROR_CODE_NO_AUTH);
   CHECK(list("/r") == Strings{"/r/a", "/r/b", "/r/secret", "/r/a/x", "/r/b/z", "/r/a/x/y"});
 }
 
@@ -186,20 +191,19 @@ TEST_CASE("the unary calls return the same lists") {
   OpenWithChildren(&f);
   v1::ListRequest list;
   list.set_path("/p");
-  list.set_kind(v1::PERSISTENT_CHILDREN);
+  list.set_kind(v1::CHILD_KIND_PERSISTENT);
   list.set_with_stats(true);
   list.set_with_data(true);
   v1::ListResponse listed;
   REQUIRE(f.Unary(Method::kList, list, &listed).ok());
   CHECK(listed.zxid() == f.zxid());
-  CHECK(listed.result().kind() == v1::PERSISTENT_CHILDREN);
   CHECK(ToStrings(listed.result().children()) == Strings{"a", "c"});
   CHECK(ToStrings(listed.result().child_data()) == Strings{"A", "C"});
   CHECK(listed.result().child_stats_size() == 2);
   list.mutable_options()->set_linearizable(true);
   list.set_with_stats(false);
   list.set_with_data(false);
-  list.set_kind(v1::EPHEMERAL_CHILDREN);
+  list.set_kind(v1::CHILD_KIND_EPHEMERAL);
   REQUIRE(f.Unary(Method::kList, list, &listed).ok());
   CHECK(ToStrings(listed.result().children()) == Strings{"b"});
 
@@ -221,7 +225,7 @@ TEST_CASE("the unary calls return the same lists") {
 TEST_CASE("linearizable lists of every form wait for a barrier") {
   Fixture f;
   const uint32_t tag = OpenWithChildren(&f);
-  v1::Request list = ListOf("/p", v1::PERSISTENT_CHILDREN);
+  v1::Request list = ListOf("/p", v1::CHILD_KIND_PERSISTENT);
   v1::Request recursive = ListRecursiveOf("/p");
   list.mutable_list()->set_linearizable(true);
   recursive.mutable_list_recursive()->set_linearizable(true);
@@ -255,19 +259,19 @@ TEST_CASE("a list with metadata, data or paths that would exceed the limit of re
   };
   const v1::Request forms[] = {ListOf("/d", {}, false, true), ListOf("/d", {}, true, false),
                                ListRecursiveOf("/d")};
-  for (const v1::Request& request : forms) CHECK(error(request) == v1::OK);
+  for (const v1::Request& request : forms) CHECK(error(request) == v1::ERROR_CODE_UNSPECIFIED);
   for (int i = 0; i < 9; ++i) {
     f.Change(CreateOp("/d/x" + std::to_string(i), std::string(1000, 'x')));
   }
-  CHECK(error(forms[0]) == v1::TOO_LARGE);
-  CHECK(error(forms[1]) == v1::OK);
-  CHECK(error(forms[2]) == v1::OK);
+  CHECK(error(forms[0]) == v1::ERROR_CODE_TOO_LARGE);
+  CHECK(error(forms[1]) == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(error(forms[2]) == v1::ERROR_CODE_UNSPECIFIED);
   for (int i = 0; i < 80; ++i) f.Change(CreateOp("/d/y" + std::to_string(i)));
-  CHECK(error(ListOf("/d", v1::PERSISTENT_CHILDREN)) == v1::OK);
-  CHECK(error(forms[1]) == v1::TOO_LARGE);
+  CHECK(error(ListOf("/d", v1::CHILD_KIND_PERSISTENT)) == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(error(forms[1]) == v1::ERROR_CODE_TOO_LARGE);
   for (int i = 0; i < 9; ++i) f.Change(CreateOp("/d/y0/" + std::string(1000, 'a' + i)));
-  CHECK(error(forms[2]) == v1::TOO_LARGE);
-  CHECK(error(ListOf("/d")) == v1::OK);
+  CHECK(error(forms[2]) == v1::ERROR_CODE_TOO_LARGE);
+  CHECK(error(ListOf("/d")) == v1::ERROR_CODE_UNSPECIFIED);
 }
 
 TEST_CASE("long lists of every form are read in pieces by a call and by a session") {
@@ -275,7 +279,7 @@ TEST_CASE("long lists of every form are read in pieces by a call and by a sessio
   constexpr size_t kMany = 3 * kNodesPerHold;
   CreateMany(&f, kMany);
   const uint32_t tag = f.OpenSession();
-  f.Send(tag, MessageOf({ListOf("/p", v1::PERSISTENT_CHILDREN, true, true), GetRequestOf(2, "/p"),
+  f.Send(tag, MessageOf({ListOf("/p", v1::CHILD_KIND_PERSISTENT, true, true), GetRequestOf(2, "/p"),
                          ListRecursiveOf("/p")}));
   f.transport.RunIteration();
   CHECK(f.Received(tag).items_size() == 0);
@@ -319,7 +323,7 @@ TEST_CASE("long lists of every form are refused midway when replies take too muc
   const uint32_t tag = f.OpenSession();
   MemoryBudget& memory = f.service.memory();
   memory.SetLimit(8u << 20);
-  CHECK(f.CallOne(tag, ListOf("/p", {}, false, true)).error() == v1::UNAVAILABLE);
+  CHECK(f.CallOne(tag, ListOf("/p", {}, false, true)).error() == v1::ERROR_CODE_UNAVAILABLE);
   CHECK(memory.refused() == 1);
   CHECK(memory.used(MemoryUse::kReads) == 0);
 }
@@ -330,8 +334,8 @@ TEST_CASE("a long list shows the children at its end, and what is newer than an 
   CreateMany(&f, kMany);
   const int64_t before = f.zxid();
   const uint32_t tag = f.OpenSession();
-  f.CallOne(tag, WatchRequestOf(1, 1, "/p", v1::SUBTREE));
-  f.Send(tag, MessageOf({ListOf("/p", v1::PERSISTENT_CHILDREN, true, true)}));
+  f.CallOne(tag, WatchRequestOf(1, 1, "/p", v1::WATCH_SCOPE_SUBTREE));
+  f.Send(tag, MessageOf({ListOf("/p", v1::CHILD_KIND_PERSISTENT, true, true)}));
   // Three pieces read the names, three the children.
   const int pieces = GENERATE(1, 2, 3, 4);
   CAPTURE(pieces);
@@ -371,7 +375,7 @@ TEST_CASE("a recursive list is not older than an event that its session was sent
   CreateMany(&f, kMany);
   f.Change(CreateOp("/p/100001/old"));
   const uint32_t tag = f.OpenSession();
-  f.CallOne(tag, WatchRequestOf(1, 1, "/p", v1::SUBTREE));
+  f.CallOne(tag, WatchRequestOf(1, 1, "/p", v1::WATCH_SCOPE_SUBTREE));
   f.Send(tag, MessageOf({ListRecursiveOf("/p")}));
   const int pieces = GENERATE(1, 2, 3, 4);
   CAPTURE(pieces);

@@ -72,9 +72,10 @@ absl::Status CheckParts(const Descriptor& type, std::string_view bytes) {
   if (bytes.size() <= kSurelyFewBytes || CountParts(type, bytes, kPartsMax) <= kPartsMax) {
     return absl::OkStatus();
   }
-  return ToStatus(v1::TOO_LARGE, absl::StrCat("a message may have ", kPartsMax,
-                                              " operations, entries of access control lists and "
-                                              "the like"));
+  return ToStatus(v1::ERROR_CODE_TOO_LARGE,
+                  absl::StrCat("a message may have ", kPartsMax,
+                               " operations, entries of access control lists and "
+                               "the like"));
 }
 
 size_t DecodedBytes(const v1::Request& request) {

@@ -56,7 +56,7 @@ TEST_CASE("a message with too many messages in it is refused, one with the maxim
   txn.add_operations();
   const absl::Status status = CheckParts(*v1::TxnRequest::descriptor(), txn.SerializeAsString());
   REQUIRE_FALSE(status.ok());
-  CHECK(v1::DetailOf(status)->code() == v1::TOO_LARGE);
+  CHECK(v1::DetailOf(status)->code() == v1::ERROR_CODE_TOO_LARGE);
 }
 
 TEST_CASE("an operation that is short on the wire counts with its size in memory") {

@@ -156,16 +156,19 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
 };
 
 // The generated service classes, with every method in a form that takes and returns bytes.
-using RawSessions = v1::Sessions::WithRawCallbackMethod_Session<v1::Sessions::Service>;
-using RawTree = v1::Tree::WithRawCallbackMethod_Get<
-    v1::Tree::WithRawCallbackMethod_Exists<v1::Tree::WithRawCallbackMethod_List<
-        v1::Tree::WithRawCallbackMethod_ListRecursive<v1::Tree::WithRawCallbackMethod_Create<
-            v1::Tree::WithRawCallbackMethod_Set<v1::Tree::WithRawCallbackMethod_Delete<
-                v1::Tree::WithRawCallbackMethod_CreateIfNotExists<
-                    v1::Tree::WithRawCallbackMethod_RemoveRecursive<
-                        v1::Tree::WithRawCallbackMethod_TryRemove<
-                            v1::Tree::WithRawCallbackMethod_Txn<
-                                v1::Tree::WithRawCallbackMethod_Watch<v1::Tree::Service>>>>>>>>>>>>;
+using RawSessions = v1::SessionService::WithRawCallbackMethod_Session<v1::SessionService::Service>;
+using RawTree = v1::TreeService::WithRawCallbackMethod_Get<
+    v1::TreeService::WithRawCallbackMethod_Exists<v1::TreeService::WithRawCallbackMethod_List<
+        v1::TreeService::WithRawCallbackMethod_ListRecursive<
+            v1::TreeService::WithRawCallbackMethod_Create<
+                v1::TreeService::WithRawCallbackMethod_Set<
+                    v1::TreeService::WithRawCallbackMethod_Delete<
+                        v1::TreeService::WithRawCallbackMethod_CreateIfNotExists<
+                            v1::TreeService::WithRawCallbackMethod_RemoveRecursive<
+                                v1::TreeService::WithRawCallbackMethod_TryRemove<
+                                    v1::TreeService::WithRawCallbackMethod_Txn<
+                                        v1::TreeService::WithRawCallbackMethod_Watch<
+                                            v1::TreeService::Service>>>>>>>>>>>>;
 
 }  // namespace
 
@@ -252,8 +255,8 @@ NativeServices::NativeServices(StreamThreads* threads, bool has_certificates)
 NativeServices::~NativeServices() = default;
 
 std::vector<std::pair<std::string, grpc::Service*>> NativeServices::services() {
-  return {{v1::Sessions::service_full_name(), sessions_.get()},
-          {v1::Tree::service_full_name(), tree_.get()}};
+  return {{v1::SessionService::service_full_name(), sessions_.get()},
+          {v1::TreeService::service_full_name(), tree_.get()}};
 }
 
 }  // namespace quorate::rpc::native

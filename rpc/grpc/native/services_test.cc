@@ -125,8 +125,8 @@ class Front {
     REQUIRE(port != 0);
     channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
                                   grpc::InsecureChannelCredentials());
-    tree = v1::Tree::NewStub(channel);
-    sessions = v1::Sessions::NewStub(channel);
+    tree = v1::TreeService::NewStub(channel);
+    sessions = v1::SessionService::NewStub(channel);
   }
   ~Front() { Shutdown(); }
   void Shutdown() {
@@ -150,8 +150,8 @@ class Front {
 
  public:
   std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<v1::Tree::Stub> tree;
-  std::unique_ptr<v1::Sessions::Stub> sessions;
+  std::unique_ptr<v1::TreeService::Stub> tree;
+  std::unique_ptr<v1::SessionService::Stub> sessions;
 };
 
 grpc::Status Create(Front& front, const std::string& path, v1::CreateResponse* response) {
@@ -204,14 +204,14 @@ TEST_CASE("unary calls work over gRPC, with their errors in the details of the s
   REQUIRE(Create(front, "/a", &created).ok());
   const grpc::Status status = Create(front, "/a", &created);
   CHECK(status.error_code() == grpc::StatusCode::ALREADY_EXISTS);
-  v1::RpcStatus details;
+  rpc_status::Status details;
   REQUIRE(details.ParseFromString(status.error_details()));
   CHECK(details.code() == static_cast<int>(grpc::StatusCode::ALREADY_EXISTS));
   REQUIRE(details.details_size() == 1);
   CHECK(details.details(0).type_url() == v1::kErrorDetailUrl);
   v1::ErrorDetail detail;
   REQUIRE(detail.ParseFromString(details.details(0).value()));
-  CHECK(detail.code() == v1::NODE_EXISTS);
+  CHECK(detail.code() == v1::ERROR_CODE_NODE_EXISTS);
   CHECK(detail.path() == "/a");
 
   grpc::ClientContext context;
@@ -244,7 +244,7 @@ TEST_CASE("sessions work over gRPC") {
   const std::vector<v1::SessionItem> items = session.Read(kWrites);
   for (uint64_t i = 0; i < kWrites; ++i) {
     REQUIRE(items[i].response().id() == i + 1);
-    REQUIRE(items[i].response().error() == v1::OK);
+    REQUIRE(items[i].response().error() == v1::ERROR_CODE_UNSPECIFIED);
   }
 
   // The session moves to another stream. The old stream ends with an error.
@@ -267,7 +267,7 @@ TEST_CASE("a watch over gRPC ends when its client cancels it") {
   grpc::ClientContext context;
   v1::WatchRequest request;
   request.set_path("/");
-  request.set_scope(v1::SUBTREE);
+  request.set_scope(v1::WATCH_SCOPE_SUBTREE);
   auto stream = front.tree->Watch(&context, request);
   v1::WatchResponse response;
   REQUIRE(stream->Read(&response));

@@ -16,6 +16,7 @@
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
 #include "rpc/proto/errors.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -72,7 +73,7 @@ SessionStream::SessionStream(StreamLoop* loop, uint32_t tag, std::string client_
 SessionStream::~SessionStream() {
   // Whether an earlier copy of these writes was applied is not known, and no result will tell.
   for (const Pending& pending : pipeline_) {
-    if (pending.refused != v1::OK && pending.request != nullptr) Audit(pending);
+    if (pending.refused != v1::ERROR_CODE_UNSPECIFIED && pending.request != nullptr) Audit(pending);
   }
 }
 
@@ -95,16 +96,17 @@ bool SessionStream::TakeTouched() {
 absl::Status SessionStream::OnMessage(std::string_view bytes) {
   touched_ = true;
   if (CountField(bytes, v1::SessionRequest::kRequestsFieldNumber) > kMessageRequestsMax) {
-    return ToStatus(v1::BAD_ARGUMENTS,
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS,
                     absl::StrCat("a message may have ", kMessageRequestsMax, " requests"));
   }
   if (absl::Status s = CheckParts(*v1::SessionRequest::descriptor(), bytes); !s.ok()) return s;
   v1::SessionRequest message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return ToStatus(v1::BAD_ARGUMENTS, "a message is not a quorate.v1.SessionRequest");
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "a message is not a quorate.v1.SessionRequest");
   }
   if (message.has_open() != (state_ == State::kNew)) {
-    return ToStatus(v1::BAD_ARGUMENTS, "the first message of a stream, and no other, has `open`");
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS,
+                    "the first message of a stream, and no other, has `open`");
   }
   acknowledged_ = std::max(acknowledged_, message.acknowledged_sequence());
   if (state_ == State::kNew) {
@@ -126,7 +128,8 @@ absl::Status SessionStream::OnMessage(std::string_view bytes) {
 }
 
 absl::Status SessionStream::OnHalfClosed() {
-  if (state_ == State::kNew) return ToStatus(v1::BAD_ARGUMENTS, "the stream has no message");
+  if (state_ == State::kNew)
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the stream has no message");
   half_closed_ = true;
   wants_to_continue_ = true;
   return absl::OkStatus();
@@ -137,8 +140,11 @@ absl::Status SessionStream::OnHalfClosed() {
 absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
   open_ = open;
   if (open.password().size() != tree::kPasswordBytes) {
-    return ToStatus(v1::BAD_ARGUMENTS,
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS,
                     absl::StrCat("a session's password has ", tree::kPasswordBytes, " bytes"));
+  }
+  if (!v1::ToMs(open.timeout()).has_value()) {
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the timeout is not a valid duration");
   }
   if (absl::Status s = AddCredentials(open.credentials(), &identities_); !s.ok()) return s;
   if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
@@ -156,8 +162,9 @@ absl::Status SessionStream::TryToBegin() {
 
 absl::Status SessionStream::BeginSession() {
   const Config& config = loop_->frontend().config();
-  timeout_ms_ =
-      std::clamp(open_.timeout_ms(), config.min_session_timeout_ms, config.max_session_timeout_ms);
+  timeout_ms_ = static_cast<int32_t>(std::clamp<int64_t>(v1::ToMs(open_.timeout()).value_or(0),
+                                                         config.min_session_timeout_ms,
+                                                         config.max_session_timeout_ms));
   const bool is_new = open_.session_id() == 0;
   if (!is_new) {
     // Refuses an unknown session or a wrong password here, without an entry in the log.
@@ -170,12 +177,12 @@ absl::Status SessionStream::BeginSession() {
       return absl::OkStatus();
     }
     if (!known || !loop_->tree().CheckPassword(id, open_.password())) {
-      return ToStatus(v1::SESSION_EXPIRED, {});
+      return ToStatus(v1::ERROR_CODE_SESSION_EXPIRED, {});
     }
   }
   if (is_new && loop_->frontend().service().memory().clients_exceed()) {
     loop_->frontend().service().memory().CountRefused();
-    return ToStatus(v1::TOO_MANY_STREAMS,
+    return ToStatus(v1::ERROR_CODE_TOO_MANY_STREAMS,
                     "this member's memory is almost used up (memoryLimitMb); try another one");
   }
   if (is_new && !tenants().TakeSession(loop_->now())) {
@@ -204,7 +211,7 @@ void SessionStream::SendOpened() {
   if (!loop_->tree().FindSession(session_, &info)) return;
   v1::SessionOpened opened;
   opened.set_session_id(session_.value());
-  opened.set_timeout_ms(timeout_ms_);
+  *opened.mutable_timeout() = v1::DurationOfMs(timeout_ms_);
   opened.set_member(loop_->frontend().service().proposer().member);
   opened.set_last_sequence(info.last_sequence);
   AppendField(v1::SessionResponse::kOpenedFieldNumber, opened, outbox().Open());
@@ -215,16 +222,17 @@ void SessionStream::SendOpened() {
 
 absl::Status SessionStream::OnSessionClosed() {
   if (closing_) return absl::OkStatus();  // the client's own Close will be answered
-  return ToStatus(v1::SESSION_EXPIRED, "the session has expired or was closed elsewhere");
+  return ToStatus(v1::ERROR_CODE_SESSION_EXPIRED,
+                  "the session has expired or was closed elsewhere");
 }
 
 absl::Status SessionStream::OnSessionAttached(tree::Zxid attach_zxid) {
   if (attach_zxid == attach_zxid_) return absl::OkStatus();
-  return ToStatus(v1::SESSION_MOVED, {});
+  return ToStatus(v1::ERROR_CODE_SESSION_MOVED, {});
 }
 
 absl::Status SessionStream::OnTreeReplaced() {
-  return ToStatus(v1::UNAVAILABLE,
+  return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                   "this member was far behind and has skipped events that its clients wait for; "
                   "open the session again");
 }
@@ -233,7 +241,7 @@ absl::Status SessionStream::CheckTime(std::chrono::steady_clock::time_point now,
                                       int64_t leader_contact_age_ms) {
   if (state_ == State::kNew) {
     if (now - opened_ <= kOpenTimeout) return absl::OkStatus();
-    return ToStatus(v1::NO_REQUEST, "the session was not opened");
+    return ToStatus(v1::ERROR_CODE_NO_REQUEST, "the session was not opened");
   }
   if (state_ == State::kCatchingUp) wants_to_continue_ = true;
   const std::chrono::milliseconds wait_max(timeout_ms_ / kPartsOfTimeout);
@@ -320,7 +328,7 @@ void SessionStream::BeginWrite(Pending* pending) {
   if (write.sequence() == 0) {
     Audit(*pending);
     v1::Response response;
-    response.set_error(v1::BAD_ARGUMENTS);
+    response.set_error(v1::ERROR_CODE_BAD_ARGUMENTS);
     Answer(std::move(response), pending);
     return;
   }
@@ -336,11 +344,12 @@ void SessionStream::BeginWrite(Pending* pending) {
     pending->refused = shown;
     MakeRefused(why, version, &request);
   };
-  const size_t ephemerals = pending->refused == v1::OK ? EphemeralsIn(request) : 0;
+  const size_t ephemerals =
+      pending->refused == v1::ERROR_CODE_UNSPECIFIED ? EphemeralsIn(request) : 0;
   if (ephemerals > 0 && !tenants().MayCreateEphemerals(ephemerals)) {
     tenants().OnReached(Limit::kEphemerals, loop_->now());
-    refuse(v1::QUOTA_EXCEEDED, v1::NO_SPACE);
-  } else if (pending->refused != v1::OK) {
+    refuse(v1::ERROR_CODE_QUOTA_EXCEEDED, v1::ERROR_CODE_NO_SPACE);
+  } else if (pending->refused != v1::ERROR_CODE_UNSPECIFIED) {
     refuse(pending->refused, pending->refused);
   } else if (ephemerals > 0) {
     pending->ephemerals = ephemerals;
@@ -352,15 +361,15 @@ void SessionStream::BeginWrite(Pending* pending) {
   const tree::CommandHeader header = Header(tree::CommandKind::kSequencedRequest);
   tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
   if (!loop_->AddedCommand(offset)) {
-    refuse(v1::TOO_LARGE, v1::TOO_LARGE);
+    refuse(v1::ERROR_CODE_TOO_LARGE, v1::ERROR_CODE_TOO_LARGE);
     tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
     const bool added = loop_->AddedCommand(offset);
     ASSERT(added, "a request with only identities is bounded");
   }
   // A refused write may have been applied when it was sent before. Its result tells, and only then is
   // it recorded, or not, in the audit log.
-  const bool is_audited =
-      pending->refused != v1::OK && loop_->frontend().request_audit() != nullptr;
+  const bool is_audited = pending->refused != v1::ERROR_CODE_UNSPECIFIED &&
+                          loop_->frontend().request_audit() != nullptr;
   if (!is_audited) Release(pending);
 }
 
@@ -372,7 +381,7 @@ void SessionStream::Audit(const Pending& pending) const {
 void SessionStream::DoAddCredential(Pending* pending) {
   v1::Response response;
   if (!AddCredential(pending->request->add_credential(), &identities_)) {
-    response.set_error(v1::AUTH_FAILED);
+    response.set_error(v1::ERROR_CODE_AUTH_FAILED);
   } else if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) {
     Finish(s);
   }
@@ -406,7 +415,7 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
         state_ = State::kCatchingUp;  // Continue chooses another id
         return absl::OkStatus();
       }
-      return ToStatus(v1::SESSION_EXPIRED, {});
+      return ToStatus(v1::ERROR_CODE_SESSION_EXPIRED, {});
     }
     attach_zxid_ = result.zxid;
     timeout_ms_ = result.timeout_ms;
@@ -426,7 +435,8 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
   tenants().SetEphemerals(result.session_ephemerals + ephemerals_in_flight_);
   const bool was_applied_before =
       result.repeated || result.error == tree::ErrorCode::kAlreadyAcknowledged;
-  if (pending->refused != v1::OK && pending->request != nullptr && !was_applied_before) {
+  if (pending->refused != v1::ERROR_CODE_UNSPECIFIED && pending->request != nullptr &&
+      !was_applied_before) {
     Audit(*pending);
   }
   v1::Response response;
@@ -435,16 +445,17 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
   if (pending->kind == Kind::kWrite && result.error == tree::ErrorCode::kOk) {
     // A write that is refused now may have been applied when it was sent before. Then it has the
     // same response as before.
-    if (pending->refused != v1::OK && IsRefusalWithoutReason(result.ops)) {
+    if (pending->refused != v1::ERROR_CODE_UNSPECIFIED && IsRefusalWithoutReason(result.ops)) {
       response.set_error(pending->refused);
     } else {
       response.set_error(
           ToProto(result.ops, pending->asked, response.mutable_write()->mutable_results()));
     }
-    if (pending->refused == v1::QUOTA_EXCEEDED && response.error() == v1::NO_SPACE) {
-      response.set_error(v1::QUOTA_EXCEEDED);
+    if (pending->refused == v1::ERROR_CODE_QUOTA_EXCEEDED &&
+        response.error() == v1::ERROR_CODE_NO_SPACE) {
+      response.set_error(v1::ERROR_CODE_QUOTA_EXCEEDED);
     }
-    if (response.error() == v1::TOO_LARGE) {
+    if (response.error() == v1::ERROR_CODE_TOO_LARGE) {
       response.set_data_bytes_max(loop_->frontend().config().jute_max_buffer_bytes);
     }
   }
@@ -577,7 +588,7 @@ void SessionStream::DoRead(Pending* pending) {
     case Kind::kSync:
       break;
     default:
-      response.set_error(v1::BAD_ARGUMENTS);  // a kind of a later version, or no kind
+      response.set_error(v1::ERROR_CODE_BAD_ARGUMENTS);  // a kind of a later version, or no kind
   }
   AnswerRead(std::move(response), pending);
 }
@@ -591,7 +602,7 @@ void SessionStream::DoList(Pending* pending) {
   response.set_zxid(loop_->seen_zxid().value());
   const v1::ErrorCode error = list_->Read(loop_->tree(), loop_->seen_zxid(), identities_);
   loop_->Spend(list_->spent());
-  if (error == v1::OK && !list_->done()) {
+  if (error == v1::ERROR_CODE_UNSPECIFIED && !list_->done()) {
     wants_to_continue_ = true;
     return;
   }
@@ -602,7 +613,7 @@ void SessionStream::DoList(Pending* pending) {
     loop_->UnlockTree();
     wants_to_continue_ = true;
   }
-  if (error == v1::OK) list_->Finish(&response);
+  if (error == v1::ERROR_CODE_UNSPECIFIED) list_->Finish(&response);
   list_ = nullptr;
   AnswerRead(std::move(response), pending);
 }
@@ -618,7 +629,7 @@ void SessionStream::DoRead(const std::string& path, Result* result, v1::Response
       Read(loop_->tree(), path, identities_, loop_->frontend().members_text(), result);
   loop_->Spend(1 + result->ByteSizeLong() / kBytesPerNode +
                identities_.all().size() / kIdentitiesPerNode);
-  if (error == v1::OK) return;
+  if (error == v1::ERROR_CODE_UNSPECIFIED) return;
   response->clear_kind();
   response->set_error(error);
 }

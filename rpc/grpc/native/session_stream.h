@@ -122,9 +122,10 @@ class SessionStream final : public Stream {
     std::unique_ptr<v1::Request> request;
     size_t bytes = 0;                 // size of the request
     std::vector<tree::OpKind> asked;  // kinds of the operations of a write in flight
-    v1::ErrorCode refused = v1::OK;   // error of a write in flight that was refused
-    size_t ephemerals = 0;            // that a write in flight may create
-    std::string answer;               // if done: an encoded SessionResponse
+    v1::ErrorCode refused =
+        v1::ERROR_CODE_UNSPECIFIED;  // error of a write in flight that was refused
+    size_t ephemerals = 0;           // that a write in flight may create
+    std::string answer;              // if done: an encoded SessionResponse
   };
   struct WatchPlace {
     std::string path;

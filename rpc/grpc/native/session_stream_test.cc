@@ -9,6 +9,7 @@
 #include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/frontend/frontends.h"
 #include "rpc/grpc/native/testing/fixture.h"
+#include "rpc/proto/times.h"
 #include "rpc/zookeeper/connection_loop.h"
 #include "rpc/zookeeper/frontend.h"
 #include "rpc/zookeeper/testing/manual_sockets.h"
@@ -29,12 +30,12 @@ TEST_CASE("a new session is opened, with a timeout within the limits") {
   Fixture f;
   const uint32_t tag = f.transport.Open(Method::kSession);
   v1::SessionRequest message = OpenMessage();
-  message.mutable_open()->set_timeout_ms(999'999);
+  *message.mutable_open()->mutable_timeout() = v1::DurationOfMs(999'999);
   f.Send(tag, message);
   f.Settle();
   const v1::SessionResponse response = f.Received(tag);
   REQUIRE(response.has_opened());
-  CHECK(response.opened().timeout_ms() == 6000);
+  CHECK(v1::ToMs(response.opened().timeout()) == 6000);
   CHECK(response.opened().member() == 3);
   CHECK(response.opened().last_sequence() == 0);
   CHECK(static_cast<uint64_t>(response.opened().session_id()) >> 56 == 3);
@@ -63,7 +64,7 @@ TEST_CASE("requests are answered in order, and reads see the writes before them"
   CHECK(response.items(1).response().get().data() == "1");
   CHECK(response.items(4).response().get().data() == "3");
   CHECK(response.items(4).response().get().stat().version() == 2);
-  CHECK(response.items(5).response().error() == v1::NO_NODE);
+  CHECK(response.items(5).response().error() == v1::ERROR_CODE_NO_NODE);
   CHECK(response.zxid() == f.zxid());
 }
 
@@ -103,10 +104,10 @@ TEST_CASE("a write that is sent again gets the first response, and is not applie
   Fixture f;
   v1::SessionOpened opened;
   const uint32_t first = f.OpenSession(&opened);
-  const auto write =
-      WriteRequest(1, 1, {CreateOp("/n-", "", v1::PERSISTENT_SEQUENTIAL), CreateOp("/b")});
+  const auto write = WriteRequest(
+      1, 1, {CreateOp("/n-", "", v1::CREATE_MODE_PERSISTENT_SEQUENTIAL), CreateOp("/b")});
   const v1::Response answer = f.CallOne(first, write);
-  REQUIRE(answer.error() == v1::OK);
+  REQUIRE(answer.error() == v1::ERROR_CODE_UNSPECIFIED);
   // The write is sent, and the stream breaks before its response arrives.
   f.Send(first, MessageOf({WriteRequest(2, 2, {SetOp("/b", "x")})}));
   f.transport.RunIterations();
@@ -116,9 +117,10 @@ TEST_CASE("a write that is sent again gets the first response, and is not applie
   const v1::SessionResponse again = f.Call(second, {write, WriteRequest(2, 2, {SetOp("/b", "x")})});
   REQUIRE(again.items_size() == 2);
   CHECK(again.items(0).response().SerializeAsString() == answer.SerializeAsString());
-  CHECK(again.items(1).response().error() == v1::OK);
+  CHECK(again.items(1).response().error() == v1::ERROR_CODE_UNSPECIFIED);
   CHECK(again.items(1).response().write().results(0).stat().version() == 1);
-  CHECK(f.CallOne(second, WriteRequest(3, 4, {SetOp("/b", "")})).error() == v1::OUT_OF_SEQUENCE);
+  CHECK(f.CallOne(second, WriteRequest(3, 4, {SetOp("/b", "")})).error() ==
+        v1::ERROR_CODE_OUT_OF_SEQUENCE);
   CHECK(f.service.ReadTree()->node_count() == 6);  // two, in addition to the four that always exist
 }
 
@@ -131,7 +133,8 @@ TEST_CASE("acknowledged responses are dropped") {
   f.Send(tag, message);
   f.Settle();
   f.Received(tag);
-  CHECK(f.CallOne(tag, WriteRequest(3, 1, {CreateOp("/a")})).error() == v1::ALREADY_ACKNOWLEDGED);
+  CHECK(f.CallOne(tag, WriteRequest(3, 1, {CreateOp("/a")})).error() ==
+        v1::ERROR_CODE_ALREADY_ACKNOWLEDGED);
 }
 
 TEST_CASE("a write that is refused uses up its number") {
@@ -148,10 +151,10 @@ TEST_CASE("a write that is refused uses up its number") {
             WriteRequest(5, 5, {CreateOp("not a path")}), WriteRequest(6, 6, {CreateOp("/a")}),
             WriteRequest(7, 0, {CreateOp("/b")})});
   REQUIRE(response.items_size() == 7);
-  const std::vector<v1::ErrorCode> expected = {v1::BAD_ARGUMENTS, v1::BAD_ARGUMENTS,
-                                               v1::BAD_ARGUMENTS, v1::TOO_LARGE,
-                                               v1::BAD_ARGUMENTS, v1::OK,
-                                               v1::BAD_ARGUMENTS};
+  const std::vector<v1::ErrorCode> expected = {
+      v1::ERROR_CODE_BAD_ARGUMENTS, v1::ERROR_CODE_BAD_ARGUMENTS, v1::ERROR_CODE_BAD_ARGUMENTS,
+      v1::ERROR_CODE_TOO_LARGE,     v1::ERROR_CODE_BAD_ARGUMENTS, v1::ERROR_CODE_UNSPECIFIED,
+      v1::ERROR_CODE_BAD_ARGUMENTS};
   for (int i = 0; i < 7; ++i) {
     INFO(i);
     CHECK(response.items(i).response().error() == expected[static_cast<size_t>(i)]);
@@ -159,17 +162,56 @@ TEST_CASE("a write that is refused uses up its number") {
   }
 }
 
+TEST_CASE("a create has a TTL if and only if its mode has one, and the TTL is a valid duration") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  uint64_t sequence = 0;
+  const auto error = [&](v1::CreateMode mode, int64_t seconds, int32_t nanos) {
+    v1::Operation create = CreateOp("/t-", "", mode);
+    create.mutable_create()->mutable_ttl()->set_seconds(seconds);
+    create.mutable_create()->mutable_ttl()->set_nanos(nanos);
+    ++sequence;
+    return f.CallOne(tag, WriteRequest(sequence, sequence, {create})).error();
+  };
+  constexpr auto kTtl = v1::CREATE_MODE_PERSISTENT_SEQUENTIAL_WITH_TTL;
+  CHECK(error(kTtl, 1, 0) == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(error(kTtl, 0, 1'999'999) == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(error(kTtl, 0, 999'999) == v1::ERROR_CODE_BAD_ARGUMENTS);  // 0 ms
+  CHECK(error(kTtl, 0, 0) == v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(error(kTtl, -1, 0) == v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(error(kTtl, INT64_MAX, 0) == v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(error(kTtl, 1, -1) == v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(error(v1::CREATE_MODE_PERSISTENT_SEQUENTIAL, 1, 0) == v1::ERROR_CODE_BAD_ARGUMENTS);
+  // An unspecified mode is that of a persistent znode.
+  const v1::Request plain =
+      WriteRequest(9, 9, {CreateOp("/plain", "", v1::CREATE_MODE_UNSPECIFIED)});
+  const v1::Response created = f.CallOne(tag, plain);
+  CHECK(created.error() == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(created.write().results(0).path() == "/plain");
+  CHECK(created.write().results(0).stat().ephemeral_session() == 0);
+}
+
+TEST_CASE("a timeout that is not a valid duration ends the stream") {
+  Fixture f;
+  const uint32_t tag = f.transport.Open(Method::kSession);
+  v1::SessionRequest message = OpenMessage();
+  message.mutable_open()->mutable_timeout()->set_nanos(-1'000'000'000);
+  f.Send(tag, message);
+  f.Settle();
+  CHECK(f.CodeOf(tag) == absl::StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("a failed transaction tells which of its operations failed") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   const v1::Response response =
       f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/a"), SetOp("/none", ""), CreateOp("/b")}));
-  CHECK(response.error() == v1::NO_NODE);
+  CHECK(response.error() == v1::ERROR_CODE_NO_NODE);
   REQUIRE(response.write().results_size() == 3);
-  CHECK(response.write().results(0).error() == v1::OK);
-  CHECK(response.write().results(1).error() == v1::NO_NODE);
-  CHECK(response.write().results(2).error() == v1::NOT_ATTEMPTED);
-  CHECK(f.CallOne(tag, GetRequestOf(2, "/a")).error() == v1::NO_NODE);
+  CHECK(response.write().results(0).error() == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(response.write().results(1).error() == v1::ERROR_CODE_NO_NODE);
+  CHECK(response.write().results(2).error() == v1::ERROR_CODE_NOT_ATTEMPTED);
+  CHECK(f.CallOne(tag, GetRequestOf(2, "/a")).error() == v1::ERROR_CODE_NO_NODE);
 }
 
 TEST_CASE("a write that not all members understand is refused, and uses up its number") {
@@ -179,12 +221,13 @@ TEST_CASE("a write that not all members understand is refused, and uses up its n
   const int64_t zxid = created.write().results(0).stat().created_zxid();
   f.service.version = tree::kVersionCheckCreated - 1;
   const auto write = WriteRequest(2, 2, {CheckCreatedOp("/a", zxid), SetOp("/a", "new")});
-  CHECK(f.CallOne(tag, write).error() == v1::UNIMPLEMENTED);
+  CHECK(f.CallOne(tag, write).error() == v1::ERROR_CODE_UNIMPLEMENTED);
   CHECK(f.CallOne(tag, GetRequestOf(3, "/a")).get().data() == "");
-  CHECK(f.CallOne(tag, WriteRequest(4, 3, {SetOp("/a", "old")})).error() == v1::OK);
+  CHECK(f.CallOne(tag, WriteRequest(4, 3, {SetOp("/a", "old")})).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
   f.service.version = tree::kVersionCheckCreated;
   // A repeated write is not executed. Only the fact that it was refused is kept, not the reason.
-  CHECK(f.CallOne(tag, write).error() == v1::BAD_ARGUMENTS);
+  CHECK(f.CallOne(tag, write).error() == v1::ERROR_CODE_BAD_ARGUMENTS);
   CHECK(f.CallOne(tag, GetRequestOf(5, "/a")).get().data() == "old");
 }
 
@@ -196,11 +239,12 @@ TEST_CASE("a repeated refused write gets the same reason, whatever has changed")
   if (!is_kept) f.service.version = tree::kVersionCheckCreated - 1;
   f.service.is_refusing_data = true;
   const auto write = WriteRequest(2, 2, {SetOp("/a", "new"), SetOp("/a", "newer")});
-  CHECK(f.CallOne(tag, write).error() == v1::NO_SPACE);
+  CHECK(f.CallOne(tag, write).error() == v1::ERROR_CODE_NO_SPACE);
   f.service.is_refusing_data = false;
   const v1::Response again = f.CallOne(tag, write);
-  CHECK(again.error() == (is_kept ? v1::NO_SPACE : v1::BAD_ARGUMENTS));
-  CHECK(f.CallOne(tag, WriteRequest(3, 3, {SetOp("/a", "next")})).error() == v1::OK);
+  CHECK(again.error() == (is_kept ? v1::ERROR_CODE_NO_SPACE : v1::ERROR_CODE_BAD_ARGUMENTS));
+  CHECK(f.CallOne(tag, WriteRequest(3, 3, {SetOp("/a", "next")})).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
   CHECK(f.CallOne(tag, GetRequestOf(4, "/a")).get().data() == "next");
 }
 
@@ -208,7 +252,7 @@ TEST_CASE("a check of the creation fails for a recreated znode") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   const auto make = [](uint64_t sequence) {
-    return WriteRequest(1, sequence, {CreateOp("/a", "", v1::EPHEMERAL)});
+    return WriteRequest(1, sequence, {CreateOp("/a", "", v1::CREATE_MODE_EPHEMERAL)});
   };
   const int64_t first = f.CallOne(tag, make(1)).write().results(0).stat().created_zxid();
   f.CallOne(tag, WriteRequest(2, 2, {DeleteOp("/a")}));
@@ -216,13 +260,14 @@ TEST_CASE("a check of the creation fails for a recreated znode") {
   REQUIRE(first != second);
   const v1::Response refused =
       f.CallOne(tag, WriteRequest(4, 4, {CheckCreatedOp("/a", first), SetOp("/a", "x")}));
-  CHECK(refused.error() == v1::BAD_VERSION);
-  CHECK(refused.write().results(0).error() == v1::BAD_VERSION);
+  CHECK(refused.error() == v1::ERROR_CODE_BAD_VERSION);
+  CHECK(refused.write().results(0).error() == v1::ERROR_CODE_BAD_VERSION);
   const v1::Response done =
       f.CallOne(tag, WriteRequest(5, 5, {CheckCreatedOp("/a", second), SetOp("/a", "x")}));
-  CHECK(done.error() == v1::OK);
+  CHECK(done.error() == v1::ERROR_CODE_UNSPECIFIED);
   CHECK(done.write().results(0).ByteSizeLong() == 0);
-  CHECK(f.CallOne(tag, WriteRequest(6, 6, {CheckCreatedOp("/none", 1)})).error() == v1::NO_NODE);
+  CHECK(f.CallOne(tag, WriteRequest(6, 6, {CheckCreatedOp("/none", 1)})).error() ==
+        v1::ERROR_CODE_NO_NODE);
 }
 
 TEST_CASE("a check of the version fails for another version") {
@@ -234,15 +279,16 @@ TEST_CASE("a check of the version fails for another version") {
     const auto sequence = static_cast<uint64_t>(3 + version / 2);
     const v1::Response refused = f.CallOne(
         tag, WriteRequest(3, sequence, {CheckVersionOp("/a", version), SetOp("/a", "two")}));
-    CHECK(refused.error() == v1::BAD_VERSION);
-    CHECK(refused.write().results(0).error() == v1::BAD_VERSION);
-    CHECK(refused.write().results(1).error() == v1::NOT_ATTEMPTED);
+    CHECK(refused.error() == v1::ERROR_CODE_BAD_VERSION);
+    CHECK(refused.write().results(0).error() == v1::ERROR_CODE_BAD_VERSION);
+    CHECK(refused.write().results(1).error() == v1::ERROR_CODE_NOT_ATTEMPTED);
   }
-  CHECK(f.CallOne(tag, WriteRequest(4, 5, {CheckVersionOp("/none", 0)})).error() == v1::NO_NODE);
+  CHECK(f.CallOne(tag, WriteRequest(4, 5, {CheckVersionOp("/none", 0)})).error() ==
+        v1::ERROR_CODE_NO_NODE);
   CHECK(f.CallOne(tag, GetRequestOf(5, "/a")).get().data() == "one");
   const v1::Response done =
       f.CallOne(tag, WriteRequest(6, 6, {CheckVersionOp("/a", 1), SetOp("/a", "two")}));
-  CHECK(done.error() == v1::OK);
+  CHECK(done.error() == v1::ERROR_CODE_UNSPECIFIED);
   CHECK(f.CallOne(tag, GetRequestOf(7, "/a")).get().data() == "two");
 }
 
@@ -253,11 +299,11 @@ TEST_CASE("transactions with conditions and recursive deletes") {
   absent.mutable_check()->set_path("/a");
   absent.mutable_check()->set_absent(true);
   CHECK(f.CallOne(tag, WriteRequest(1, 1, {absent, CreateOp("/a"), CreateOp("/a/b")})).error() ==
-        v1::OK);
-  CHECK(f.CallOne(tag, WriteRequest(2, 2, {absent})).error() == v1::NODE_EXISTS);
-  CHECK(f.CallOne(tag, WriteRequest(3, 3, {DeleteOp("/a")})).error() == v1::NOT_EMPTY);
+        v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(f.CallOne(tag, WriteRequest(2, 2, {absent})).error() == v1::ERROR_CODE_NODE_EXISTS);
+  CHECK(f.CallOne(tag, WriteRequest(3, 3, {DeleteOp("/a")})).error() == v1::ERROR_CODE_NOT_EMPTY);
   const v1::Response removed = f.CallOne(tag, WriteRequest(4, 4, {DeleteOp("/a", true)}));
-  CHECK(removed.error() == v1::OK);
+  CHECK(removed.error() == v1::ERROR_CODE_UNSPECIFIED);
   CHECK(removed.write().results(0).removed() == 2);
 }
 
@@ -269,7 +315,8 @@ TEST_CASE("a session that moves to another stream ends the first one") {
   const uint32_t first = f.OpenSession(&opened);
   const uint32_t second = f.OpenSession(&opened, opened.session_id());
   CHECK(f.CodeOf(first) == absl::StatusCode::kAborted);
-  CHECK(f.CallOne(second, WriteRequest(1, 1, {CreateOp("/a")})).error() == v1::OK);
+  CHECK(f.CallOne(second, WriteRequest(1, 1, {CreateOp("/a")})).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
   CHECK(f.service.ReadTree()->session_count() == 1);
 }
 
@@ -283,7 +330,7 @@ TEST_CASE("a session moves between the front ends") {
   f.listener = &frontends;
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
-  f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/e", "", v1::EPHEMERAL)}));
+  f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/e", "", v1::CREATE_MODE_EPHEMERAL)}));
 
   const uint32_t connection = *sockets.Connect();
   zk::ConnectPacketOptions options;
@@ -362,7 +409,7 @@ TEST_CASE("a close ends the session, its ephemerals and, after the answer, the s
   close.set_id(9);
   close.mutable_close();
   const v1::SessionResponse response =
-      f.Call(tag, {WriteRequest(1, 1, {CreateOp("/e", "", v1::EPHEMERAL)}), close});
+      f.Call(tag, {WriteRequest(1, 1, {CreateOp("/e", "", v1::CREATE_MODE_EPHEMERAL)}), close});
   CHECK(IdsOf(response) == std::vector<uint64_t>{1, 9});
   CHECK(f.CodeOf(tag) == absl::StatusCode::kOk);
   CHECK(f.service.ReadTree()->session_count() == 0);
@@ -436,26 +483,26 @@ TEST_CASE("an invalid message, or a timeout, ends the stream with the reason") {
   SECTION("not a message") {
     f.transport.Write(up, "\xFF\xFF\xFF");
     f.Settle();
-    CHECK(error_of(up) == v1::BAD_ARGUMENTS);
+    CHECK(error_of(up) == v1::ERROR_CODE_BAD_ARGUMENTS);
   }
   SECTION("no open") {
     f.Send(fresh, MessageOf({GetRequestOf(1, "/")}));
     f.Settle();
-    CHECK(error_of(fresh) == v1::BAD_ARGUMENTS);
+    CHECK(error_of(fresh) == v1::ERROR_CODE_BAD_ARGUMENTS);
   }
   SECTION("two opens") {
     f.Send(up, OpenMessage());
     f.Settle();
-    CHECK(error_of(up) == v1::BAD_ARGUMENTS);
+    CHECK(error_of(up) == v1::ERROR_CODE_BAD_ARGUMENTS);
   }
   SECTION("no message") {
     f.transport.HalfClose(fresh);
     f.Settle();
-    CHECK(error_of(fresh) == v1::BAD_ARGUMENTS);
+    CHECK(error_of(fresh) == v1::ERROR_CODE_BAD_ARGUMENTS);
   }
   SECTION("no message for a long time") {
     f.Pass(30'001);
-    CHECK(error_of(fresh) == v1::NO_REQUEST);
+    CHECK(error_of(fresh) == v1::ERROR_CODE_NO_REQUEST);
     CHECK(f.CodeOf(fresh) == absl::StatusCode::kDeadlineExceeded);
   }
   SECTION("a short password") {
@@ -463,7 +510,7 @@ TEST_CASE("an invalid message, or a timeout, ends the stream with the reason") {
     message.mutable_open()->set_password("short");
     f.Send(fresh, message);
     f.Settle();
-    CHECK(error_of(fresh) == v1::BAD_ARGUMENTS);
+    CHECK(error_of(fresh) == v1::ERROR_CODE_BAD_ARGUMENTS);
     CHECK(f.CodeOf(fresh) == absl::StatusCode::kInvalidArgument);
   }
   SECTION("more requests than a message may have") {
@@ -471,18 +518,18 @@ TEST_CASE("an invalid message, or a timeout, ends the stream with the reason") {
     for (size_t i = 0; i <= SessionStream::kMessageRequestsMax; ++i) message.add_requests();
     f.Send(up, message);
     f.Settle();
-    CHECK(error_of(up) == v1::BAD_ARGUMENTS);
+    CHECK(error_of(up) == v1::ERROR_CODE_BAD_ARGUMENTS);
   }
   SECTION("a tree that was replaced") {
     f.service.ReplaceTree(&f.frontends);
     f.frontend.OnBatchApplied();
     f.Settle();
-    CHECK(error_of(up) == v1::UNAVAILABLE);
+    CHECK(error_of(up) == v1::ERROR_CODE_UNAVAILABLE);
   }
   SECTION("a request without a kind gets an error response") {
     v1::Request request;
     request.set_id(4);
-    CHECK(f.CallOne(up, request).error() == v1::BAD_ARGUMENTS);
+    CHECK(f.CallOne(up, request).error() == v1::ERROR_CODE_BAD_ARGUMENTS);
   }
 }
 
@@ -505,9 +552,9 @@ TEST_CASE("a credential is in effect for the requests after it") {
   v1::SessionResponse response =
       f.Call(tag, {WriteRequest(1, 1, {create}), add, WriteRequest(3, 2, {create}), who});
   REQUIRE(response.items_size() == 4);
-  CHECK(response.items(0).response().error() == v1::INVALID_ACL);
-  CHECK(response.items(1).response().error() == v1::OK);
-  CHECK(response.items(2).response().error() == v1::OK);
+  CHECK(response.items(0).response().error() == v1::ERROR_CODE_INVALID_ACL);
+  CHECK(response.items(1).response().error() == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(response.items(2).response().error() == v1::ERROR_CODE_UNSPECIFIED);
   const auto& identities = response.items(3).response().who_am_i().identities();
   REQUIRE(identities.size() == 2);
   CHECK(identities[0].scheme() == "ip");
@@ -519,10 +566,10 @@ TEST_CASE("a credential is in effect for the requests after it") {
   const v1::SessionResponse refused =
       f.Call(other, {GetRequestOf(1, "/mine"), add, GetRequestOf(3, "/mine")});
   REQUIRE(refused.items_size() == 3);
-  CHECK(refused.items(0).response().error() == v1::NO_AUTH);
+  CHECK(refused.items(0).response().error() == v1::ERROR_CODE_NO_AUTH);
   CHECK(refused.items(2).response().get().data() == "secret");
   add.mutable_add_credential()->set_scheme("kerberos");
-  CHECK(f.CallOne(other, add).error() == v1::AUTH_FAILED);
+  CHECK(f.CallOne(other, add).error() == v1::ERROR_CODE_AUTH_FAILED);
 }
 
 TEST_CASE("the subject of a client's certificate is an identity") {
@@ -562,7 +609,7 @@ TEST_CASE("streams are limited by address") {
   for (const Method method : {Method::kSession, Method::kWatch, Method::kGet}) {
     const uint32_t refused = f.transport.Open(method, "10.0.0.1");
     CHECK(f.CodeOf(refused) == absl::StatusCode::kResourceExhausted);
-    CHECK(DetailOf(*f.transport.outcome(refused)).code() == v1::TOO_MANY_STREAMS);
+    CHECK(DetailOf(*f.transport.outcome(refused)).code() == v1::ERROR_CODE_TOO_MANY_STREAMS);
   }
   CHECK_FALSE(f.transport.outcome(f.transport.Open(Method::kSession, "10.0.0.2")).has_value());
   f.transport.Cancel(second);
@@ -576,7 +623,7 @@ TEST_CASE("the number of all streams is limited") {
   f.transport.Open(Method::kSession, "10.0.0.1");
   const uint32_t refused = f.transport.Open(Method::kGet, "10.0.0.2");
   CHECK(f.CodeOf(refused) == absl::StatusCode::kResourceExhausted);
-  CHECK(DetailOf(*f.transport.outcome(refused)).code() == v1::TOO_MANY_STREAMS);
+  CHECK(DetailOf(*f.transport.outcome(refused)).code() == v1::ERROR_CODE_TOO_MANY_STREAMS);
 }
 
 TEST_CASE("a congested server stops reading from clients that wait for writes") {
@@ -617,7 +664,7 @@ TEST_CASE("the watches of a session's stream are dropped in pieces when it ends"
   for (uint64_t begin = 0; begin < kWatches; begin += 1000) {
     std::vector<v1::Request> requests;
     for (uint64_t id = begin + 1; id <= begin + 1000; ++id) {
-      requests.push_back(WatchRequestOf(id, id, "/n" + std::to_string(id), v1::NODE));
+      requests.push_back(WatchRequestOf(id, id, "/n" + std::to_string(id), v1::WATCH_SCOPE_NODE));
     }
     REQUIRE(f.Call(tag, requests).items_size() == 1000);
   }
@@ -666,7 +713,7 @@ TEST_CASE("events may arrive while the watches of a stream are being dropped") {
   const uint32_t tag = f.OpenSession();
   std::vector<v1::Request> requests;
   for (uint64_t id = 1; id <= 4000; ++id) {
-    requests.push_back(WatchRequestOf(id, id, "/n" + std::to_string(id), v1::NODE));
+    requests.push_back(WatchRequestOf(id, id, "/n" + std::to_string(id), v1::WATCH_SCOPE_NODE));
   }
   REQUIRE(f.Call(tag, requests).items_size() == 4000);
   for (uint64_t id = 1; id <= 4000; id += 500) {
@@ -699,7 +746,7 @@ TEST_CASE("a pending read of a session is not answered from a snapshot that repl
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Change(CreateOp("/a"));
-  f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::NODE)});
+  f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::WATCH_SCOPE_NODE)});
   const int64_t seen = f.zxid();
   v1::TxnRequest change;
   *change.add_operations() = SetOp("/a", "1");
@@ -745,13 +792,14 @@ TEST_CASE("a write that is refused when it is sent again, but was applied before
   v1::SessionOpened opened;
   const uint32_t first = f.OpenSession(&opened);
   const auto write = WriteRequest(1, 1, {CreateOp("/a")});
-  REQUIRE(f.CallOne(first, write).error() == v1::OK);
+  REQUIRE(f.CallOne(first, write).error() == v1::ERROR_CODE_UNSPECIFIED);
   f.transport.Cancel(first);
   f.service.is_refusing_data = true;
   const uint32_t second = f.OpenSession(&opened, opened.session_id());
-  CHECK(f.CallOne(second, write).error() == v1::OK);  // the response from before
+  CHECK(f.CallOne(second, write).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);  // the response from before
   for (const std::string& line : audit.Lines()) CHECK_FALSE(line.ends_with("result=failure"));
-  CHECK(f.CallOne(second, WriteRequest(2, 2, {CreateOp("/b")})).error() == v1::NO_SPACE);
+  CHECK(f.CallOne(second, WriteRequest(2, 2, {CreateOp("/b")})).error() == v1::ERROR_CODE_NO_SPACE);
   const std::vector<std::string> lines = audit.Lines();
   REQUIRE(lines.size() == 1);
   CHECK(lines[0].ends_with("operation=create znode=/b znode_type=persistent result=failure"));

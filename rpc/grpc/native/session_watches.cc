@@ -55,7 +55,7 @@ void SessionStream::TakeRequest(Pending* pending) {
   const v1::Request::Watch& watch = pending->request->watch();
   v1::Response response;
   const v1::ErrorCode error = TakeWatch(watch, &response);
-  if (error != v1::OK) {
+  if (error != v1::ERROR_CODE_UNSPECIFIED) {
     response.set_zxid(loop_->seen_zxid().value());
     response.set_error(error);
     AnswerRead(std::move(response), pending);
@@ -80,27 +80,28 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
   const tree::Zxid after(watch.after_zxid());
   if (!tree::IsValidPath(watch.path(), /*sequential=*/false) || !FromProto(watch.scope(), &scope) ||
       watch.after_zxid() < 0 || watch_places_.contains(watch.watch_id())) {
-    return v1::BAD_ARGUMENTS;
+    return v1::ERROR_CODE_BAD_ARGUMENTS;
   }
   if (watch_places_.size() >= kWatchesMax || watch_bytes_ + watch.path().size() > kWatchBytesMax ||
       watches_.Count(watch.path(), scope) >= kWatchesOfPathMax) {
-    return v1::TOO_LARGE;
+    return v1::ERROR_CODE_TOO_LARGE;
   }
   if (!tenants().MayWatch()) {
     tenants().OnReached(Limit::kWatches, loop_->now());
-    return v1::TOO_LARGE;
+    return v1::ERROR_CODE_TOO_LARGE;
   }
-  if (after > loop_->seen_zxid()) return v1::UNAVAILABLE;  // this member is behind the client
+  if (after > loop_->seen_zxid())
+    return v1::ERROR_CODE_UNAVAILABLE;  // this member is behind the client
   if (watch.after_zxid() != 0 && after < history.oldest()) {
     response->mutable_watch()->set_oldest_zxid(history.oldest().value());
-    return v1::EVENTS_LOST;
+    return v1::ERROR_CODE_EVENTS_LOST;
   }
   loop_->frontend().AddWatch(tag(), watch.path(), scope);
   watches_.Add(watch.watch_id(), watch.path(), scope);
   watch_places_[watch.watch_id()] = {watch.path(), scope};
   watch_bytes_ += watch.path().size();
   tenants().SetWatches(watch_places_.size());
-  return v1::OK;
+  return v1::ERROR_CODE_UNSPECIFIED;
 }
 
 // While the history is being read, a watch that resumes gets all its events from the history. Once
@@ -162,7 +163,7 @@ bool SessionStream::EndLostWatches() {
     loop_->Spend(kNodesPerWatch);
     v1::Response response;
     response.set_zxid(loop_->seen_zxid().value());
-    response.set_error(v1::EVENTS_LOST);
+    response.set_error(v1::ERROR_CODE_EVENTS_LOST);
     response.mutable_watch()->set_oldest_zxid(loop_->frontend().history().oldest().value());
     AnswerRead(std::move(response), &pending);
   }

@@ -20,7 +20,7 @@ constexpr size_t kMessageBytes = 1u << 20;
 
 absl::Status TooMany(Limit limit) {
   return ToStatus(
-      v1::TOO_MANY_STREAMS,
+      v1::ERROR_CODE_TOO_MANY_STREAMS,
       absl::StrCat("the client's address or identity has reached a limit of this member (",
                    ToAbsl(KeyOf(limit)), "); try later"));
 }
@@ -54,7 +54,7 @@ void EventFeed::GoBackTo(uint64_t number) {
   next_ = number;
 }
 
-absl::Status EventFeed::Lost() { return ToStatus(v1::TOO_SLOW, {}); }
+absl::Status EventFeed::Lost() { return ToStatus(v1::ERROR_CODE_TOO_SLOW, {}); }
 
 Stream::Stream(StreamLoop* loop, uint32_t tag, std::string address, bool is_call)
     : loop_(loop),
@@ -77,11 +77,11 @@ absl::Status Stream::AddCredentials(
     const google::protobuf::RepeatedPtrField<v1::Credential>& credentials,
     ClientIdentities* identities) {
   for (const v1::Credential& credential : credentials) {
-    if (!AddCredential(credential, identities)) return ToStatus(v1::AUTH_FAILED, {});
+    if (!AddCredential(credential, identities)) return ToStatus(v1::ERROR_CODE_AUTH_FAILED, {});
   }
   if (!identities->lacks_required()) return absl::OkStatus();
   RecordFailedAuthentication(*identities, identities->RequiredText());
-  return ToStatus(v1::AUTH_FAILED, identities->RequiredText());
+  return ToStatus(v1::ERROR_CODE_AUTH_FAILED, identities->RequiredText());
 }
 
 void Stream::RecordFailedAuthentication(const ClientIdentities& identities,

@@ -75,7 +75,8 @@ absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address,
   const uint32_t tag = NewTag();
   std::unique_ptr<Stream> stream = MakeStream(this, tag, method, std::move(address));
   if (!subject.empty() && !stream->AddCertificate(subject)) {
-    stream->Finish(ToStatus(v1::AUTH_FAILED, "the subject of the certificate is too long"));
+    stream->Finish(
+        ToStatus(v1::ERROR_CODE_AUTH_FAILED, "the subject of the certificate is too long"));
   }
   Add(std::make_shared<Client>(std::move(stream), &frontend_->service().memory()));
   return tag;
@@ -164,7 +165,7 @@ void StreamLoop::EndHeaviest() {
   const std::shared_ptr<Client> heaviest = TakeHeaviest(bytes_of, &bytes);
   if (heaviest == nullptr) return;
   Close(*heaviest,
-        ToStatus(v1::TOO_SLOW,
+        ToStatus(v1::ERROR_CODE_TOO_SLOW,
                  "this member's memory is almost used up, and of its streams this one takes the "
                  "most"),
         /*at_once=*/true);

@@ -6,9 +6,11 @@
 #include <google/protobuf/stubs/common.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <optional>
 #include <utility>
 
 #include "base/assert.h"
+#include "rpc/proto/times.h"
 #include "tree/acl.h"
 #include "tree/limits.h"
 
@@ -48,27 +50,28 @@ std::vector<tree::Acl> AclsFrom(const Acls& acls) {
 bool FromCreate(const v1::Operation::Create& create, tree::Op* op) {
   op->kind = tree::OpKind::kCreate;
   switch (create.mode()) {
-    case v1::PERSISTENT:
+    case v1::CREATE_MODE_UNSPECIFIED:
+    case v1::CREATE_MODE_PERSISTENT:
       op->mode = tree::CreateMode::kPersistent;
       break;
-    case v1::EPHEMERAL:
+    case v1::CREATE_MODE_EPHEMERAL:
       op->mode = tree::CreateMode::kEphemeral;
       break;
-    case v1::PERSISTENT_SEQUENTIAL:
+    case v1::CREATE_MODE_PERSISTENT_SEQUENTIAL:
       op->mode = tree::CreateMode::kPersistentSequential;
       break;
-    case v1::EPHEMERAL_SEQUENTIAL:
+    case v1::CREATE_MODE_EPHEMERAL_SEQUENTIAL:
       op->mode = tree::CreateMode::kEphemeralSequential;
       break;
-    case v1::CONTAINER:
+    case v1::CREATE_MODE_CONTAINER:
       op->kind = tree::OpKind::kCreateContainer;
       op->mode = tree::CreateMode::kContainer;
       break;
-    case v1::PERSISTENT_WITH_TTL:
+    case v1::CREATE_MODE_PERSISTENT_WITH_TTL:
       op->kind = tree::OpKind::kCreateTtl;
       op->mode = tree::CreateMode::kPersistentWithTtl;
       break;
-    case v1::PERSISTENT_SEQUENTIAL_WITH_TTL:
+    case v1::CREATE_MODE_PERSISTENT_SEQUENTIAL_WITH_TTL:
       op->kind = tree::OpKind::kCreateTtl;
       op->mode = tree::CreateMode::kPersistentSequentialWithTtl;
       break;
@@ -79,8 +82,12 @@ bool FromCreate(const v1::Operation::Create& create, tree::Op* op) {
   op->has_data = true;
   op->data = create.data();
   op->acl = create.acl().empty() ? tree::OpenAcl() : AclsFrom(create.acl());
-  op->ttl_ms = create.ttl_ms();
-  return op->kind == tree::OpKind::kCreateTtl || op->ttl_ms == 0;
+  if (create.has_ttl()) {
+    const std::optional<int64_t> ttl_ms = v1::ToMs(create.ttl());
+    if (!ttl_ms.has_value()) return false;
+    op->ttl_ms = *ttl_ms;
+  }
+  return create.has_ttl() == (op->kind == tree::OpKind::kCreateTtl);
 }
 
 bool FromCreateIfNotExists(const v1::Operation::Create& create, tree::Op* op) {
@@ -114,46 +121,46 @@ void FromCheckStat(const v1::Operation::CheckStat& check, tree::Op* op) {
 v1::ErrorCode ToProto(tree::ErrorCode error) {
   switch (error) {
     case tree::ErrorCode::kOk:
-      return v1::OK;
+      return v1::ERROR_CODE_UNSPECIFIED;
     case tree::ErrorCode::kRuntimeInconsistency:
-      return v1::NOT_ATTEMPTED;
+      return v1::ERROR_CODE_NOT_ATTEMPTED;
     case tree::ErrorCode::kBadArguments:
     case tree::ErrorCode::kMarshallingError:
-      return v1::BAD_ARGUMENTS;
+      return v1::ERROR_CODE_BAD_ARGUMENTS;
     case tree::ErrorCode::kUnimplemented:
-      return v1::UNIMPLEMENTED;
+      return v1::ERROR_CODE_UNIMPLEMENTED;
     case tree::ErrorCode::kNoNode:
-      return v1::NO_NODE;
+      return v1::ERROR_CODE_NO_NODE;
     case tree::ErrorCode::kNoAuth:
-      return v1::NO_AUTH;
+      return v1::ERROR_CODE_NO_AUTH;
     case tree::ErrorCode::kBadVersion:
-      return v1::BAD_VERSION;
+      return v1::ERROR_CODE_BAD_VERSION;
     case tree::ErrorCode::kNoChildrenForEphemerals:
-      return v1::NO_CHILDREN_FOR_EPHEMERALS;
+      return v1::ERROR_CODE_NO_CHILDREN_FOR_EPHEMERALS;
     case tree::ErrorCode::kNodeExists:
-      return v1::NODE_EXISTS;
+      return v1::ERROR_CODE_NODE_EXISTS;
     case tree::ErrorCode::kNotEmpty:
-      return v1::NOT_EMPTY;
+      return v1::ERROR_CODE_NOT_EMPTY;
     case tree::ErrorCode::kSessionExpired:
-      return v1::SESSION_EXPIRED;
+      return v1::ERROR_CODE_SESSION_EXPIRED;
     case tree::ErrorCode::kInvalidAcl:
-      return v1::INVALID_ACL;
+      return v1::ERROR_CODE_INVALID_ACL;
     case tree::ErrorCode::kAuthFailed:
-      return v1::AUTH_FAILED;
+      return v1::ERROR_CODE_AUTH_FAILED;
     case tree::ErrorCode::kSessionMoved:
-      return v1::SESSION_MOVED;
+      return v1::ERROR_CODE_SESSION_MOVED;
     case tree::ErrorCode::kQuotaExceeded:
-      return v1::QUOTA_EXCEEDED;
+      return v1::ERROR_CODE_QUOTA_EXCEEDED;
     case tree::ErrorCode::kAlreadyAcknowledged:
-      return v1::ALREADY_ACKNOWLEDGED;
+      return v1::ERROR_CODE_ALREADY_ACKNOWLEDGED;
     case tree::ErrorCode::kOutOfSequence:
-      return v1::OUT_OF_SEQUENCE;
+      return v1::ERROR_CODE_OUT_OF_SEQUENCE;
     case tree::ErrorCode::kTooManyUnacknowledged:
-      return v1::TOO_MANY_UNACKNOWLEDGED;
+      return v1::ERROR_CODE_TOO_MANY_UNACKNOWLEDGED;
     case tree::ErrorCode::kTooLarge:
-      return v1::TOO_LARGE;
+      return v1::ERROR_CODE_TOO_LARGE;
     case tree::ErrorCode::kNoSpace:
-      return v1::NO_SPACE;
+      return v1::ERROR_CODE_NO_SPACE;
     case tree::ErrorCode::kSystemError:
     case tree::ErrorCode::kNotReadOnly:
     case tree::ErrorCode::kEphemeralOnLocalSession:
@@ -163,7 +170,7 @@ v1::ErrorCode ToProto(tree::ErrorCode error) {
     case tree::ErrorCode::kNewConfigNoQuorum:
       break;
   }
-  return v1::SYSTEM_ERROR;
+  return v1::ERROR_CODE_SYSTEM_ERROR;
 }
 
 void ToProto(const tree::Stat& stat, v1::Stat* to) {
@@ -183,13 +190,13 @@ void ToProto(const tree::Stat& stat, v1::Stat* to) {
 void ToProto(const Event& event, v1::Event* to) {
   switch (event.type) {
     case tree::EventType::kNodeCreated:
-      to->set_type(v1::NODE_CREATED);
+      to->set_type(v1::EVENT_TYPE_NODE_CREATED);
       break;
     case tree::EventType::kNodeDeleted:
-      to->set_type(v1::NODE_DELETED);
+      to->set_type(v1::EVENT_TYPE_NODE_DELETED);
       break;
     case tree::EventType::kNodeDataChanged:
-      to->set_type(v1::NODE_DATA_CHANGED);
+      to->set_type(v1::EVENT_TYPE_NODE_DATA_CHANGED);
       break;
     case tree::EventType::kNodeChildrenChanged:
       ASSERT(false, "the tree reports no such event");
@@ -322,13 +329,14 @@ bool FromProto(const v1::Operation& operation, tree::Op* op) {
 
 bool FromProto(v1::WatchScope scope, Scope* to) {
   switch (scope) {
-    case v1::NODE:
+    case v1::WATCH_SCOPE_UNSPECIFIED:
+    case v1::WATCH_SCOPE_NODE:
       *to = Scope::kNode;
       return true;
-    case v1::CHILDREN:
+    case v1::WATCH_SCOPE_CHILDREN:
       *to = Scope::kChildren;
       return true;
-    case v1::SUBTREE:
+    case v1::WATCH_SCOPE_SUBTREE:
       *to = Scope::kSubtree;
       return true;
     default:

@@ -37,11 +37,12 @@ void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResu
 template <class Repeated>
 v1::ErrorCode ToProto(std::span<const tree::OpResult> results, std::span<const tree::OpKind> asked,
                       Repeated* to) {
-  v1::ErrorCode failed = v1::OK;
+  v1::ErrorCode failed = v1::ERROR_CODE_UNSPECIFIED;
   for (size_t i = 0; i < results.size(); ++i) {
     v1::OperationResult* result = to->Add();
     ToProto(results[i], i < asked.size() ? asked[i] : tree::OpKind::kCheck, result);
-    if (failed == v1::OK && result->error() != v1::NOT_ATTEMPTED) failed = result->error();
+    if (failed == v1::ERROR_CODE_UNSPECIFIED && result->error() != v1::ERROR_CODE_NOT_ATTEMPTED)
+      failed = result->error();
   }
   return failed;
 }

@@ -27,17 +27,18 @@ WatchStream::WatchStream(StreamLoop* loop, uint32_t tag, std::string client_addr
       sent_(loop->now()) {}
 
 absl::Status WatchStream::OnMessage(std::string_view bytes) {
-  if (state_ != State::kNew) return ToStatus(v1::BAD_ARGUMENTS, "a watch has one request");
+  if (state_ != State::kNew)
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "a watch has one request");
   if (absl::Status s = CheckParts(*v1::WatchRequest::descriptor(), bytes); !s.ok()) return s;
   if (!request_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return ToStatus(v1::BAD_ARGUMENTS, "the message is not a quorate.v1.WatchRequest");
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the message is not a quorate.v1.WatchRequest");
   }
   if (absl::Status s = AddCredentials(request_.credentials(), &identities_); !s.ok()) return s;
   if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (!tree::IsValidPath(request_.path(), /*sequential=*/false) || request_.after_zxid() < 0 ||
       !FromProto(request_.scope(), &scope_)) {
-    return ToStatus(v1::BAD_ARGUMENTS, {});
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, {});
   }
   if (absl::Status s = CheckCaughtUp(loop_->status()); !s.ok()) return s;
   state_ = State::kStarting;
@@ -61,7 +62,7 @@ absl::Status WatchStream::Start() {
       v1::ErrorDetail detail;
       detail.set_path(request_.path());
       detail.set_oldest_zxid(history.oldest().value());
-      return ToStatus(v1::EVENTS_LOST, {}, std::move(detail));
+      return ToStatus(v1::ERROR_CODE_EVENTS_LOST, {}, std::move(detail));
     }
     feed_.GoBackTo(history.NumberAfter(after));
   }
@@ -113,7 +114,7 @@ void WatchStream::Send(const Event& event) {
 }
 
 absl::Status WatchStream::OnTreeReplaced() {
-  return ToStatus(v1::UNAVAILABLE,
+  return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                   "this member was far behind and has skipped events; watch again from the zxid "
                   "that was received");
 }
@@ -121,7 +122,7 @@ absl::Status WatchStream::OnTreeReplaced() {
 absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now,
                                     int64_t /*leader_contact_age_ms*/) {
   if (state_ == State::kNew && now - opened_ > kOpenTimeout) {
-    return ToStatus(v1::NO_REQUEST, "no request was received");
+    return ToStatus(v1::ERROR_CODE_NO_REQUEST, "no request was received");
   }
   if (state_ == State::kStarting) wants_to_continue_ = true;
   if (state_ == State::kUp && now - sent_ >= kProgressPeriod) wants_to_continue_ = true;

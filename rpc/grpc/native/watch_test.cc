@@ -25,9 +25,9 @@ std::vector<std::string> StoryOf(const v1::SessionResponse& response) {
       continue;
     }
     const v1::Event& event = item.event().event();
-    std::string text = event.type() == v1::NODE_CREATED   ? "created "
-                       : event.type() == v1::NODE_DELETED ? "deleted "
-                                                          : "changed ";
+    std::string text = event.type() == v1::EVENT_TYPE_NODE_CREATED   ? "created "
+                       : event.type() == v1::EVENT_TYPE_NODE_DELETED ? "deleted "
+                                                                     : "changed ";
     text += event.path();
     for (uint64_t id : item.event().watch_ids()) text += " " + std::to_string(id);
     story.push_back(text);
@@ -40,8 +40,9 @@ using Story = std::vector<std::string>;
 TEST_CASE("watches get the events in their scope, each event once for all of them") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
-  f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::NODE), WatchRequestOf(2, 2, "/a", v1::CHILDREN),
-               WatchRequestOf(3, 3, "/a", v1::SUBTREE)});
+  f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::WATCH_SCOPE_NODE),
+               WatchRequestOf(2, 2, "/a", v1::WATCH_SCOPE_CHILDREN),
+               WatchRequestOf(3, 3, "/a", v1::WATCH_SCOPE_SUBTREE)});
   f.Change(CreateOp("/a"));
   f.Change(CreateOp("/a/b"));
   f.Change(CreateOp("/a/b/c"));
@@ -54,11 +55,11 @@ TEST_CASE("watches get the events in their scope, each event once for all of the
   v1::Request unwatch;
   unwatch.set_id(4);
   unwatch.mutable_unwatch()->set_watch_id(3);
-  CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
+  CHECK(f.CallOne(tag, unwatch).error() == v1::ERROR_CODE_UNSPECIFIED);
   // The answer is the same if the watch does not exist any more or never did.
-  CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
+  CHECK(f.CallOne(tag, unwatch).error() == v1::ERROR_CODE_UNSPECIFIED);
   unwatch.mutable_unwatch()->set_watch_id(77);
-  CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
+  CHECK(f.CallOne(tag, unwatch).error() == v1::ERROR_CODE_UNSPECIFIED);
   f.Change(CreateOp("/a"));
   CHECK(StoryOf(f.Received(tag)) == Story{"created /a 1 2"});
 }
@@ -66,7 +67,7 @@ TEST_CASE("watches get the events in their scope, each event once for all of the
 TEST_CASE("an event is sent before any response that could show its change") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
-  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
+  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::WATCH_SCOPE_SUBTREE)});
   // The read arrives before the loop receives the events.
   f.Send(tag, MessageOf({WriteRequest(2, 1, {CreateOp("/mine")}), GetRequestOf(3, "/mine")}));
   f.transport.RunIterations();
@@ -81,7 +82,7 @@ TEST_CASE("a watch resumes after the last zxid seen, without gaps or duplicates"
   f.Change(CreateOp("/b"));
   f.Change(CreateOp("/a/2"));
   const uint32_t tag = f.OpenSession();
-  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/a", v1::CHILDREN, seen)}));
+  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/a", v1::WATCH_SCOPE_CHILDREN, seen)}));
   f.transport.RunIterations();
   f.Change(CreateOp("/a/3"));
   CHECK(StoryOf(f.Received(tag)) ==
@@ -97,12 +98,12 @@ TEST_CASE("watches that resume together read the history once, each from its zxi
   const int64_t seen_later = f.zxid();
   f.Change(CreateOp("/a/3"));
   const uint32_t tag = f.OpenSession();
-  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/a", v1::CHILDREN, seen_later),
-                         WatchRequestOf(2, 2, "b", v1::NODE), GetRequestOf(3, "/a"),
-                         WatchRequestOf(4, 3, "/a", v1::CHILDREN, seen_later),
-                         WatchRequestOf(5, 4, "/a", v1::SUBTREE, seen),
-                         WatchRequestOf(6, 3, "/a", v1::NODE, seen),
-                         WatchRequestOf(7, 5, "/a/3", v1::NODE)}));
+  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/a", v1::WATCH_SCOPE_CHILDREN, seen_later),
+                         WatchRequestOf(2, 2, "b", v1::WATCH_SCOPE_NODE), GetRequestOf(3, "/a"),
+                         WatchRequestOf(4, 3, "/a", v1::WATCH_SCOPE_CHILDREN, seen_later),
+                         WatchRequestOf(5, 4, "/a", v1::WATCH_SCOPE_SUBTREE, seen),
+                         WatchRequestOf(6, 3, "/a", v1::WATCH_SCOPE_NODE, seen),
+                         WatchRequestOf(7, 5, "/a/3", v1::WATCH_SCOPE_NODE)}));
   f.transport.RunIterations();
   f.Change(CreateOp("/a/4"));
   f.Change(SetOp("/a/3", ""));
@@ -124,8 +125,9 @@ TEST_CASE("a long history is sent in several iterations, and other clients are s
   f.Change(SetOp("/a", ""));
   const uint32_t tag = f.OpenSession();
   const uint32_t other = f.OpenSession();
-  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/c", v1::NODE),
-                         WatchRequestOf(2, 2, "/a", v1::NODE, seen), GetRequestOf(3, "/a")}));
+  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/c", v1::WATCH_SCOPE_NODE),
+                         WatchRequestOf(2, 2, "/a", v1::WATCH_SCOPE_NODE, seen),
+                         GetRequestOf(3, "/a")}));
   f.Send(other, MessageOf({GetRequestOf(1, "/a")}));
   REQUIRE(f.transport.RunIteration());
   CHECK(StoryOf(f.Received(other)) == Story{"answer 1"});
@@ -148,7 +150,8 @@ void SendWatches(Fixture& f, uint32_t tag, uint64_t count, int64_t after) {
   for (uint64_t begin = 0; begin < count; begin += 1000) {
     std::vector<v1::Request> requests;
     for (uint64_t id = begin + 1; id <= std::min(count, begin + 1000); ++id) {
-      requests.push_back(WatchRequestOf(id, id, absl::StrCat("/n", id), v1::NODE, after));
+      requests.push_back(
+          WatchRequestOf(id, id, absl::StrCat("/n", id), v1::WATCH_SCOPE_NODE, after));
     }
     f.Send(tag, MessageOf(requests));
   }
@@ -170,7 +173,7 @@ TEST_CASE("very many watches resume in several iterations, without gaps or dupli
   }
   const uint32_t tag = f.OpenSession();
   const uint32_t changing = f.OpenSession();
-  f.Call(changing, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
+  f.Call(changing, {WatchRequestOf(1, 1, "/", v1::WATCH_SCOPE_SUBTREE)});
   const size_t locked = f.service.tree_reads;
   SendWatches(f, tag, kWatches, seen);
   uint64_t sequence = 0;
@@ -193,7 +196,7 @@ TEST_CASE("very many watches resume in several iterations, without gaps or dupli
     const v1::SessionResponse received = f.Received(tag);
     for (const v1::SessionItem& item : received.items()) {
       if (item.has_response()) {
-        REQUIRE(item.response().error() == v1::OK);
+        REQUIRE(item.response().error() == v1::ERROR_CODE_UNSPECIFIED);
         ++answers;
       } else {
         const v1::Event& event = item.event().event();
@@ -220,7 +223,7 @@ TEST_CASE("very many watches whose events are lost end in several iterations") {
   for (int i = 0; i < 8000; ++i) f.Change(SetOp("/" + name, ""));
   const uint32_t tag = f.OpenSession();
   f.transport.SetReads(tag, false);
-  f.Send(tag, MessageOf({WatchRequestOf(5000, 5000, "/", v1::SUBTREE, seen)}));
+  f.Send(tag, MessageOf({WatchRequestOf(5000, 5000, "/", v1::WATCH_SCOPE_SUBTREE, seen)}));
   constexpr uint64_t kWatches = 3000;
   SendWatches(f, tag, kWatches, seen);
   f.Settle();
@@ -231,7 +234,7 @@ TEST_CASE("very many watches whose events are lost end in several iterations") {
     f.Settle();
     const v1::SessionResponse received = f.Received(tag);
     for (const v1::SessionItem& item : received.items()) {
-      if (item.has_response() && item.response().error() == v1::EVENTS_LOST) {
+      if (item.has_response() && item.response().error() == v1::ERROR_CODE_EVENTS_LOST) {
         lost.push_back(item.response().id());
       }
     }
@@ -241,7 +244,8 @@ TEST_CASE("very many watches whose events are lost end in several iterations") {
   for (uint64_t i = 1; i <= kWatches; ++i) REQUIRE(lost[i] == i);
   CHECK(f.service.tree_reads - locked >= 5 * kWatches / kNodesPerHold);
   CHECK(f.frontend.watch_totals().count == 0);
-  CHECK(f.CallOne(tag, WatchRequestOf(1, 1, "/n1", v1::NODE)).error() == v1::OK);
+  CHECK(f.CallOne(tag, WatchRequestOf(1, 1, "/n1", v1::WATCH_SCOPE_NODE)).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
 }
 
 TEST_CASE("the number of watches of a stream with one path and scope is limited") {
@@ -251,13 +255,16 @@ TEST_CASE("the number of watches of a stream with one path and scope is limited"
   for (uint64_t id = 1; id <= kMax; id += 1000) {
     std::vector<v1::Request> requests;
     for (uint64_t i = id; i < id + 1000; ++i) {
-      requests.push_back(WatchRequestOf(i, i, "/a", v1::NODE));
+      requests.push_back(WatchRequestOf(i, i, "/a", v1::WATCH_SCOPE_NODE));
     }
     f.Call(tag, requests);
   }
-  CHECK(f.CallOne(tag, WatchRequestOf(1, kMax + 1, "/a", v1::NODE)).error() == v1::TOO_LARGE);
-  CHECK(f.CallOne(tag, WatchRequestOf(1, kMax + 1, "/a", v1::CHILDREN)).error() == v1::OK);
-  CHECK(f.CallOne(tag, WatchRequestOf(1, kMax + 2, "/b", v1::NODE)).error() == v1::OK);
+  CHECK(f.CallOne(tag, WatchRequestOf(1, kMax + 1, "/a", v1::WATCH_SCOPE_NODE)).error() ==
+        v1::ERROR_CODE_TOO_LARGE);
+  CHECK(f.CallOne(tag, WatchRequestOf(1, kMax + 1, "/a", v1::WATCH_SCOPE_CHILDREN)).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(f.CallOne(tag, WatchRequestOf(1, kMax + 2, "/b", v1::WATCH_SCOPE_NODE)).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
 }
 
 TEST_CASE("a watch whose events are lost while the history is sent gets an error") {
@@ -272,8 +279,8 @@ TEST_CASE("a watch whose events are lost while the history is sent gets an error
   const int64_t seen_later = f.zxid();
   const uint32_t tag = f.OpenSession();
   f.transport.SetReads(tag, false);
-  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/", v1::SUBTREE, seen),
-                         WatchRequestOf(2, 2, "/b", v1::NODE, seen_later)}));
+  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/", v1::WATCH_SCOPE_SUBTREE, seen),
+                         WatchRequestOf(2, 2, "/b", v1::WATCH_SCOPE_NODE, seen_later)}));
   f.Settle();
   for (int i = 0; i < 9000; ++i) f.Change(SetOp("/" + name, ""));
   f.Change(SetOp("/b", ""));
@@ -288,13 +295,15 @@ TEST_CASE("a watch whose events are lost while the history is sent gets an error
     }
   } while (f.transport.ReadOne(tag));
   REQUIRE(answers.size() == 2);
-  CHECK(answers[0].error() == v1::EVENTS_LOST);
+  CHECK(answers[0].error() == v1::ERROR_CODE_EVENTS_LOST);
   CHECK(answers[0].watch().oldest_zxid() > seen);
-  CHECK(answers[1].error() ==
-        (answers[0].watch().oldest_zxid() > seen_later ? v1::EVENTS_LOST : v1::OK));
+  CHECK(answers[1].error() == (answers[0].watch().oldest_zxid() > seen_later
+                                   ? v1::ERROR_CODE_EVENTS_LOST
+                                   : v1::ERROR_CODE_UNSPECIFIED));
   CHECK(events >= 4000);
   // The watch id can be used again.
-  CHECK(f.CallOne(tag, WatchRequestOf(3, 1, "/b", v1::NODE)).error() == v1::OK);
+  CHECK(f.CallOne(tag, WatchRequestOf(3, 1, "/b", v1::WATCH_SCOPE_NODE)).error() ==
+        v1::ERROR_CODE_UNSPECIFIED);
 }
 
 TEST_CASE("a watch that cannot be set gets the reason") {
@@ -305,24 +314,26 @@ TEST_CASE("a watch that cannot be set gets the reason") {
   const int64_t seen = f.zxid();
   for (int i = 0; i < 10; ++i) f.Change(SetOp("/a", ""));
   const uint32_t tag = f.OpenSession();
-  const v1::Response lost = f.CallOne(tag, WatchRequestOf(1, 1, "/a", v1::NODE, seen));
-  CHECK(lost.error() == v1::EVENTS_LOST);
+  const v1::Response lost = f.CallOne(tag, WatchRequestOf(1, 1, "/a", v1::WATCH_SCOPE_NODE, seen));
+  CHECK(lost.error() == v1::ERROR_CODE_EVENTS_LOST);
   CHECK(lost.watch().oldest_zxid() > seen);
   // A watch can resume from oldest_zxid.
-  CHECK(f.CallOne(tag, WatchRequestOf(2, 1, "/a", v1::NODE, lost.watch().oldest_zxid())).error() ==
-        v1::OK);
-  CHECK(f.CallOne(tag, WatchRequestOf(3, 1, "/b", v1::NODE)).error() == v1::BAD_ARGUMENTS);
-  CHECK(f.CallOne(tag, WatchRequestOf(4, 2, "b", v1::NODE)).error() == v1::BAD_ARGUMENTS);
+  CHECK(f.CallOne(tag, WatchRequestOf(2, 1, "/a", v1::WATCH_SCOPE_NODE, lost.watch().oldest_zxid()))
+            .error() == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(f.CallOne(tag, WatchRequestOf(3, 1, "/b", v1::WATCH_SCOPE_NODE)).error() ==
+        v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(f.CallOne(tag, WatchRequestOf(4, 2, "b", v1::WATCH_SCOPE_NODE)).error() ==
+        v1::ERROR_CODE_BAD_ARGUMENTS);
   CHECK(f.CallOne(tag, WatchRequestOf(5, 2, "/b", static_cast<v1::WatchScope>(9))).error() ==
-        v1::BAD_ARGUMENTS);
-  CHECK(f.CallOne(tag, WatchRequestOf(6, 2, "/b", v1::NODE, f.zxid() + 1)).error() ==
-        v1::UNAVAILABLE);
+        v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(f.CallOne(tag, WatchRequestOf(6, 2, "/b", v1::WATCH_SCOPE_NODE, f.zxid() + 1)).error() ==
+        v1::ERROR_CODE_UNAVAILABLE);
 }
 
 TEST_CASE("a client gets no events of znodes that it may not read") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
-  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
+  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::WATCH_SCOPE_SUBTREE)});
   const int64_t before = f.zxid();
   v1::Operation create = CreateOp("/secret");
   v1::Acl* acl = create.mutable_create()->add_acl();
@@ -332,7 +343,7 @@ TEST_CASE("a client gets no events of znodes that it may not read") {
   f.Change(create);
   f.Change(CreateOp("/open"));
   CHECK(StoryOf(f.Received(tag)) == Story{"created /open 1"});
-  CHECK(StoryOf(f.Call(tag, {WatchRequestOf(2, 2, "/", v1::SUBTREE, before)})) ==
+  CHECK(StoryOf(f.Call(tag, {WatchRequestOf(2, 2, "/", v1::WATCH_SCOPE_SUBTREE, before)})) ==
         Story{"created /open 2", "answer 2"});
 }
 
@@ -357,14 +368,15 @@ TEST_CASE("a watch on children sends the events of children that the client may 
   f.Change(closed);
   const int64_t before = f.zxid();
   const uint32_t tag = f.OpenSession();
-  const std::vector<v1::Request> watches = {WatchRequestOf(1, 1, "/open", v1::CHILDREN, before),
-                                            WatchRequestOf(2, 2, "/closed", v1::CHILDREN, before),
-                                            WatchRequestOf(3, 3, "/", v1::SUBTREE, before)};
+  const std::vector<v1::Request> watches = {
+      WatchRequestOf(1, 1, "/open", v1::WATCH_SCOPE_CHILDREN, before),
+      WatchRequestOf(2, 2, "/closed", v1::WATCH_SCOPE_CHILDREN, before),
+      WatchRequestOf(3, 3, "/", v1::WATCH_SCOPE_SUBTREE, before)};
   f.Call(tag, watches);
   const uint32_t stream = f.transport.Open(Method::kWatch);
   v1::WatchRequest watch;
   watch.set_path("/open");
-  watch.set_scope(v1::CHILDREN);
+  watch.set_scope(v1::WATCH_SCOPE_CHILDREN);
   f.transport.Write(stream, watch.SerializeAsString());
   f.Settle();
   f.transport.received(stream).clear();
@@ -406,7 +418,7 @@ TEST_CASE("a watch on a member that is cut off ends with the reason") {
   f.service.current.leader_contact_age_ms += 1;
   f.Pass(50);
   CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
-  CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::UNAVAILABLE);
+  CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::ERROR_CODE_UNAVAILABLE);
   // A watch that begins now, or before the member has caught up with a leader, ends at once.
   if (GENERATE(true, false)) {
     f.service.current.leader_contact_age_ms = 0;
@@ -424,7 +436,7 @@ TEST_CASE("a stream that ends does not claim the zxids of events that it did not
   f.Change(CreateOp("/a"));
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
-  f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::SUBTREE)});
+  f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::WATCH_SCOPE_SUBTREE)});
   // All of this is applied before the loop's next iteration: a change, the end of the stream, and
   // another change.
   const auto change = [&f](const std::string& path) {
@@ -469,16 +481,18 @@ TEST_CASE("after a restart watches resume from before the checkpoint if it has t
   f.listener->OnBatchApplied();
   f.Settle();
   const uint32_t tag = f.OpenSession();
-  const v1::SessionResponse response = f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::NODE, seen)});
+  const v1::SessionResponse response =
+      f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::WATCH_SCOPE_NODE, seen)});
   CHECK(StoryOf(response) == (is_whole ? Story{"changed /a 1", "answer 1"} : Story{"answer 1"}));
   CHECK(response.items(response.items_size() - 1).response().error() ==
-        (is_whole ? v1::OK : v1::EVENTS_LOST));
+        (is_whole ? v1::ERROR_CODE_UNSPECIFIED : v1::ERROR_CODE_EVENTS_LOST));
 }
 
 TEST_CASE("the watches of a stream are dropped when it ends") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
-  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE), WatchRequestOf(2, 2, "/", v1::SUBTREE)});
+  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::WATCH_SCOPE_SUBTREE),
+               WatchRequestOf(2, 2, "/", v1::WATCH_SCOPE_SUBTREE)});
   f.transport.Cancel(tag);
   f.Change(CreateOp("/a"));
   CHECK(f.loop.client_count() == 0);
@@ -493,7 +507,7 @@ TEST_CASE("a client that does not read takes bounded memory, and misses no event
   const std::string name(1000, 'n');
   f.Change(CreateOp("/" + name));
   const uint32_t tag = f.OpenSession();
-  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
+  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::WATCH_SCOPE_SUBTREE)});
   f.transport.SetReads(tag, false);
   constexpr int kChanges = 20'000;
   int64_t first = 0;
@@ -532,12 +546,12 @@ TEST_CASE("a client that does not read until events are lost gets an error") {
   const std::string name(1000, 'n');
   f.Change(CreateOp("/" + name));
   const uint32_t tag = f.OpenSession();
-  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
+  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::WATCH_SCOPE_SUBTREE)});
   f.transport.SetReads(tag, false);
   for (int i = 0; i < 8000; ++i) f.Change(SetOp("/" + name, ""));
   while (f.transport.ReadOne(tag)) f.Settle();
   CHECK(f.CodeOf(tag) == absl::StatusCode::kResourceExhausted);
-  CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::TOO_SLOW);
+  CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::ERROR_CODE_TOO_SLOW);
 }
 
 TEST_CASE("a client that does not read its responses is eventually not read from") {
@@ -585,7 +599,7 @@ uint32_t Watch(Fixture& f, const std::string& path, v1::WatchScope scope, int64_
 TEST_CASE("a watch without a session first sends its start zxid, then events") {
   Fixture f;
   f.Change(CreateOp("/a"));
-  const uint32_t tag = Watch(f, "/a", v1::SUBTREE);
+  const uint32_t tag = Watch(f, "/a", v1::WATCH_SCOPE_SUBTREE);
   CHECK(Told(f, tag).zxid() == f.zxid());
   f.Change(CreateOp("/a/b"));
   f.Change(CreateOp("/b"));
@@ -609,17 +623,17 @@ TEST_CASE("a watch without a session resumes after the last zxid seen") {
   const int64_t seen = f.zxid();
   f.Change(SetOp("/a", ""));
   f.Change(SetOp("/a", ""));
-  uint32_t tag = Watch(f, "/a", v1::NODE, seen);
+  uint32_t tag = Watch(f, "/a", v1::WATCH_SCOPE_NODE, seen);
   CHECK(Told(f, tag).events_size() == 2);
   f.Change(SetOp("/a", ""));
   CHECK(Told(f, tag).events_size() == 1);
   for (int i = 0; i < 200; ++i) f.Change(SetOp("/a", ""));
-  tag = Watch(f, "/a", v1::NODE, seen);
+  tag = Watch(f, "/a", v1::WATCH_SCOPE_NODE, seen);
   CHECK(f.CodeOf(tag) == absl::StatusCode::kOutOfRange);
   const v1::ErrorDetail detail = DetailOf(*f.transport.outcome(tag));
-  CHECK(detail.code() == v1::EVENTS_LOST);
+  CHECK(detail.code() == v1::ERROR_CODE_EVENTS_LOST);
   CHECK(detail.oldest_zxid() > seen);
-  CHECK(f.CodeOf(Watch(f, "a", v1::NODE)) == absl::StatusCode::kInvalidArgument);
+  CHECK(f.CodeOf(Watch(f, "a", v1::WATCH_SCOPE_NODE)) == absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -14,13 +14,13 @@ namespace {
 
 tree::ErrorCode RefusalOf(v1::ErrorCode why) {
   switch (why) {
-    case v1::BAD_ARGUMENTS:
+    case v1::ERROR_CODE_BAD_ARGUMENTS:
       return tree::ErrorCode::kBadArguments;
-    case v1::UNIMPLEMENTED:
+    case v1::ERROR_CODE_UNIMPLEMENTED:
       return tree::ErrorCode::kUnimplemented;
-    case v1::TOO_LARGE:
+    case v1::ERROR_CODE_TOO_LARGE:
       return tree::ErrorCode::kTooLarge;
-    case v1::NO_SPACE:
+    case v1::ERROR_CODE_NO_SPACE:
       return tree::ErrorCode::kNoSpace;
     default:
       break;
@@ -33,33 +33,34 @@ tree::ErrorCode RefusalOf(v1::ErrorCode why) {
 absl::Status CheckServing(const Service& service) {
   if (!service.status().in_touch) return OutOfTouch();
   if (service.cluster_version() >= tree::kVersionNumbered) return absl::OkStatus();
-  return ToStatus(v1::UNAVAILABLE,
+  return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                   "not all servers are known to be of a version that has this interface; update "
                   "those that are not, and start those that are stopped");
 }
 
 absl::Status OutOfTouch() {
-  return ToStatus(v1::UNAVAILABLE,
+  return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                   "this member is out of touch with a majority of the servers; try another one");
 }
 
 absl::Status CheckCaughtUp(const ServerStatus& status) {
   if (status.caught_up) return absl::OkStatus();
-  return ToStatus(v1::UNAVAILABLE,
+  return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                   "this member has not caught up with a leader since it started; try another one");
 }
 
 absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms) {
   if (status.leader_contact_age_ms <= limit_ms) return absl::OkStatus();
-  return ToStatus(v1::UNAVAILABLE,
+  return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                   absl::StrCat("this member has had no contact with a leader for ",
                                status.leader_contact_age_ms, " ms; try another one"));
 }
 
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied) {
-  return ToStatus(v1::UNAVAILABLE, absl::StrCat("the client has seen zxid ", wanted.value(),
-                                                ", this member has applied only ", applied.value(),
-                                                "; try another one"));
+  return ToStatus(
+      v1::ERROR_CODE_UNAVAILABLE,
+      absl::StrCat("the client has seen zxid ", wanted.value(), ", this member has applied only ",
+                   applied.value(), "; try another one"));
 }
 
 v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
@@ -67,7 +68,7 @@ v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation
   // This is checked before memory is allocated for each operation: a short message can have very
   // many.
   if (!ChecksFit(static_cast<size_t>(operations.size()), request->identities.size())) {
-    return v1::TOO_LARGE;
+    return v1::ERROR_CODE_TOO_LARGE;
   }
   request->multi = operations.size() > 1;
   request->ops.resize(static_cast<size_t>(operations.size()));
@@ -77,12 +78,16 @@ v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation
     is_good = FromProto(operations[i], &request->ops[static_cast<size_t>(i)]);
     data_bytes += DataBytesOf(operations[i]);
   }
-  if (!is_good) return v1::BAD_ARGUMENTS;
-  if (tree::VersionNeeded(*request) > service.cluster_version()) return v1::UNIMPLEMENTED;
-  if (data_bytes > static_cast<size_t>(config.jute_max_buffer_bytes)) return v1::TOO_LARGE;
-  if (ResultBytesMax(*request) > static_cast<size_t>(config.max_reply_bytes)) return v1::TOO_LARGE;
-  if (!AclsFit(*request, request->identities)) return v1::TOO_LARGE;
-  return service.refuses_data() && tree::AddsData(*request) ? v1::NO_SPACE : v1::OK;
+  if (!is_good) return v1::ERROR_CODE_BAD_ARGUMENTS;
+  if (tree::VersionNeeded(*request) > service.cluster_version())
+    return v1::ERROR_CODE_UNIMPLEMENTED;
+  if (data_bytes > static_cast<size_t>(config.jute_max_buffer_bytes))
+    return v1::ERROR_CODE_TOO_LARGE;
+  if (ResultBytesMax(*request) > static_cast<size_t>(config.max_reply_bytes))
+    return v1::ERROR_CODE_TOO_LARGE;
+  if (!AclsFit(*request, request->identities)) return v1::ERROR_CODE_TOO_LARGE;
+  return service.refuses_data() && tree::AddsData(*request) ? v1::ERROR_CODE_NO_SPACE
+                                                            : v1::ERROR_CODE_UNSPECIFIED;
 }
 
 void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request) {

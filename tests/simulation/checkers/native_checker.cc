@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::simulation {
 namespace {
@@ -16,45 +17,45 @@ using tree::ErrorCode;
 v1::ErrorCode CodeOf(ErrorCode error) {
   switch (error) {
     case ErrorCode::kOk:
-      return v1::OK;
+      return v1::ERROR_CODE_UNSPECIFIED;
     case ErrorCode::kNoNode:
-      return v1::NO_NODE;
+      return v1::ERROR_CODE_NO_NODE;
     case ErrorCode::kNodeExists:
-      return v1::NODE_EXISTS;
+      return v1::ERROR_CODE_NODE_EXISTS;
     case ErrorCode::kBadVersion:
-      return v1::BAD_VERSION;
+      return v1::ERROR_CODE_BAD_VERSION;
     case ErrorCode::kNotEmpty:
-      return v1::NOT_EMPTY;
+      return v1::ERROR_CODE_NOT_EMPTY;
     case ErrorCode::kNoChildrenForEphemerals:
-      return v1::NO_CHILDREN_FOR_EPHEMERALS;
+      return v1::ERROR_CODE_NO_CHILDREN_FOR_EPHEMERALS;
     case ErrorCode::kRuntimeInconsistency:
-      return v1::NOT_ATTEMPTED;
+      return v1::ERROR_CODE_NOT_ATTEMPTED;
     case ErrorCode::kBadArguments:
-      return v1::BAD_ARGUMENTS;
+      return v1::ERROR_CODE_BAD_ARGUMENTS;
     case ErrorCode::kNoSpace:
-      return v1::NO_SPACE;
+      return v1::ERROR_CODE_NO_SPACE;
     default:
-      return v1::SYSTEM_ERROR;  // these clients' writes have no other outcomes
+      return v1::ERROR_CODE_SYSTEM_ERROR;  // these clients' writes have no other outcomes
   }
 }
 
 v1::EventType TypeOf(tree::EventType type) {
   switch (type) {
     case tree::EventType::kNodeCreated:
-      return v1::NODE_CREATED;
+      return v1::EVENT_TYPE_NODE_CREATED;
     case tree::EventType::kNodeDeleted:
-      return v1::NODE_DELETED;
+      return v1::EVENT_TYPE_NODE_DELETED;
     case tree::EventType::kNodeDataChanged:
-      return v1::NODE_DATA_CHANGED;
+      return v1::EVENT_TYPE_NODE_DATA_CHANGED;
     default:
       return v1::EVENT_TYPE_UNSPECIFIED;
   }
 }
 
 rpc::native::Scope ScopeOf(v1::WatchScope scope) {
-  return scope == v1::NODE       ? rpc::native::Scope::kNode
-         : scope == v1::CHILDREN ? rpc::native::Scope::kChildren
-                                 : rpc::native::Scope::kSubtree;
+  return scope == v1::WATCH_SCOPE_NODE       ? rpc::native::Scope::kNode
+         : scope == v1::WATCH_SCOPE_CHILDREN ? rpc::native::Scope::kChildren
+                                             : rpc::native::Scope::kSubtree;
 }
 
 bool IsSame(const v1::Stat& shown, const tree::Stat& stat) {
@@ -103,7 +104,7 @@ v1::ErrorCode ErrorOf(const std::vector<StepResult>& results) {
       return CodeOf(result.error);
     }
   }
-  return v1::OK;
+  return v1::ERROR_CODE_UNSPECIFIED;
 }
 
 }  // namespace
@@ -232,7 +233,7 @@ void NativeChecker::OnOpened(size_t client, size_t member, const v1::SessionOpen
   session.client = client;
   session.up = true;
   session.opened_us = session.heard_us = environment_.now_us();
-  session.timeout_ms = opened.timeout_ms();
+  session.timeout_ms = v1::ToMs(opened.timeout()).value_or(0);
   for (auto& [watch_id, watch] : session.watches) watch.set = false;
   if (opened.member() != member + 1) {
     Fail("a server reports its own number", id,
@@ -249,9 +250,9 @@ void NativeChecker::OnOpened(size_t client, size_t member, const v1::SessionOpen
   if (logged == model.sessions().end()) {
     Fail("an accepted session is in the log", id, "there is no such session");
   }
-  if (logged->second.timeout_ms != opened.timeout_ms()) {
+  if (logged->second.timeout_ms != session.timeout_ms) {
     Fail("the timeout of a session is as negotiated", id,
-         absl::StrCat(opened.timeout_ms(), " ms; in the log it is ", logged->second.timeout_ms));
+         absl::StrCat(session.timeout_ms, " ms; in the log it is ", logged->second.timeout_ms));
   }
 }
 
@@ -307,7 +308,7 @@ void NativeChecker::CheckResults(int64_t id, const Write& write,
   };
   const auto& shown = response.write().results();
   if (static_cast<size_t>(shown.size()) != write.results.size()) fail(shown.size());
-  const bool done = ErrorOf(write.results) == v1::OK;
+  const bool done = ErrorOf(write.results) == v1::ERROR_CODE_UNSPECIFIED;
   for (int i = 0; i < shown.size(); ++i) {
     const StepResult& truth = write.results[static_cast<size_t>(i)];
     if (shown[i].error() != CodeOf(truth.error)) fail(i);
@@ -332,7 +333,8 @@ void NativeChecker::OnAnswered(int64_t id, const v1::Request& request, int64_t n
       CheckWrite(id, &session, request.write(), response);
       break;
     case v1::Request::kClose:
-      if (response.error() != v1::OK || !replay_->model().ended_sessions().contains(id)) {
+      if (response.error() != v1::ERROR_CODE_UNSPECIFIED ||
+          !replay_->model().ended_sessions().contains(id)) {
         Fail("a closed session has ended", id, response.ShortDebugString());
       }
       break;
@@ -390,14 +392,16 @@ void NativeChecker::CheckContent(int64_t id, const v1::Request& request,
     Fail("a read shows the tree of its zxid", id,
          absl::StrCat(request.ShortDebugString(), " was answered ", response.ShortDebugString()));
   };
-  if (request.has_sync()) return check(response.error() == v1::OK);
+  if (request.has_sync()) return check(response.error() == v1::ERROR_CODE_UNSPECIFIED);
   const Model& model = replay_->model();
   const Model::Node* node = model.Find(path, response.zxid());
   if (request.has_exists()) {
-    check(response.error() == v1::OK && response.exists().exists() == (node != nullptr));
+    check(response.error() == v1::ERROR_CODE_UNSPECIFIED &&
+          response.exists().exists() == (node != nullptr));
     return check(node == nullptr || IsSame(response.exists().stat(), node->stat));
   }
-  check(response.error() == (node == nullptr ? v1::NO_NODE : v1::OK));
+  check(response.error() ==
+        (node == nullptr ? v1::ERROR_CODE_NO_NODE : v1::ERROR_CODE_UNSPECIFIED));
   if (node == nullptr) return;
   if (request.has_get()) {
     return check(response.get().data() == *node->data && IsSame(response.get().stat(), node->stat));
@@ -433,7 +437,7 @@ void NativeChecker::OnUnwatchSent(int64_t id, uint64_t watch_id) {
 void NativeChecker::AnswerWatch(int64_t id, Session* session, const v1::Request::Watch& request,
                                 const v1::Response& response) {
   Watch& watch = session->watches.at(request.watch_id());
-  if (response.error() == v1::EVENTS_LOST) {
+  if (response.error() == v1::ERROR_CODE_EVENTS_LOST) {
     if (watch.after == 0 || response.watch().oldest_zxid() <= watch.after) {
       Fail("a watch goes on if the events are kept", id, response.ShortDebugString());
     }
@@ -441,7 +445,7 @@ void NativeChecker::AnswerWatch(int64_t id, Session* session, const v1::Request:
     session->watches.erase(request.watch_id());
     return;
   }
-  if (response.error() != v1::OK) {
+  if (response.error() != v1::ERROR_CODE_UNSPECIFIED) {
     Fail("a watch is set", id,
          absl::StrCat(request.ShortDebugString(), ": ", response.ShortDebugString()));
   }

@@ -97,7 +97,7 @@ class NativeChecker : public HistoryListener, public LogListener {
     bool up = false;
     int64_t opened_us = 0;
     int64_t heard_us = 0;
-    int32_t timeout_ms = 0;
+    int64_t timeout_ms = 0;
     int64_t seen_zxid = 0;
     int64_t last_write_zxid = 0;
     uint64_t answered = 0;  // writes up to this number

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "rpc/proto/times.h"
 #include "tests/simulation/checkers/checker_test_util.h"
 
 namespace quorate::simulation {
@@ -25,7 +26,7 @@ class Run {
     v1::SessionOpened opened;
     opened.set_session_id(kSession);
     opened.set_member(1);
-    opened.set_timeout_ms(1000);
+    *opened.mutable_timeout() = v1::DurationOfMs(1000);
     opened.set_last_sequence(last_sequence);
     checker.OnOpened(0, 0, opened, resumed);
   }
@@ -87,7 +88,7 @@ class Run {
     v1::Request request;
     request.mutable_watch()->set_watch_id(1);
     request.mutable_watch()->set_path("/");
-    request.mutable_watch()->set_scope(v1::SUBTREE);
+    request.mutable_watch()->set_scope(v1::WATCH_SCOPE_SUBTREE);
     request.mutable_watch()->set_after_zxid(after);
     checker.OnWatchSent(kSession, request.watch());
     v1::Response response;
@@ -100,7 +101,7 @@ class Run {
   void Event(const std::string& path, int64_t zxid) {
     v1::WatchEvent event;
     event.add_watch_ids(1);
-    event.mutable_event()->set_type(v1::NODE_CREATED);
+    event.mutable_event()->set_type(v1::EVENT_TYPE_NODE_CREATED);
     event.mutable_event()->set_path(path);
     event.mutable_event()->set_zxid(zxid);
     checker.OnWatchEvent(kSession, event);
@@ -133,8 +134,8 @@ TEST_CASE("a repeated write that gets the answer of a second write is found") {
   const int64_t again = run.Log(1, "/a");
   v1::Response response;
   response.set_zxid(again);
-  response.set_error(v1::NODE_EXISTS);
-  response.mutable_write()->add_results()->set_error(v1::NODE_EXISTS);
+  response.set_error(v1::ERROR_CODE_NODE_EXISTS);
+  response.mutable_write()->add_results()->set_error(v1::ERROR_CODE_NODE_EXISTS);
   CHECK(Broken([&] { run.Answer(Run::CreateOf(1, "/a"), response); }) ==
         "every answer to a write has its first result");
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::simulation {
 namespace {
@@ -111,7 +112,7 @@ void NativeClient::SendOpen() {
   }
   open.set_session_id(session_);
   open.set_password(password_);
-  open.set_timeout_ms(settings_.timeout_ms);
+  *open.mutable_timeout() = v1::DurationOfMs(settings_.timeout_ms);
   open.set_last_zxid(last_zxid_);
   // Unanswered requests may already be repeated in the first message.
   if (session_ != 0 && random_.Chance(0.5)) AddUnanswered(&message);
@@ -185,18 +186,18 @@ void NativeClient::OnStatus(std::string_view payload) {
   const auto code = static_cast<v1::ErrorCode>(payload.at(0));
   environment_->Count(absl::StrCat("native: a stream ended with ", v1::ErrorCode_Name(code)));
   switch (code) {
-    case v1::SESSION_EXPIRED:
+    case v1::ERROR_CODE_SESSION_EXPIRED:
       if (session_ != 0 && state_ != State::kClosing) {
         history_->RefuseSession(settings_.number, session_);
         Disconnect();
         EndSession();
       }
       break;
-    case v1::OK:
-    case v1::UNAVAILABLE:
-    case v1::SESSION_MOVED:
-    case v1::TOO_MANY_STREAMS:
-    case v1::NO_REQUEST:
+    case v1::ERROR_CODE_UNSPECIFIED:
+    case v1::ERROR_CODE_UNAVAILABLE:
+    case v1::ERROR_CODE_SESSION_MOVED:
+    case v1::ERROR_CODE_TOO_MANY_STREAMS:
+    case v1::ERROR_CODE_NO_REQUEST:
       break;
     default:
       environment_->Fail("a stream ends only for a reason that applies to its client",
@@ -240,7 +241,7 @@ void NativeClient::OnOpened(const v1::SessionOpened& opened) {
   }
   environment_->Count(resumed ? "native: session resumed" : "native: session created");
   session_ = opened.session_id();
-  timeout_ms_ = opened.timeout_ms();
+  timeout_ms_ = v1::ToMs(opened.timeout()).value_or(0);
   has_had_session_ = true;
   state_ = State::kUp;
   ++epoch_;
@@ -293,7 +294,7 @@ void NativeClient::OnWatchAnswered(const v1::Request::Watch& request,
   const auto found = watches_.find(request.watch_id());
   if (found == watches_.end()) return;  // it was removed meanwhile
   Watch& watch = found->second;
-  if (response.error() == v1::OK) {
+  if (response.error() == v1::ERROR_CODE_UNSPECIFIED) {
     watch.set = true;
     watch.after = std::max(watch.after, response.zxid());
     return;
@@ -401,7 +402,7 @@ v1::Operation NativeClient::DrawOperation() {
   } else if (dice < 35) {
     operation.mutable_create()->set_path(DrawPath());
     operation.mutable_create()->set_data(data);
-    operation.mutable_create()->set_mode(static_cast<v1::CreateMode>(random_.Below(4)));
+    operation.mutable_create()->set_mode(static_cast<v1::CreateMode>(1 + random_.Below(4)));
   } else if (dice < 75) {
     operation.mutable_set()->set_path(DrawPath());
     operation.mutable_set()->set_data(data);
@@ -460,7 +461,7 @@ void NativeClient::AddOrDropWatch(v1::SessionRequest* message) {
   } else {
     Watch& watch = watches_[next_watch_id_];
     watch.path = random_.Chance(0.1) ? "/" : DrawPath();
-    watch.scope = static_cast<v1::WatchScope>(random_.Below(3));
+    watch.scope = static_cast<v1::WatchScope>(1 + random_.Below(3));
     request.mutable_watch()->set_watch_id(next_watch_id_++);
     request.mutable_watch()->set_path(watch.path);
     request.mutable_watch()->set_scope(watch.scope);

@@ -80,7 +80,7 @@ class NativeClient : public ConnectionHandler {
   };
   struct Watch {
     std::string path;
-    v1::WatchScope scope = v1::NODE;
+    v1::WatchScope scope = v1::WATCH_SCOPE_NODE;
     int64_t after = 0;  // events have come up to this zxid; 0: it was never answered
     bool set = false;   // on this stream
   };
@@ -133,7 +133,7 @@ class NativeClient : public ConnectionHandler {
 
   int64_t session_ = 0;
   std::string password_;
-  int32_t timeout_ms_ = 0;
+  int64_t timeout_ms_ = 0;
   int64_t last_zxid_ = 0;
   uint64_t last_sequence_ = 0;
   uint64_t acknowledged_ = 0;

@@ -23,13 +23,14 @@
 #include "rpc/proto/errors.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::rpc::native {
 
 inline const std::string kPassword = "0123456789abcdef";
 
 inline v1::Operation CreateOp(const std::string& path, const std::string& data = "",
-                              v1::CreateMode mode = v1::PERSISTENT) {
+                              v1::CreateMode mode = v1::CREATE_MODE_PERSISTENT) {
   v1::Operation operation;
   operation.mutable_create()->set_path(path);
   operation.mutable_create()->set_data(data);
@@ -105,7 +106,7 @@ inline v1::SessionRequest OpenMessage(int64_t session_id = 0) {
   v1::SessionRequest message;
   message.mutable_open()->set_session_id(session_id);
   message.mutable_open()->set_password(kPassword);
-  message.mutable_open()->set_timeout_ms(4000);
+  *message.mutable_open()->mutable_timeout() = v1::DurationOfMs(4000);
   return message;
 }
 
