@@ -54,13 +54,14 @@ std::optional<ErrorCode> ErrorOf(const absl::Status& status) {
 
 std::optional<size_t> FailedOperationOf(const absl::Status& status) {
   const std::optional<v1::ErrorDetail> detail = v1::DetailOf(status);
-  if (!detail.has_value()) return std::nullopt;
-  for (int i = 0; i < detail->results_size(); ++i) {
-    const v1::ErrorCode code = detail->results(i).error();
-    if (code != v1::ERROR_CODE_UNSPECIFIED && code != v1::ERROR_CODE_NOT_ATTEMPTED)
-      return static_cast<size_t>(i);
-  }
-  return std::nullopt;
+  if (!detail.has_value() || !detail->has_operation_index()) return std::nullopt;
+  return detail->operation_index();
+}
+
+std::optional<int64_t> ZxidOf(const absl::Status& status) {
+  const std::optional<v1::ErrorDetail> detail = v1::DetailOf(status);
+  if (!detail.has_value() || detail->zxid() == 0) return std::nullopt;
+  return detail->zxid();
 }
 
 std::optional<int64_t> DataBytesMaxOf(const absl::Status& status) {
@@ -83,6 +84,9 @@ absl::Status MakeError(v1::ErrorCode code, const std::string& what, const v1::Re
   v1::ErrorDetail detail;
   if (response != nullptr) {
     *detail.mutable_results() = response->write().results();
+    const std::optional<uint32_t> failed = v1::FailedIndexOf(detail.results());
+    if (failed.has_value()) detail.set_operation_index(*failed);
+    detail.set_zxid(response->zxid());
     detail.set_data_bytes_max(response->data_bytes_max());
   }
   return v1::ToStatus(code, absl::StrCat(what, ": ", ToAbsl(v1::TextOf(code))), std::move(detail));

@@ -91,6 +91,9 @@ TEST_CASE("each call works with a real server") {
       client->Commit(Transaction().CheckAbsent("/none").CheckExists("/none")).status();
   CHECK(ErrorOf(failed) == ErrorCode::kNoNode);
   CHECK(FailedOperationOf(failed) == 1);
+  REQUIRE(ZxidOf(failed).has_value());
+  CHECK(*ZxidOf(failed) > 0);
+  CHECK_FALSE(ZxidOf(absl::CancelledError()).has_value());
 
   const int64_t created_zxid = client->Create("/a", "1")->stat.created_zxid;
   CHECK(client->Commit(Transaction().CheckCreated("/a", created_zxid).Set("/a", "2")).ok());

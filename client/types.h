@@ -185,6 +185,11 @@ std::optional<ErrorCode> ErrorOf(const absl::Status& status);
 // the servers refused; nothing for other statuses.
 std::optional<size_t> FailedOperationOf(const absl::Status& status);
 
+// Returns the zxid at which the servers refused a request: of a write, that of its transaction; of a
+// read, the last zxid that the server had applied. Nothing for other statuses, and for a request
+// that was refused before it was executed.
+std::optional<int64_t> ZxidOf(const absl::Status& status);
+
 // Returns the most bytes of data that the servers accept in one write (jute.maxbuffer) if `status`
 // is that of a write that they refused with TOO_LARGE; nothing for other statuses, and if the
 // server did not send the limit.

@@ -125,6 +125,17 @@ std::string_view TextOf(ErrorCode code) {
   }
 }
 
+std::optional<uint32_t> FailedIndexOf(
+    const google::protobuf::RepeatedPtrField<OperationResult>& results) {
+  for (int i = 0; i < results.size(); ++i) {
+    const ErrorCode error = results[i].error();
+    if (error != ERROR_CODE_UNSPECIFIED && error != ERROR_CODE_NOT_ATTEMPTED) {
+      return static_cast<uint32_t>(i);
+    }
+  }
+  return std::nullopt;
+}
+
 absl::Status ToStatus(ErrorCode code, std::string_view message, ErrorDetail detail) {
   ASSERT(code != ERROR_CODE_UNSPECIFIED);
   absl::Status status(CodeOf(code), ToAbsl(message.empty() ? TextOf(code) : message));

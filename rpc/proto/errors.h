@@ -7,6 +7,7 @@
 
 #include <grpcpp/support/status.h>
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -22,6 +23,11 @@ inline constexpr char kErrorDetailUrl[] = "type.googleapis.com/quorate.v1.ErrorD
 absl::StatusCode CodeOf(ErrorCode code);
 // Returns the default message of an error, for people.
 std::string_view TextOf(ErrorCode code);
+
+// Returns the index of the operation that failed, among the results of all operations of a write:
+// the first that is neither without error nor NOT_ATTEMPTED. Nothing if there is none.
+std::optional<uint32_t> FailedIndexOf(
+    const google::protobuf::RepeatedPtrField<OperationResult>& results);
 
 // Returns the canonical status of an error, with `detail` and the code as its payload. An empty
 // message stands for TextOf(code). REQUIRES: `code` is not OK.

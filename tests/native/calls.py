@@ -66,7 +66,8 @@ def shared_calls_do_what_they_say_at_every_member(cluster):
         failure = _expect("NOT_FOUND", "NO_NODE", tree.call, "Txn", native.tree.TxnRequest(
             operations=[native.create(path), native.set_(path + "-not", b""), native.create(path + "/x")]))
         assert [native.name_of(r.error) for r in failure.detail.results] == ["OK", "NO_NODE", "NOT_ATTEMPTED"]
-        assert failure.detail.path == path + "-not"
+        assert (failure.detail.path, failure.detail.operation_index) == (path + "-not", 1), failure.detail
+        assert failure.detail.zxid > 0, failure.detail
         assert not tree.exists(path).result.exists, "a part of a failed transaction was applied"
 
 

@@ -2,6 +2,7 @@
 
 #include "rpc/grpc/native/call.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/assert.h"
@@ -282,6 +283,7 @@ absl::Status Call::SendRead(const google::protobuf::MessageLite& response) {
 absl::Status Call::FailRead(v1::ErrorCode code) const {
   v1::ErrorDetail detail;
   detail.set_path(path_);
+  detail.set_zxid(loop_->seen_zxid().value());
   return ToStatus(code, {}, std::move(detail));
 }
 
@@ -341,6 +343,7 @@ absl::Status Call::OnResult(tree::ApplyResult result) {
     failed = ToProto(result.ops, asked_, response.mutable_results());
   if (failed != v1::ERROR_CODE_UNSPECIFIED) {
     v1::ErrorDetail detail;
+    detail.set_zxid(response.zxid());
     detail.mutable_results()->Swap(response.mutable_results());
     return Fail(failed, std::move(detail));
   }
@@ -389,13 +392,14 @@ void Call::SendRemoved(Response response, int64_t zxid, const v1::OperationResul
 }
 
 absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {
-  size_t failed = 0;
-  while (failed < static_cast<size_t>(detail.results_size()) &&
-         detail.results(static_cast<int>(failed)).error() == v1::ERROR_CODE_UNSPECIFIED) {
-    ++failed;
+  const std::optional<uint32_t> failed = v1::FailedIndexOf(detail.results());
+  if (method_ != Method::kTxn) {
+    detail.set_path(paths_.front());
+    detail.clear_results();
+  } else if (failed.has_value() && *failed < paths_.size()) {
+    detail.set_path(paths_[*failed]);
+    detail.set_operation_index(*failed);
   }
-  if (failed < paths_.size()) detail.set_path(paths_[failed]);
-  if (method_ != Method::kTxn) detail.clear_results();
   if (code == v1::ERROR_CODE_TOO_LARGE) {
     detail.set_data_bytes_max(loop_->frontend().config().jute_max_buffer_bytes);
   }

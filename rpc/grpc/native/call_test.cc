@@ -214,6 +214,8 @@ TEST_CASE("an error has a canonical status, and more information in its details"
   CHECK(status.code() == absl::StatusCode::kNotFound);
   CHECK(DetailOf(status).code() == v1::ERROR_CODE_NO_NODE);
   CHECK(DetailOf(status).path() == "/none");
+  CHECK(DetailOf(status).zxid() == f.zxid());
+  CHECK_FALSE(DetailOf(status).has_operation_index());
 
   v1::TxnRequest txn;
   *txn.add_operations() = CreateOp("/a");
@@ -223,10 +225,23 @@ TEST_CASE("an error has a canonical status, and more information in its details"
   status = f.Unary(Method::kTxn, txn, &done);
   CHECK(status.code() == absl::StatusCode::kNotFound);
   CHECK(DetailOf(status).path() == "/none/b");
+  CHECK(DetailOf(status).operation_index() == 1);
+  CHECK(DetailOf(status).zxid() == f.zxid());
   REQUIRE(DetailOf(status).results_size() == 3);
   CHECK(DetailOf(status).results(2).error() == v1::ERROR_CODE_NOT_ATTEMPTED);
   txn.Clear();
   CHECK(DetailOf(f.Unary(Method::kTxn, txn, &done)).code() == v1::ERROR_CODE_BAD_ARGUMENTS);
+
+  // A transaction that is refused as a whole names no operation.
+  *txn.add_operations() = CreateOp("/a");
+  *txn.add_operations() = CreateOp("/e", "", v1::CREATE_MODE_EPHEMERAL_SEQUENTIAL);
+  txn.add_operations();
+  const v1::ErrorDetail whole = DetailOf(f.Unary(Method::kTxn, txn, &done));
+  CHECK(whole.code() == v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(whole.path().empty());
+  CHECK_FALSE(whole.has_operation_index());
+  CHECK(whole.results().empty());
+  CHECK(whole.zxid() == 0);
 
   v1::CreateRequest create;
   *create.mutable_create() = CreateOp("/e", "", v1::CREATE_MODE_EPHEMERAL).create();

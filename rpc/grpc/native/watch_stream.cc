@@ -61,6 +61,7 @@ absl::Status WatchStream::Start() {
     if (after < history.oldest()) {
       v1::ErrorDetail detail;
       detail.set_path(request_.path());
+      detail.set_zxid(loop_->seen_zxid().value());
       detail.set_oldest_zxid(history.oldest().value());
       return ToStatus(v1::ERROR_CODE_EVENTS_LOST, {}, std::move(detail));
     }
