@@ -38,6 +38,7 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
 // clang-format off
 #define QUORATE_OPERATIONS(ROW)                                                                      \
   ROW(kClusterStatus, kGrpc, "quorate.v1.ClusterService/Status", kReduced, "")                       \
+  ROW(kClusterVersion, kGrpc, "quorate.v1.ClusterService/Version", kOpen, "")                        \
   ROW(kClusterMembers, kGrpc, "quorate.v1.ClusterService/Members", kReduced, "")                     \
   ROW(kClusterMetrics, kGrpc, "quorate.v1.ClusterService/Metrics", kAdministrator, "")               \
   ROW(kClusterTransferLeadership, kGrpc, "quorate.v1.ClusterService/TransferLeadership",             \

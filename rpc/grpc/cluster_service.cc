@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "rpc/grpc/caller.h"
+#include "rpc/grpc/server_info.h"
 #include "rpc/proto/errors.h"
 #include "rpc/proto/times.h"
 
@@ -173,6 +174,15 @@ grpc::ServerUnaryReactor* ClusterService::Status(grpc::CallbackServerContext* co
   response->set_version(kProgramVersion);
   *response->mutable_uptime() = v1::DurationOfMs(
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - started_).count());
+  return FinishWith(context, grpc::Status::OK);
+}
+
+grpc::ServerUnaryReactor* ClusterService::Version(grpc::CallbackServerContext* context,
+                                                  const v1::VersionRequest* /*request*/,
+                                                  v1::VersionResponse* response) {
+  const auto caller = AdmitCall(Operation::kClusterVersion, *context, administrators_);
+  if (!caller.ok()) return Refuse(context, caller);
+  SetServer(service_->cluster_version(), response->mutable_server());
   return FinishWith(context, grpc::Status::OK);
 }
 

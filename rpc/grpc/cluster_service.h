@@ -60,10 +60,14 @@ class ClusterService : public v1::ClusterService::CallbackService {
   using v1::ClusterService::CallbackService::Metrics;
   using v1::ClusterService::CallbackService::Status;
   using v1::ClusterService::CallbackService::TransferLeadership;
+  using v1::ClusterService::CallbackService::Version;
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context,
                                    const v1::StatusRequest* request,
                                    v1::StatusResponse* response) override;
+  grpc::ServerUnaryReactor* Version(grpc::CallbackServerContext* context,
+                                    const v1::VersionRequest* request,
+                                    v1::VersionResponse* response) override;
   grpc::ServerUnaryReactor* Members(grpc::CallbackServerContext* context,
                                     const v1::MembersRequest* request,
                                     v1::MembersResponse* response) override;

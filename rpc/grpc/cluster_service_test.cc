@@ -20,10 +20,12 @@
 #include "absl/strings/str_join.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/version.h"
 #include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/frontend/administrators.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/grpc/grpc_server.h"
+#include "rpc/grpc/server_info.h"
 #include "rpc/proto/errors.h"
 
 namespace quorate::rpc {
@@ -352,6 +354,16 @@ TEST_CASE("a server that stops ends the backups in progress") {
     status = waits.Finish();
   }
   CHECK_FALSE(status.ok());
+}
+
+TEST_CASE("anyone learns the version, the revision of the API and the features") {
+  Fixture f;
+  grpc::ClientContext context;
+  v1::VersionResponse response;
+  REQUIRE(f.stub->Version(&context, {}, &response).ok());
+  CHECK(response.server().version() == kProgramVersion);
+  CHECK(response.server().revision() == kApiRevision);
+  CHECK(response.server().features_size() == 0);  // the cluster of this test is too old for them
 }
 
 TEST_CASE("Status and Members return the member's knowledge of the cluster") {

@@ -16,7 +16,7 @@ SECONDS = 5
 def _load():
     with tempfile.TemporaryDirectory(prefix="quorate-proto-") as directory:
         subprocess.run(["protoc", f"--proto_path={harness.ROOT}/rpc/proto", f"--python_out={directory}",
-                        "quorate/v1/cluster.proto"],
+                        "quorate/v1/types.proto", "quorate/v1/cluster.proto"],
                        check=True)
         sys.path.insert(0, directory)
         return importlib.import_module("quorate.v1.cluster_pb2")

@@ -71,6 +71,22 @@ def shared_calls_do_what_they_say_at_every_member(cluster):
         assert not tree.exists(path).result.exists, "a part of a failed transaction was applied"
 
 
+def shared_clients_learn_what_a_member_can_do(cluster):
+    features = {types.FEATURE_CHECK_CREATED, types.FEATURE_KEEPER_OPERATIONS}
+    with native.Member(_grpc(cluster, 1)) as member, native.Session(_grpc(cluster, 1), min_revision=1) as session:
+        server = session.opened.server
+        assert server.revision == 1 and set(server.features) == features, server
+        assert server.version == member.status().version, server
+        assert member.version() == server, server
+        session.close()
+    try:
+        native.Session(_grpc(cluster, 1), min_revision=server.revision + 1)
+    except native.Ended as end:
+        assert end.code == "UNIMPLEMENTED" and "has revision 1" in str(end), end
+        return
+    raise AssertionError("a client that needs a later revision was served")
+
+
 def shared_the_writes_of_clickhouse_keeper_are_conditional(cluster):
     path = _fresh("keeper")
     operation = types.Operation
@@ -256,7 +272,8 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
                 "RemoveRecursive", "Set", "TryRemove", "Txn", "Watch"], methods
             assert methods["quorate.v1.SessionService"] == ["Session"], methods
             assert sorted(methods["quorate.v1.ClusterService"]) == [
-                "Backup", "ChangeMembers", "Members", "Metrics", "Status", "TransferLeadership"], methods
+                "Backup", "ChangeMembers", "Members", "Metrics", "Status", "TransferLeadership",
+                "Version"], methods
             read = reflection.call("quorate.v1.TreeService", "Get", {"path": path, "options": {"linearizable": True}})
             assert base64.b64decode(read["result"]["data"]) == b"seen", read
             assert reflection.call("quorate.v1.ClusterService", "Status", {})["member"] == 1

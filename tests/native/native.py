@@ -150,6 +150,9 @@ class Member:
     def status(self):
         return self._call("Status", cluster.StatusRequest())
 
+    def version(self):
+        return self._call("Version", cluster.VersionRequest()).server
+
     def transfer_leadership(self, member):
         self._call("TransferLeadership", cluster.TransferLeadershipRequest(member=member))
 
@@ -194,7 +197,7 @@ class Ended(Exception):
 class Session:
     """One stream of a session. With `session_id` and `password` it opens an existing session."""
 
-    def __init__(self, address, session_id=0, password=None, timeout_ms=10000, credentials=()):
+    def __init__(self, address, session_id=0, password=None, timeout_ms=10000, credentials=(), min_revision=0):
         self.password = password or os.urandom(16)
         self.channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
         self.outgoing = queue.Queue()
@@ -206,7 +209,8 @@ class Session:
         self.stream = stub(iter(self.outgoing.get, None))
         self.opened = None
         self.outgoing.put(session.SessionRequest(open=session.OpenSession(
-            session_id=session_id, password=self.password, timeout=duration_of(timeout_ms), credentials=credentials)))
+            session_id=session_id, password=self.password, timeout=duration_of(timeout_ms), credentials=credentials,
+            min_revision=min_revision)))
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         try:

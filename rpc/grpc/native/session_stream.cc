@@ -15,6 +15,7 @@
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
+#include "rpc/grpc/server_info.h"
 #include "rpc/proto/errors.h"
 #include "rpc/proto/times.h"
 
@@ -139,6 +140,7 @@ absl::Status SessionStream::OnHalfClosed() {
 
 absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
   open_ = open;
+  if (absl::Status s = CheckRevision(open.min_revision()); !s.ok()) return s;
   if (open.password().size() != tree::kPasswordBytes) {
     return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS,
                     absl::StrCat("a session's password has ", tree::kPasswordBytes, " bytes"));
@@ -214,6 +216,7 @@ void SessionStream::SendOpened() {
   *opened.mutable_timeout() = v1::DurationOfMs(timeout_ms_);
   opened.set_member(loop_->frontend().service().proposer().member);
   opened.set_last_sequence(info.last_sequence);
+  SetServer(loop_->frontend().service().cluster_version(), opened.mutable_server());
   AppendField(v1::SessionResponse::kOpenedFieldNumber, opened, outbox().Open());
   outbox().Close();
   state_ = State::kUp;

@@ -9,6 +9,7 @@
 #include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/frontend/frontends.h"
 #include "rpc/grpc/native/testing/fixture.h"
+#include "rpc/grpc/server_info.h"
 #include "rpc/proto/times.h"
 #include "rpc/zookeeper/connection_loop.h"
 #include "rpc/zookeeper/frontend.h"
@@ -24,6 +25,29 @@ std::vector<uint64_t> IdsOf(const v1::SessionResponse& response) {
     if (item.has_response()) ids.push_back(item.response().id());
   }
   return ids;
+}
+
+TEST_CASE("a session begins with the version and the features of the server") {
+  Fixture f;
+  const uint32_t tag = f.transport.Open(Method::kSession);
+  v1::SessionRequest message = OpenMessage();
+  message.mutable_open()->set_min_revision(kApiRevision);
+  f.Send(tag, message);
+  f.Settle();
+  v1::Server expected;
+  SetServer(f.service.cluster_version(), &expected);
+  CHECK(f.Received(tag).opened().server().SerializeAsString() == expected.SerializeAsString());
+}
+
+TEST_CASE("a client that needs a later revision of the API gets no session") {
+  Fixture f;
+  const uint32_t tag = f.transport.Open(Method::kSession);
+  v1::SessionRequest message = OpenMessage();
+  message.mutable_open()->set_min_revision(kApiRevision + 1);
+  f.Send(tag, message);
+  f.Settle();
+  CHECK(f.CodeOf(tag) == absl::StatusCode::kUnimplemented);
+  CHECK(f.service.ReadTree()->session_count() == 0);
 }
 
 TEST_CASE("a new session is opened, with a timeout within the limits") {
