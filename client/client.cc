@@ -12,6 +12,7 @@
 #include "client/error.h"
 #include "client/notifier.h"
 #include "client/paths.h"
+#include "client/session_loss.h"
 #include "client/timer.h"
 #include "client/translation.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
@@ -230,6 +231,10 @@ std::function<void()> EndOf(const std::shared_ptr<Engine>& engine,
 void internal::RunAfter(Client* client, std::chrono::milliseconds delay,
                         absl::AnyInvocable<void()> callback) {
   client->engine_->PostAfter(delay, std::move(callback));
+}
+
+std::pair<int64_t, std::string> internal::SessionKeyOf(Client* client) {
+  return client->engine_->session_key();
 }
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {

@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A client of Quorate: one session with a cluster, through any member that serves.
+// A client of Quorate: a session with a cluster, through any member that serves, and another
+// session in its place when it is lost.
 //
 // Exactly once: the client sends a write again, to any member, until it is answered; the servers
 // apply the write once. Only the loss of the session, a deadline, Cancel or Close end a write
 // without an answer, and its status says which. Calls take effect in the order in which they were
-// made, and a session never reads a state that is older than one that it has read or written. A
+// made, and a client never reads a state that is older than one that it has read or written. A
 // read may see effects of later calls: if its answer is lost with the member, the read is sent
 // again, after later calls may have been executed.
+//
+// Loss of the session: the servers end a session that has expired, or that was closed elsewhere.
+// Its ephemeral znodes are gone. The listeners get kLost, and then every call that was made in the
+// session and is not answered fails with UNAUTHENTICATED (kSessionExpired); a call is never carried
+// over into another session, and its message says whether a write may have been made. By
+// ClientOptions::on_session_loss, the client then creates another session, until it succeeds. Calls
+// that are made meanwhile wait for that session, with their deadlines. kReplaced reports it. Each
+// watch is set again in the new session and reports one WatchReset first: what it watches has to be
+// read again. Credentials are presented again. The recipes say in their headers what they do.
 //
 // Callbacks of calls, watches and listeners, and coroutines, run one at a time, in the order of the
 // answers and events that the session received, on a thread of the client's own or on
@@ -23,7 +33,8 @@
 // Errors of calls, besides those named at each function:
 //   refusals by the servers        a canonical code; ErrorOf returns the exact one (client/types.h)
 //   DEADLINE_EXCEEDED, CANCELLED   the message says whether a write may have been made
-//   UNAUTHENTICATED                the session has ended (ErrorOf: kSessionExpired)
+//   UNAUTHENTICATED                the session in which the call was made has ended (ErrorOf:
+//                                  kSessionExpired)
 //   RESOURCE_EXHAUSTED             too many calls or bytes are pending: wait for some of them
 //   INVALID_ARGUMENT               an invalid path, or text that is not UTF-8; nothing was
 //                                  sent
@@ -59,24 +70,40 @@ class Client;
 namespace internal {
 class Engine;
 void RunAfter(Client* client, std::chrono::milliseconds delay, absl::AnyInvocable<void()> callback);
+std::pair<int64_t, std::string> SessionKeyOf(Client* client);
 }  // namespace internal
 
 // A change of the session's state.
 struct SessionEvent {
   enum class Type {
-    kConnected,  // the session was created
+    kConnected,  // the first session was created
     // No member serves the session, or none is known to serve it after this process or its machine
     // stood still: calls wait, and the session may expire. Reported before the servers can expire
     // the session, or right after a standstill if that lasted too long for it.
     kSuspended,
     kReconnected,  // a member serves the session, perhaps another one; nothing was missed
-    kLost,         // the session has ended, with its ephemeral znodes: every further call fails
+    // The session has ended, with its ephemeral znodes. If `is_final`, every further call fails;
+    // otherwise kReplaced follows, or a second kLost that is final.
+    kLost,
+    kReplaced,  // another session was created in place of the lost one
   };
   Type type{};
   // host:port of the member that serves the session; empty if none does.
   std::string server;
   // Why no member serves the session; OK if one does.
   absl::Status reason;
+  // The session that the event is about; 0 if there is none. If events are merged, because too many
+  // wait for a slow callback, a new id shows that the session before was lost.
+  int64_t session_id = 0;
+  // Only for kLost: no other session follows, because the client was closed or destroyed,
+  // ClientOptions::on_session_loss is kStop, or the servers refuse another session.
+  bool is_final = false;
+};
+
+// What a client does when its session is lost.
+enum class SessionLoss {
+  kReplace,  // creates another session
+  kStop,     // every further call fails with UNAUTHENTICATED
 };
 
 struct ClientOptions {
@@ -89,6 +116,16 @@ struct ClientOptions {
   // The deadline of calls that set none, in milliseconds; 0: no deadline, such calls end with an
   // answer or with the session.
   int default_deadline_ms = 0;
+  // kReplace is the default because a session can be lost at any time by no fault of the program (a
+  // pause, a partition), and a program that has to create a Client and everything built on it again
+  // rarely does so right. It costs one safeguard: with kStop the servers refuse every write after
+  // the loss, also one that a former holder of a lock makes before it learns of the loss. With
+  // kReplace such a write is made in the next session, unless it is a transaction with a condition
+  // on the holder's znode (Transaction::CheckExists), or the fencing token is checked.
+  //
+  // Not replaced are sessions that the servers refuse for their credentials, and those whose
+  // acknowledged writes the cluster has lost (DATA_LOSS): kLost is final then.
+  SessionLoss on_session_loss = SessionLoss::kReplace;
   std::vector<Credential> credentials{};
   // Without TLS, everything is sent unencrypted, credentials included. Connect fails with
   // INVALID_ARGUMENT if a file of TLS cannot be used.
@@ -341,13 +378,14 @@ class Client {
   absl::StatusOr<std::vector<Identity>> WhoAmI(CallOptions options = {});
   Call<std::vector<Identity>> AsyncWhoAmI(CallOptions options = {});
 
-  // Adds an identity for the rest of the session. AUTH_FAILED.
+  // Adds an identity, for the rest of the session and for those that replace it. AUTH_FAILED.
   absl::Status AddCredential(Credential credential, CallOptions options = {});
   Call<Done> AsyncAddCredential(Credential credential, CallOptions options = {});
 
   // Calls `callback` for each event once, in order, before any answer that could show the change,
   // until the handle is destroyed. No event is lost when the client changes the member; events that
-  // the servers no longer keep are reported as one WatchReset. The znode need not exist.
+  // the servers no longer keep, and those between two sessions, are reported as one WatchReset. The
+  // znode need not exist.
   absl::StatusOr<WatchHandle> Watch(std::string_view path, WatchScope scope, WatchCallback callback,
                                     WatchOptions options = {});
   Call<WatchHandle> AsyncWatch(std::string_view path, WatchScope scope, WatchCallback callback,
@@ -365,12 +403,15 @@ class Client {
   absl::Status Close(CallOptions options = {});
 
   // Calls `callback` for each event of the session, until the handle is destroyed. If no member
-  // serves the session now, or the session has ended, that event comes first. Unlike
-  // on_session_event, this callback also gets kLost when the client is closed or destroyed. kLost
-  // comes before the outcomes of the calls that fail because of it. Callbacks run on the callback
-  // thread. Does not block.
+  // serves the session now, there is none (kSuspended without a session_id), or the last one has
+  // ended, that event comes first. Unlike on_session_event, this callback also gets kLost when the
+  // client is closed or destroyed. kLost comes before the outcomes of the calls that fail because
+  // of it, and kReplaced before those of the calls that were made in the new session. Callbacks run
+  // on the callback thread. Does not block.
   WatchHandle ListenToSession(SessionCallback callback);
 
+  // Returns the id of the session; 0 after one was lost and before it is replaced. Ids are never
+  // used again.
   int64_t session_id() const;
   // Returns the session timeout that the servers have granted, which may differ from the requested
   // one.
@@ -381,11 +422,18 @@ class Client {
   // have expired the session.
   int64_t ms_since_served() const;
 
-  enum class State { kConnecting, kConnected, kSuspended, kLost, kClosed };
+  enum class State {
+    kConnecting,  // there is no session: the first one, or another one, is being created
+    kConnected,
+    kSuspended,  // no member serves the session
+    kLost,       // the session has ended, and no other follows
+    kClosed,     // Close has succeeded
+  };
   State state() const;
 
  private:
   friend void internal::RunAfter(Client*, std::chrono::milliseconds, absl::AnyInvocable<void()>);
+  friend std::pair<int64_t, std::string> internal::SessionKeyOf(Client*);
 
   explicit Client(std::shared_ptr<internal::Engine> engine, std::string chroot,
                   int default_deadline_ms);

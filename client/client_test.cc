@@ -263,7 +263,7 @@ TEST_CASE("a handle that is destroyed ends its watch") {
   CHECK(told.WaitFor(0).size() == 2);
 }
 
-TEST_CASE("the end of the session fails every call, and is reported") {
+TEST_CASE("with kStop the loss of the session fails every call, and is reported") {
   std::atomic<bool> is_silent{false};
   std::atomic<bool> breaks{false};
   ScriptedServer server(
@@ -271,6 +271,7 @@ TEST_CASE("the end of the session fails every call, and is reported") {
        .is_silent = [&] { return is_silent.load(); }});
   Collected<SessionEvent::Type> events;
   ClientOptions options;
+  options.on_session_loss = SessionLoss::kStop;
   options.on_session_event = [&](const SessionEvent& event) { events.Add(event.type); };
   auto client = Connect(server.address(), options);
   breaks = true;
@@ -285,7 +286,7 @@ TEST_CASE("the end of the session fails every call, and is reported") {
   CHECK(events.WaitFor(3) == std::vector<SessionEvent::Type>{SessionEvent::Type::kConnected,
                                                              SessionEvent::Type::kSuspended,
                                                              SessionEvent::Type::kLost});
-  CHECK(client->Get("/a").status() == status);
+  CHECK(ErrorOf(client->Get("/a").status()) == ErrorCode::kSessionExpired);
   CHECK(client->state() == Client::State::kLost);
 }
 
@@ -301,6 +302,7 @@ TEST_CASE("session events are reported in order, before the outcomes of the call
     return told;
   };
   ClientOptions options;
+  options.on_session_loss = SessionLoss::kStop;
   options.on_session_event = [&](const SessionEvent& event) { events.Add(event); };
   auto client = Connect(server.address(), options);
   CHECK(types(1) == std::vector<Type>{Type::kConnected});
@@ -329,7 +331,9 @@ TEST_CASE("a session listener gets the current state, and then events until its 
   std::atomic<bool> breaks{false};
   ScriptedServer server(
       {.at_moment = [&](int, Moment) { return breaks ? kBroken : grpc::Status::OK; }});
-  auto client = Connect(server.address());
+  ClientOptions options;
+  options.on_session_loss = SessionLoss::kStop;
+  auto client = Connect(server.address(), options);
   Collected<Type> first, second, late, last;
   auto listen = [&](Collected<Type>* heard) {
     return client->ListenToSession([heard](const SessionEvent& event) { heard->Add(event.type); });
@@ -736,6 +740,7 @@ TEST_CASE("a client that a standstill suspended reports that its session has end
   Collected<Type> events;
   ClientOptions options;
   options.session_timeout_ms = kSessionTimeoutMs;
+  options.on_session_loss = SessionLoss::kStop;
   options.on_session_event = [&](const SessionEvent& event) { events.Add(event.type); };
   auto client = Connect(server.address(), options);
   REQUIRE(client->Sync().ok());

@@ -35,6 +35,8 @@ constexpr milliseconds kPatienceMin{250};
 constexpr milliseconds kPatienceMax{2000};
 // A member that served for a shorter time counts as one that did not serve.
 constexpr milliseconds kStable{1000};
+// The next session after one that ended so soon is created after a pause.
+constexpr milliseconds kShortLived{20};
 // The most unanswered writes on a stream. The servers keep 1,024 answers of a session.
 constexpr size_t kWritesSentMax = 512;
 
@@ -104,8 +106,8 @@ Engine::Engine(std::vector<std::string> members, ClientOptions options, Access a
       access_(std::move(access)),
       members_(std::move(members)),
       random_(std::random_device{}()),
-      password_(NewPassword()),
       session_timeout_ms_(options_.session_timeout_ms),
+      password_(NewPassword()),
       callbacks_(std::make_shared<CallbackQueue>(options_.executor,
                                                  [this] {
                                                    Add({nullptr, nullptr});
@@ -155,7 +157,7 @@ void Engine::Stop() {
   Add({nullptr, [this] {
          is_stopping_ = true;
          const absl::Status destroyed = absl::CancelledError("the client was destroyed");
-         if (!is_over_) TellListeners({SessionEvent::Type::kLost, "", destroyed});
+         if (!is_over_) TellListenersOfEnd(destroyed);
          EndCalls(destroyed);
          EndStream();
          EndWatches();
@@ -207,6 +209,7 @@ std::unique_ptr<Engine::Pending> Engine::NewPending(uint64_t call,
                                                     int deadline_ms, Done done) {
   auto pending = std::make_unique<Pending>();
   pending->call = call;
+  pending->generation = generation_.load(std::memory_order_acquire);
   pending->watch_id = request->watch().watch_id();
   pending->bytes = kPendingBytes + request->ByteSizeLong();
   pending->request = std::move(request);
@@ -258,6 +261,11 @@ void Engine::ChangeMember() {
          up_since_ = Clock::now() - kStable;  // so that a new round begins, with this member last
          Abandon(absl::UnavailableError("ChangeMember asked the client to leave"));
        }});
+}
+
+std::pair<int64_t, std::string> Engine::session_key() {
+  MutexLock lock(&mutex_);
+  return {session_id(), password_};
 }
 
 void Engine::SetState(Client::State state) {
@@ -340,6 +348,13 @@ void Engine::Begin(std::unique_ptr<Pending> pending) {
   if (is_closing_ && !pending->is_continuation) {
     return Complete(std::move(pending), absl::FailedPreconditionError("the client was closed"));
   }
+  // A Close is for whatever session there is; all else is for the session in which it was submitted.
+  if (pending->generation != generation_.load(std::memory_order_relaxed) &&
+      !pending->request->has_close()) {
+    return Complete(
+        std::move(pending),
+        MakeError(v1::SESSION_EXPIRED, "the session has ended before the call was sent"));
+  }
   if (pending->deadline != Clock::time_point::max()) {
     deadlines_.insert({pending->deadline, pending.get()});
   }
@@ -383,12 +398,8 @@ void Engine::GiveUp(std::deque<std::unique_ptr<Pending>>::iterator found, absl::
   const uint64_t watch_id = pending.watch_id;
   Done done = std::move(pending.done);
   pending.done = nullptr;
-  absl::string_view fate;
-  if (pending.request->has_write()) {
-    fate = pending.was_sent ? "; it was sent, and may or may not be made"
-                            : "; it was not sent, and will not be made";
-  }
-  const absl::Status status(code, absl::StrCat(Describe(*pending.request), ": ", why, fate));
+  const absl::Status status(code,
+                            absl::StrCat(Describe(*pending.request), ": ", why, FateOf(pending)));
   // A request that was sent keeps its place, and a write its number, until it is answered.
   if (!pending.was_sent) {
     std::unique_ptr<Pending> owner = std::move(*found);
@@ -403,6 +414,12 @@ void Engine::GiveUp(std::deque<std::unique_ptr<Pending>>::iterator found, absl::
   // have run.
   if (delivery != nullptr && delivery->DeliverWithoutCallback()) return;
   Deliver(std::move(delivery), 0);
+}
+
+absl::string_view Engine::FateOf(const Pending& pending) {
+  if (!pending.request->has_write()) return {};
+  return pending.was_sent ? "; it was sent, and may or may not be made"
+                          : "; it was not sent, and will not be made";
 }
 
 void Engine::CheckDeadlines(Clock::time_point now) {
@@ -507,8 +524,9 @@ void Engine::OnServed(uint64_t request_id) {
 void Engine::Resume() {
   is_suspended_ = false;
   SetState(Client::State::kConnected);
-  Tell(std::exchange(was_up_, true) ? SessionEvent::Type::kReconnected
-                                    : SessionEvent::Type::kConnected);
+  const bool is_replacement = std::exchange(is_replacing_, false);
+  if (std::exchange(was_up_, true)) return Tell(SessionEvent::Type::kReconnected);
+  Tell(is_replacement ? SessionEvent::Type::kReplaced : SessionEvent::Type::kConnected);
 }
 
 Engine::Clock::time_point Engine::NextTime() const {
@@ -524,7 +542,10 @@ void Engine::EndCalls(const absl::Status& status) {
   std::deque<std::unique_ptr<Pending>> pending;
   pending.swap(pending_);
   sent_ = writes_sent_ = 0;
-  for (auto& each : pending) Complete(std::move(each), status);
+  for (auto& each : pending) {
+    const absl::Status with_fate = WithText(status, FateOf(*each));
+    Complete(std::move(each), with_fate);
+  }
 }
 
 // --- Streams -------------------------------------------------------------------------------------
@@ -548,9 +569,13 @@ void Engine::AttemptNext() {
   if (std::exchange(was_silent_, false)) patience_ = std::min(patience_ * 2, kPatienceMax);
   ShuffleMembers();
   if (was_up_) Suspend(NoMember());
+  BackOff(Clock::now());
+}
+
+void Engine::BackOff(Clock::time_point now) {
   // A random pause, so that not all clients try at the same time.
   const auto half = static_cast<uint64_t>(back_off_.count()) / 2;
-  next_attempt_ = Clock::now() + milliseconds(static_cast<int64_t>(half + random_() % (half + 1)));
+  next_attempt_ = now + milliseconds(static_cast<int64_t>(half + random_() % (half + 1)));
   back_off_ = std::min(back_off_ * 2, kBackOffMax);
 }
 
@@ -567,8 +592,9 @@ void Engine::OnSent(Stream* stream) {
   is_open_sent_ = true;
   v1::SessionRequest message;
   v1::OpenSession* open = message.mutable_open();
-  open->set_session_id(session_id());
-  open->set_password(password_);
+  const auto [id, password] = session_key();
+  open->set_session_id(id);
+  open->set_password(password);
   *open->mutable_timeout() = v1::DurationOfMs(options_.session_timeout_ms);
   open->set_last_zxid(last_zxid_);
   for (const Credential& credential : options_.credentials) {
@@ -698,25 +724,62 @@ void Engine::Fail(const absl::Status& status) {
       pending_.back()->was_sent) {
     std::unique_ptr<Pending> close = std::move(pending_.back());
     pending_.pop_back();
-    TellListeners({SessionEvent::Type::kLost, "", status});
+    TellListenersOfEnd(status);
     EndCalls(status);
     is_over_ = true;
     SetState(Client::State::kClosed);
     return Complete(std::move(close), v1::Response());
   }
+  if (MayReplace(status)) return Replace(status);
   {
     MutexLock lock(&mutex_);
     failure_ = status;
   }
   SetState(Client::State::kLost);
-  if (was_up_) Tell(SessionEvent::Type::kLost, status);
+  if (was_up_ || is_replacing_) Tell(SessionEvent::Type::kLost, status, /*is_final=*/true);
   EndCalls(status);
   is_over_ = true;
   EndWatches();
 }
 
-void Engine::Tell(SessionEvent::Type type, const absl::Status& reason) {
-  const SessionEvent event{type, is_up_ && !is_suspended_ ? stream_->address() : "", reason};
+bool Engine::MayReplace(const absl::Status& status) const {
+  return options_.on_session_loss == SessionLoss::kReplace &&
+         ErrorOf(status) == ErrorCode::kSessionExpired && (was_up_ || is_replacing_) &&
+         !is_closing_ && !is_stopping_;
+}
+
+void Engine::Replace(const absl::Status& status) {
+  const Clock::time_point now = Clock::now();
+  SetState(Client::State::kConnecting);
+  is_suspended_ = false;
+  if (was_up_) Tell(SessionEvent::Type::kLost, status);
+  // From here on, requests are for the next session.
+  session_id_.store(0, std::memory_order_release);
+  generation_.fetch_add(1, std::memory_order_acq_rel);
+  {
+    MutexLock lock(&mutex_);
+    password_ = NewPassword();
+  }
+  EndCalls(status);
+  ResetWatches();
+  next_sequence_ = 1;
+  acknowledged_ = 0;
+  write_window_ = kWritesSentMax;
+  attempts_ = 0;
+  ShuffleMembers();
+  is_replacing_ = true;
+  // Servers that end each session at once must not be flooded with new ones.
+  if (std::exchange(was_up_, false) && now - up_since_ >= kShortLived) {
+    back_off_ = kBackOffMin;
+    next_attempt_ = now;
+  } else {
+    BackOff(now);
+  }
+}
+
+void Engine::Tell(SessionEvent::Type type, const absl::Status& reason, bool is_final) {
+  const SessionEvent event{type, is_up_ && !is_suspended_ ? stream_->address() : "", reason,
+                           session_id(), is_final};
   if (session_listener_ != nullptr) Notify(session_listener_.get(), event);
   TellListeners(event);
 }
@@ -726,10 +789,13 @@ void Engine::Tell(SessionEvent::Type type, const absl::Status& reason) {
 void Engine::AddListener(uint64_t listener_id, std::shared_ptr<SessionNotifier> listener) {
   Add({nullptr, [this, listener_id, listener = std::move(listener)]() mutable {
          if (is_over_) {
-           Notify(listener.get(), {SessionEvent::Type::kLost, "", end_status_});
-         } else if (is_suspended_) {
            Notify(listener.get(),
-                  {SessionEvent::Type::kSuspended, "", absl::UnavailableError("no member serves")});
+                  {SessionEvent::Type::kLost, "", end_status_, session_id(), /*is_final=*/true});
+         } else if (is_suspended_ || is_replacing_) {
+           Notify(listener.get(), {SessionEvent::Type::kSuspended, "",
+                                   absl::UnavailableError(is_suspended_ ? "no member serves"
+                                                                        : "there is no session"),
+                                   session_id()});
          }
          listeners_[listener_id] = std::move(listener);
        }});
@@ -746,6 +812,10 @@ void Engine::RemoveListener(uint64_t listener_id) {
 
 void Engine::TellListeners(const SessionEvent& event) {
   for (auto& [listener_id, listener] : listeners_) Notify(listener.get(), event);
+}
+
+void Engine::TellListenersOfEnd(const absl::Status& reason) {
+  TellListeners({SessionEvent::Type::kLost, "", reason, session_id(), /*is_final=*/true});
 }
 
 // --- Callbacks -----------------------------------------------------------------------------------

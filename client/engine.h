@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The session of a Client: the ordered requests, the streams to members, the watches, and the
-// thread on which all of these run. No callback of the user runs on that thread: each loop
+// The sessions of a Client, one after the other: the ordered requests, the streams to members, the
+// watches, and the thread on which all of these run. No callback of the user runs on that thread: each loop
 // iteration puts its notifications into a CallbackQueue together.
 //
 // A request stays in `pending_` until it is answered. The first `sent_` requests in it were sent on
 // the current stream, and are answered in that order; when the stream breaks, all of them are sent
 // again on the next one. A write gets its sequence number in the session when it is first sent, and
 // keeps it.
+//
+// A lost session is replaced by one with another id and password, on another stream, with sequence
+// numbers from 1. Nothing of the old one can be taken for the new one's: messages of streams other
+// than the current one are dropped, all pending requests fail, and a request that was submitted in
+// the old session and arrives later fails, too (Pending::generation). The numbers of requests go on.
 //
 // Thread-safety: public functions from any thread, unless they say otherwise; all others on the
 // engine's thread.
@@ -101,6 +106,8 @@ class Engine final : public CallbackThread,
 
   Client::State state() const { return state_.load(std::memory_order_acquire); }
   int64_t session_id() const { return session_id_.load(std::memory_order_acquire); }
+  // The id and the password of the session, by which a test attaches to it.
+  std::pair<int64_t, std::string> session_key();
   // Returns the granted session timeout; before the session is created, the requested one.
   int session_timeout_ms() const { return session_timeout_ms_.load(std::memory_order_acquire); }
   // Returns how long ago a member was last known to serve the session.
@@ -112,7 +119,8 @@ class Engine final : public CallbackThread,
 
  private:
   struct Pending {
-    uint64_t call = 0;  // 0: a request of the engine itself, dropped when the stream ends
+    uint64_t call = 0;        // 0: a request of the engine itself, dropped when the stream ends
+    uint64_t generation = 0;  // of the session in which the request was submitted
     std::unique_ptr<v1::Request> request;
     uint64_t watch_id = 0;  // 0 if the request sets no watch
     size_t bytes = 0;
@@ -170,20 +178,32 @@ class Engine final : public CallbackThread,
   void CheckTimers(Clock::time_point now);
   void CheckDeadlines(Clock::time_point now);
   Clock::time_point NextTime() const;
+  // Ends all calls; the message of a write also says whether it may be made.
   void EndCalls(const absl::Status& status);
+  // Returns the end of a message about a write that ends without an answer; empty for a read.
+  static absl::string_view FateOf(const Pending& pending);
 
   // Streams.
   void Attempt();
   void AttemptNext();
+  // Plans the next attempt after a pause, which grows up to a second.
+  void BackOff(Clock::time_point now);
   void OnOpened(const v1::SessionOpened& opened);
   // Leaves the member, and tries the next one.
   void Abandon(const absl::Status& reason);
   void OnDisconnected(const std::string& address, const absl::Status& reason);
   void EndStream();
-  // Ends the session locally: all calls fail with `status`.
+  // Ends the session locally: all calls fail with `status`. Then begins to create another session,
+  // if it may be replaced.
   void Fail(const absl::Status& status);
-  void Tell(SessionEvent::Type type, const absl::Status& reason = absl::OkStatus());
+  // Returns whether another session is created after one that has ended with `status`.
+  bool MayReplace(const absl::Status& status) const;
+  void Replace(const absl::Status& status);
+  void Tell(SessionEvent::Type type, const absl::Status& reason = absl::OkStatus(),
+            bool is_final = false);
   void TellListeners(const SessionEvent& event);
+  // Tells the listeners, but not on_session_event, that the session has ended by the user's will.
+  void TellListenersOfEnd(const absl::Status& reason);
   // Returns the time at which the member has to be left unless a message from it is received.
   Clock::time_point SilenceTime() const;
   // Returns the time at which kSuspended is due even if not all members were tried yet, which is
@@ -201,7 +221,8 @@ class Engine final : public CallbackThread,
   // Called when the request with the number `request_id` was answered, and the session has not
   // ended.
   void OnServed(uint64_t request_id);
-  // Reports that the session is alive: kConnected for the first time, then kReconnected.
+  // Reports that the session is alive: kConnected or kReplaced for the first time, then
+  // kReconnected.
   void Resume();
   void SetState(Client::State state);
   void ShuffleMembers();
@@ -241,19 +262,22 @@ class Engine final : public CallbackThread,
   void EndWatches();
   void ForgetWatch(uint64_t watch_id);
   void DetachWatches();
+  // Makes each watch report a WatchReset when it is set on the next stream.
+  void ResetWatches();
   void Unwatch(uint64_t watch_id);
 
   ClientOptions options_;
   const Access access_;
   std::vector<std::string> members_;
   std::mt19937_64 random_;
-  std::string password_;
 
   const std::shared_ptr<void> chains_ = std::make_shared<int>(0);
   std::atomic<uint64_t> next_call_{1};
   std::atomic<uint64_t> next_watch_id_{1};
   std::atomic<Client::State> state_{Client::State::kConnecting};
-  std::atomic<int64_t> session_id_{0};
+  std::atomic<int64_t> session_id_{0};  // 0: there is no session
+  // The number of sessions that were lost. Changed on the engine's thread.
+  std::atomic<uint64_t> generation_{0};
   std::atomic<int> session_timeout_ms_;
   // The last time at which a member was known to serve the session: a message from it arrived after
   // that time, and did not wait here during a standstill. Written on the engine's thread.
@@ -269,6 +293,7 @@ class Engine final : public CallbackThread,
   size_t call_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, std::string> member_errors_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // why the session ended
+  std::string password_ ABSL_GUARDED_BY(mutex_);
 
   const std::shared_ptr<CallbackQueue> callbacks_;
   grpc::CompletionQueue queue_;
@@ -285,7 +310,8 @@ class Engine final : public CallbackThread,
   Stream* stream_ = nullptr;                                       // the current one
   bool is_open_sent_ = false;
   bool is_up_ = false;
-  bool was_up_ = false;  // whether any stream was ever up
+  bool was_up_ = false;        // whether any stream of the session was ever up
+  bool is_replacing_ = false;  // a session was lost, and the one in its place is not created yet
   bool is_suspended_ = false;
   // Whether the thread has stood still since the stream began, and no message received since is
   // known to have been sent after the standstill. Only an answer to a request numbered

@@ -132,7 +132,7 @@ void Engine::OnResponse(v1::Response* response) {
     EndStream();
     is_up_ = false;
     const absl::Status closed = absl::FailedPreconditionError("the client was closed");
-    TellListeners({SessionEvent::Type::kLost, "", closed});
+    TellListenersOfEnd(closed);
     EndCalls(closed);
     is_over_ = true;
     EndWatches();

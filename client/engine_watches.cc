@@ -149,6 +149,15 @@ void Engine::OnEvent(const v1::WatchEvent& told) {
   }
 }
 
+void Engine::ResetWatches() {
+  for (auto& [watch_id, watched] : watches_) {
+    watched.position = watched.event_zxid = 0;
+    watched.event_count = watched.skip = 0;
+    watched.is_live = false;
+    watched.is_reset = true;
+  }
+}
+
 void Engine::DetachWatches() {
   for (auto& [watch_id, watched] : watches_) {
     if (!std::exchange(watched.is_live, false)) continue;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
+#include "client/session_loss.h"
 #include "client/types.h"
 #include "rpc/proto/errors.h"
 
@@ -90,6 +91,18 @@ absl::Status MakeError(v1::ErrorCode code, const std::string& what, const v1::Re
     detail.set_data_bytes_max(response->data_bytes_max());
   }
   return v1::ToStatus(code, absl::StrCat(what, ": ", ToAbsl(v1::TextOf(code))), std::move(detail));
+}
+
+absl::Status SessionLostError(const std::string& message) {
+  return MakeError(v1::SESSION_EXPIRED, message);
+}
+
+absl::Status WithText(const absl::Status& status, absl::string_view text) {
+  absl::Status longer(status.code(), absl::StrCat(status.message(), text));
+  status.ForEachPayload([&longer](absl::string_view url, const absl::Cord& payload) {
+    longer.SetPayload(url, payload);
+  });
+  return longer;
 }
 
 std::string Describe(const v1::Request& request) {

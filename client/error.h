@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 
 namespace quorate::internal {
@@ -14,6 +15,9 @@ namespace quorate::internal {
 // adds details, if given. REQUIRES: `code` is not OK.
 absl::Status MakeError(v1::ErrorCode code, const std::string& what,
                        const v1::Response* response = nullptr);
+
+// Returns `status` with `text` at the end of its message, for the same ErrorOf.
+absl::Status WithText(const absl::Status& status, absl::string_view text);
 
 // Returns a description for messages, such as "Get /a/b".
 std::string Describe(const v1::Request& request);

@@ -103,6 +103,9 @@ grpc::Status ScriptedServer::Session(grpc::ServerContext* context, ServerStream*
     if (grpc::Status s = At(Moment::kReceived); !s.ok()) return s;
     v1::SessionResponse response;
     if (message.has_open()) {
+      if (script_.at_open != nullptr) {
+        if (grpc::Status s = script_.at_open(message.open()); !s.ok()) return s;
+      }
       if (grpc::Status s = Open(message.open(), &attached, &response); !s.ok()) return s;
     }
     const grpc::Status answered = Answer(message, &attached);

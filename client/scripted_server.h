@@ -31,6 +31,8 @@ class ScriptedServer final : public v1::SessionService::Service {
     // Called at each moment, with the moment's number since the start of the server. If it returns
     // an error, the stream ends with that.
     std::function<grpc::Status(int number, Moment moment)> at_moment{};
+    // Called with the first message of each stream. If it returns an error, the stream ends with that.
+    std::function<grpc::Status(const v1::OpenSession& open)> at_open{};
     // Changes an answer before it is sent; not called when a repeated write is answered again.
     std::function<void(const v1::Request& request, v1::Response* response)> at_answer{};
     // Unless this returns OK, the write is refused with the returned code.

@@ -123,8 +123,8 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
-// Reports that events were lost: the servers no longer keep them, or too many waited for a slow
-// callback (client/client.h). The watched znodes have to be read again. A read from now on sees at
+// Reports that events were lost: the servers no longer keep them, too many waited for a slow
+// callback, or the session was replaced (client/client.h). The watched znodes have to be read again. A read from now on sees at
 // least the state at `zxid`, and the watch reports every change after `zxid`.
 struct WatchReset {
   int64_t zxid = 0;

@@ -127,6 +127,8 @@ bool NativeClient::Connect() {
          .session_timeout_ms = settings_.session_timeout_ms,
          .connect_timeout_ms = kConnectMs,
          .default_deadline_ms = kDeadlineMs,
+         // The history has one session per client object.
+         .on_session_loss = quorate::SessionLoss::kStop,
          .tls = TlsOf(settings_.tls_directory),
          .on_session_event = [this](const SessionEvent& event) { OnSessionEvent(event); }});
     if (!client.ok()) continue;
@@ -162,11 +164,12 @@ void NativeClient::WriteSessionEvent(const SessionEvent& event) {
   switch (event.type) {
     case SessionEvent::Type::kConnected:
     case SessionEvent::Type::kReconnected:
+    case SessionEvent::Type::kReplaced:
       server_ = event.server;
       line.what = What::kConnected;
       line.server = server_;
       line.frontend = "native";
-      line.new_session = event.type == SessionEvent::Type::kConnected;
+      line.new_session = event.type != SessionEvent::Type::kReconnected;
       line.timeout_ms = timeout_ms_;
       break;
     case SessionEvent::Type::kSuspended:

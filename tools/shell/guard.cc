@@ -82,6 +82,7 @@ absl::Status Guard::Begin() {
   options.tls = options_.tls;
   options.session_timeout_ms = options_.session_timeout_ms;
   options.connect_timeout_ms = kConnectMs;
+  options.on_session_loss = SessionLoss::kStop;
   auto client = Client::Connect(std::move(options));
   if (!client.ok()) return client.status();
   client_ = *std::move(client);

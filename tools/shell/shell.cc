@@ -26,6 +26,7 @@ std::string EventText(const SessionEvent& event) {
   switch (event.type) {
     case SessionEvent::Type::kConnected:
     case SessionEvent::Type::kReconnected:
+    case SessionEvent::Type::kReplaced:
       state = "SyncConnected";
       break;
     case SessionEvent::Type::kSuspended:
@@ -91,6 +92,7 @@ absl::StatusOr<std::unique_ptr<Client>> Shell::MakeClient(const std::string& ser
   options.session_timeout_ms = options_.session_timeout_ms;
   options.connect_timeout_ms = options_.timeout_ms;
   options.default_deadline_ms = options_.timeout_ms;
+  options.on_session_loss = SessionLoss::kStop;  // the user learns of it, as from zkCli.sh
   options.credentials = credentials_;
   options.tls = options_.tls;
   if (is_main) {

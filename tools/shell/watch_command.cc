@@ -94,6 +94,8 @@ class Watcher {
     options.servers = global_.servers;
     options.tls = global_.tls;
     options.connect_timeout_ms = kConnectMs;
+    // The next session continues the watch from the last zxid, and so loses no event.
+    options.on_session_loss = SessionLoss::kStop;
     options.on_session_event = [this, session](const SessionEvent& event) {
       mailbox_.Put({session, event});
     };
@@ -177,6 +179,7 @@ class Watcher {
       case SessionEvent::Type::kLost:
         return Begin();
       case SessionEvent::Type::kConnected:
+      case SessionEvent::Type::kReplaced:
         break;
     }
     return absl::OkStatus();

@@ -639,6 +639,8 @@ int Run(Recipe recipe, const Settings& settings) {
         {.servers = settings.servers,
          .session_timeout_ms = settings.session_timeout_ms,
          .connect_timeout_ms = 15'000,
+         // The history has one session per run of the recipe.
+         .on_session_loss = quorate::SessionLoss::kStop,
          .tls = {.enabled = !settings.ca_file.empty(), .ca_file = settings.ca_file}});
     if (!client.ok()) {
       Print("error", WordOf(client.status()));
