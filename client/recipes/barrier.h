@@ -6,7 +6,8 @@
 // DistributedBarrier.
 //
 // Each waiter gets one event, when the znode is deleted. The gate stays closed when the session of
-// the client that closed it ends.
+// the client that closed it ends. If the session of a waiter is lost, Wait returns UNAUTHENTICATED
+// (kSessionExpired), and can be called again at once; so can Close and Open, which may be repeated.
 //
 // Thread-safety: all functions may be called from any thread except the callback thread.
 #pragma once

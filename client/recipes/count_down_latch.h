@@ -6,6 +6,10 @@
 // `closed` exists until the count is 0; a child `by-NAME` exists for each name that counted down.
 // Curator has no such class.
 //
+// A latch is in no session. If the session is lost, a call in flight returns UNAUTHENTICATED
+// (kSessionExpired), and later calls work. A CountDown of which the message says that it may have
+// been made is to be repeated only with a name.
+//
 // Waiters watch `closed` only, so that each gets one event, at the end. A latch outlives its
 // clients, and never closes again. While a latch is being removed in parts, its data is `removed`.
 //

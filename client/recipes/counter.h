@@ -14,6 +14,10 @@
 // longer after each attempt. As the client makes each write exactly once, each acknowledged change
 // counts once, even if servers fail.
 //
+// A counter is in no session. If the session is lost, a call in flight returns UNAUTHENTICATED
+// (kSessionExpired), and the message says whether the change may have been made; it is not repeated
+// in the next session. Later calls work.
+//
 // Errors: OUT_OF_RANGE, the number would not fit, and was not changed; FAILED_PRECONDITION, the
 // data has a different size; those of Client. The message of DEADLINE_EXCEEDED (after
 // ClientOptions::default_deadline_ms) says whether the change may have been made.

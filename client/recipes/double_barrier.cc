@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "client/recipes/sequential_names.h"
 #include "client/recipes/waiting.h"
+#include "client/session_loss.h"
 
 namespace quorate {
 namespace {
@@ -75,8 +76,9 @@ absl::Status DoubleBarrier::Join(const internal::WaitDeadline& deadline) {
       transaction.CheckAbsent(PathOf(kReady));
     }
     transaction.Create(PathOf(own_), "", CreateMode::kEphemeral);
-    const absl::Status status = client_->Commit(transaction, kNoDeadline).status();
-    if (status.ok() || !IsConflict(status)) return status;
+    const auto made = client_->Commit(transaction, kNoDeadline);
+    if (made.ok()) own_session_id_ = made->results.back().stat.ephemeral_session;
+    if (made.ok() || !IsConflict(made.status())) return made.status();
   }
 }
 
@@ -84,6 +86,14 @@ absl::StatusOr<bool> DoubleBarrier::OpenIfComplete(const internal::WaitDeadline&
   for (;;) {
     const absl::StatusOr<View> view = Read(deadline.ReadDeadlineMs());
     if (!view.ok()) return view.status();
+    // Without this member's znode, which may have ended with its session, this member is outside,
+    // also if others have opened the barrier.
+    if (std::find(view->members.begin(), view->members.end(), own_) == view->members.end()) {
+      const std::string what =
+          absl::StrCat(path_, ": the znode of this member was deleted before it had entered");
+      return client_->session_id() == own_session_id_ ? absl::AbortedError(what)
+                                                      : internal::SessionLostError(what);
+    }
     if (view->is_ready) return true;
     if (view->members.size() < static_cast<size_t>(members_)) return false;
     Transaction transaction;
@@ -97,12 +107,19 @@ absl::StatusOr<bool> DoubleBarrier::OpenIfComplete(const internal::WaitDeadline&
 }
 
 absl::Status DoubleBarrier::GiveUp(absl::Status reason) {
-  const absl::Status status =
-      client_->Commit(Transaction().CheckAbsent(PathOf(kReady)).Delete(PathOf(own_)), kNoDeadline)
-          .status();
+  const absl::Status status = client_
+                                  ->Commit(Transaction()
+                                               .CheckExists(PathOf(own_))
+                                               .CheckAbsent(PathOf(kReady))
+                                               .Delete(PathOf(own_)),
+                                           kNoDeadline)
+                                  .status();
   // The barrier opened just before: this member is inside.
   if (ErrorOf(status) == ErrorCode::kNodeExists) return absl::OkStatus();
-  if (!status.ok()) return status;
+  // The znode has ended with its session, or another client deleted it.
+  const bool is_gone =
+      ErrorOf(status) == ErrorCode::kNoNode || internal::IsSessionReplaced(*client_, status);
+  if (!status.ok() && !is_gone) return status;
   own_.clear();
   return reason;
 }
@@ -122,11 +139,13 @@ absl::Status DoubleBarrier::Enter(int deadline_ms) {
   const std::string ready = PathOf(kReady);
   absl::Status status = internal::WaitUntil(
       client_, ready, WatchScope::kNode, deadline,
-      absl::StrCat(members_, " members at the barrier ", path_), [&]() -> absl::StatusOr<bool> {
+      absl::StrCat(members_, " members at the barrier ", path_),
+      [&]() -> absl::StatusOr<bool> {
         auto stat = client_->Exists(ready, {.deadline_ms = deadline.ReadDeadlineMs()});
         if (!stat.ok()) return stat.status();
         return stat->has_value();
-      });
+      },
+      own_session_id_);
   return status.ok() ? status : GiveUp(std::move(status));
 }
 

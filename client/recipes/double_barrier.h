@@ -23,6 +23,10 @@
 // those who were inside when it left. (A Curator member still waits for those of the next round,
 // too.)
 //
+// A member whose session is lost is outside, and the others do not wait for it. Enter in flight
+// returns UNAUTHENTICATED, and may be called again. A member that was inside calls Leave as ever:
+// this waits for the others, and then the member can enter again.
+//
 // A member that waits to enter watches `ready` only; one that waits to leave watches one other
 // member.
 //
@@ -48,6 +52,7 @@ class DoubleBarrier {
 
   // Enters, and blocks until `members` members have entered. DEADLINE_EXCEEDED after `deadline_ms`:
   // this member has not entered; 0: without a deadline.
+  // UNAUTHENTICATED: the session was lost, and this member has not entered.
   // FAILED_PRECONDITION: this member is inside already.
   // After any other error this member may be inside; Leave takes it out.
   absl::Status Enter(int deadline_ms = 0);
@@ -79,7 +84,8 @@ class DoubleBarrier {
   Client* const client_;
   const std::string path_;
   const int members_;
-  std::string own_;  // the name of this member's child; empty: outside
+  std::string own_;             // the name of this member's child; empty: outside
+  int64_t own_session_id_ = 0;  // the session of that child
 };
 
 }  // namespace quorate

@@ -12,6 +12,7 @@
 #include "client/recipes/listener.h"
 #include "client/recipes/lock_node.h"
 #include "client/recipes/sequential_names.h"
+#include "client/session_loss.h"
 
 namespace quorate {
 
@@ -75,8 +76,8 @@ class Election::Core : public std::enable_shared_from_this<Core> {
   // older offer never replaces that of a newer one, however late start_node_ returns it. REQUIRES:
   // called once for each number, in the state kOffer.
   void Offer(uint64_t offer);
-  // Called when the znode of `offer` was deleted by another client: makes the next offer, if
-  // `offer` is the current one.
+  // Called when the znode of `offer` was deleted by another client, or with its session: makes the
+  // next offer, if `offer` is the current one.
   void OfferAgain(uint64_t offer, const absl::Status& reason);
   // Adds `node`, if not null, to `leaving_`. REQUIRES: mutex_ is held; the caller releases `node`
   // after that.
@@ -210,7 +211,9 @@ void Election::Core::OnEvent(uint64_t offer, const LockNode& node, const LockNod
     case Type::kReleased:
       return;
     case Type::kEnded:
-      if (absl::IsAborted(event.reason)) return OfferAgain(offer, event.reason);
+      if (absl::IsAborted(event.reason) || internal::IsSessionReplaced(*client_, event.reason)) {
+        return OfferAgain(offer, event.reason);
+      }
       Enter(offer, ElectionState::kFailed, nullptr, event.reason);
       return;
   }

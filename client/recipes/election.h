@@ -24,10 +24,12 @@
 //   kElected    this candidate leads
 //   kSuspended  this candidate led, and no member serves: another one may be elected at any time,
 //               so act as if one were. Followed by kElected if the session continues
-//   kFailed     the session has ended (a new Client is needed), or the path cannot be used
+//   kFailed     the client's last session has ended, or the path cannot be used
 //   kStopped    the candidate was stopped; its znode is deleted, or is being deleted
 // If a candidate's znode is deleted by another client, the candidate makes a new offer, at the end
-// of the line.
+// of the line. It does the same if the session is lost and the client replaces it: a leader goes from
+// kElected, in most cases by kSuspended, to kOffer, with the loss as the reason, and another
+// candidate is elected. AwaitLeadership goes on waiting.
 //
 // The rules of mutex.h about fencing apply here, too: each leader's token is larger than all
 // before.

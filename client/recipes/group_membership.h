@@ -9,8 +9,10 @@
 // Layout: below the znode at `path` each member has an ephemeral child, whose name is its id.
 // Interoperates with Curator's GroupMember.
 //
-// If another client deletes a member's znode, the member creates it again at once. A member that is
-// restarted with the same id replaces the znode of its former session.
+// If another client deletes a member's znode, the member creates it again at once; if its session is
+// lost, in the next session. Others see it leave and join. The list of members follows on by itself,
+// too: after a new session it reports the differences. A member that is restarted with the same id
+// replaces the znode of its former session.
 //
 // Thread-safety: all functions may be called from any thread; the destructor and functions that
 // block must not be called on the callback thread. The listener is called on the callback thread,
@@ -38,7 +40,7 @@ class GroupMembership {
       kJoined,
       kDataChanged,
       kLeft,
-      kLost,  // the session has ended: no change follows
+      kLost,  // the client's last session has ended: no change follows
     };
     Type type{};
     std::string id{};
@@ -66,7 +68,7 @@ class GroupMembership {
   // Returns the data of each member by id; the last known members if status() is not OK.
   std::map<std::string, std::string> Members() const;
   // Returns OK while this object follows the group; otherwise the reason why it no longer does, in
-  // most cases the end of the session.
+  // most cases the end of the client's last session.
   absl::Status status() const { return members_->status(); }
   // Returns the members, with all changes that were acknowledged to any client before the call.
   // Deadline as above.

@@ -66,6 +66,8 @@ class PlaceInLine {
     return absl::DeadlineExceededError(
         absl::StrCat("waited ", deadline.deadline_ms(), " ms for a turn in ", line_));
   }
+  // Returns the session to which this place belongs. REQUIRES: WaitForTurn has returned OK.
+  int64_t session_id() const { return node_->session_id(); }
 
  private:
   const std::string line_;
@@ -284,12 +286,14 @@ absl::StatusOr<std::string> ItemQueue::Take(int deadline_ms) {
     const internal::WaitDeadline earlier =
         wakes.has_value() ? deadline.OrEarlier(*wakes) : deadline;
     const absl::Status status = internal::WaitUntil(
-        client_, path_, WatchScope::kChildren, earlier, what, [&]() -> absl::StatusOr<bool> {
+        client_, path_, WatchScope::kChildren, earlier, what,
+        [&]() -> absl::StatusOr<bool> {
           if (take()) return true;
           if (!failure.ok()) return failure;
           // True if an item became known that is due before the planned wake-up.
           return due.has_value() && (!wakes.has_value() || *due + kClockTolerance < *wakes);
-        });
+        },
+        place.session_id());
     if (taken.has_value()) return *std::move(taken);
     // Checked before the deadline below: a DEADLINE_EXCEEDED in here means that a removal may or
     // may not have happened.

@@ -11,6 +11,11 @@
 // done, the item is lost; a consumer that must not lose items has to use its own transaction, which
 // keeps them.
 //
+// Items outlive sessions. If the session is lost, a call in flight returns UNAUTHENTICATED
+// (kSessionExpired), and a waiting consumer has lost its place in line; it can call again at once. No
+// item is returned twice or added twice. If the message says of a removal or of an Offer that it may
+// have been made, the item may be gone, or may be in the queue.
+//
 // No herd effect: only the first consumer in line watches the queue; each of the others watches the
 // znode before its own. Waiting consumers are served in the order of the line; Poll and Remove do
 // not wait in line.

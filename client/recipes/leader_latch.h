@@ -12,9 +12,10 @@
 //                                         id; the oldest has the leadership
 //
 // While no member serves, HasLeadership returns false, because another participant may get the
-// leadership at any time; if the session continues, the leadership comes back. If the session has
-// ended, the latch has failed for good, and a new Client is needed. The rules of mutex.h about
-// fencing apply here, too.
+// leadership at any time; if the session continues, the leadership comes back. If the session is lost
+// and the client replaces it, the latch goes to the end of the line by itself; if the client's last
+// session has ended, the latch has failed for good. The rules of mutex.h about fencing apply here,
+// too.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The common interface of the locks in this folder.
+//
+// A lock belongs to the session in which it was acquired. If the session is lost, the listener gets
+// kLost, in most cases after kSuspended, and the holder has to call Release, which returns ABORTED.
+// Calls of Acquire that are waiting return UNAUTHENTICATED (kSessionExpired). After that the lock can
+// be acquired again, in the session by which the client has replaced the lost one; a call that
+// begins before there is one waits for it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +25,7 @@ struct LockEvent {
     kSuspended,  // no member serves: the lock may be lost at any time before kLost reports it
     kResumed,    // a member serves again, and the lock was kept
     kRevoked,    // a client asks the holder to release the lock (RequestRevocation)
-    kLost,       // others may have it: the session has ended, or another client deleted the znode
+    kLost,       // others may have it: the session was lost, or another client deleted the znode
     kReleased,   // the znode is deleted after Release
   };
   Type type{};
@@ -50,7 +56,9 @@ class InterProcessLock {
   //   ABORTED              another client deleted the znode while this thread waited, or this
   //                        thread has lost the lock, and has not released it yet
   //   FAILED_PRECONDITION  the calling thread is the callback thread
-  //   any other            an error of Client: UNAUTHENTICATED if the session has ended
+  //   UNAUTHENTICATED      the session was lost meanwhile: no place in line is left, and the lock can
+  //                        be acquired again, unless the client has no session any more
+  //   any other            an error of Client
   virtual absl::Status Acquire(int deadline_ms = 0) = 0;
 
   // Releases the lock, and blocks until others can have it, at most `deadline_ms`; 0: without a

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "client/recipes/retry.h"
+#include "client/session_loss.h"
 
 namespace quorate::internal {
 namespace {
@@ -146,6 +147,7 @@ void LockNode::OnCreated(absl::StatusOr<CreateResult> created) {
     if (!created.ok()) ++round_;  // the answer of the pending list is to be ignored
     if (created.ok()) {
       path_ = created->path;
+      session_id_ = created->stat.ephemeral_session;
       fencing_token_ =
           options_.fencing_token != 0 ? options_.fencing_token : created->stat.created_zxid;
       if (is_wanted) {
@@ -313,12 +315,17 @@ void LockNode::OnBlockerNotification(uint64_t round, const WatchNotification& no
 // --- The session ---------------------------------------------------------------------------------
 
 void LockNode::OnSessionEvent(const SessionEvent& event) {
-  if (event.type == SessionEvent::Type::kLost) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      is_session_over_ = true;
-    }
-    End(event.reason);
+  bool is_lost = event.type == SessionEvent::Type::kLost;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // An event of a later session shows the loss, too, if kLost was merged into it.
+    is_lost |= session_id_ != 0 && event.session_id != 0 && event.session_id != session_id_;
+    is_session_over_ |= is_lost;
+  }
+  if (is_lost) {
+    End(event.type == SessionEvent::Type::kLost
+            ? event.reason
+            : SessionLostError(absl::StrCat("the session of ", path(), " has ended")));
     return SetGone(absl::OkStatus());
   }
   const bool is_suspended = event.type == SessionEvent::Type::kSuspended;
@@ -481,6 +488,10 @@ absl::Status LockNode::status() const {
 std::string LockNode::path() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return path_;
+}
+int64_t LockNode::session_id() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return session_id_;
 }
 int64_t LockNode::fencing_token() const {
   std::lock_guard<std::mutex> lock(mutex_);

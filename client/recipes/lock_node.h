@@ -9,6 +9,8 @@
 // a new one to watch. All of this happens in callbacks of the client; there is no thread and no
 // polling. Calls that the client refuses, because too many are pending, are repeated after a pause.
 //
+// A node lives in one session: it ends with that, also if the client replaces it.
+//
 // No znode is left behind: it is deleted however the wait ends, even if its creation is answered
 // only after that; if the session ends, the servers delete it. The name contains a UUID, so that no
 // other znode can be mistaken for it.
@@ -123,6 +125,8 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
   // Set once the znode is created; empty and 0 before.
   std::string path() const;
   int64_t fencing_token() const;
+  // Returns the session of the znode; 0 before it is created.
+  int64_t session_id() const;
 
  private:
   enum class State { kCreating, kWaiting, kTurn, kEnded };
@@ -171,6 +175,7 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
   absl::Status delete_status_;
   std::string path_;
   int64_t fencing_token_ = 0;
+  int64_t session_id_ = 0;
   uint64_t round_ = 0;  // the number of the last listing; results of earlier ones are ignored
   // Handles are ended only while mutex_ is not held: ending one waits for a running notification,
   // which may need mutex_.

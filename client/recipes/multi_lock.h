@@ -3,7 +3,8 @@
 // Several locks as one, as Curator's InterProcessMultiLock: all of them are acquired, or none.
 //
 // The locks are acquired in the given order, and released in the opposite order. Two MultiLocks
-// that share locks must have them in the same order; otherwise they can deadlock.
+// that share locks must have them in the same order; otherwise they can deadlock. If the session is
+// lost, each lock behaves as lock.h says; Acquire in flight leaves none of them held.
 #pragma once
 
 #include <vector>

@@ -20,7 +20,7 @@
 // can release it. The class is called InterProcessMutex, as in Curator, because a mutex is usually
 // local to a process.
 //
-// A lock in a distributed system is held only while its session lives. A process that stood still
+// A lock in a distributed system is held only while its session lives (lock.h). A process that stood still
 // (SIGSTOP, a virtual machine that moves) may believe for a moment that it still holds a lock that
 // another client has got since: the listener gets kLost as soon as the client knows, which can be
 // later. A resource that two clients must never use at a time has to check the fencing token, which

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/thread.h"
 #include "client/recipes/waiting.h"
+#include "client/session_loss.h"
 
 namespace quorate {
 namespace {
@@ -43,16 +44,9 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
   absl::Status Begin() {
     const std::weak_ptr<State> weak = weak_from_this();
     session_ = client_->ListenToSession([weak](const SessionEvent& event) {
-      const std::shared_ptr<State> state = weak.lock();
-      if (state == nullptr || event.type != SessionEvent::Type::kLost) return;
-      state->OnCallback([&] {
-        {
-          std::lock_guard<std::mutex> lock(state->mutex_);
-          state->is_session_over_ = true;
-        }
-        state->Finish(event.reason.ok() ? absl::CancelledError("the client was closed")
-                                        : event.reason);
-      });
+      if (const std::shared_ptr<State> state = weak.lock()) {
+        state->OnCallback([&] { state->OnSessionEvent(event); });
+      }
     });
     absl::StatusOr<WatchHandle> watch = client_->Watch(
         path_, WatchScope::kNode,
@@ -108,8 +102,11 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
     for (;;) {
       const absl::Status status = client_->Commit(IfOurs(ours).Set(path_, data)).status();
       if (status.ok() || ErrorOf(status) == ErrorCode::kNoNode) return absl::OkStatus();
+      // The chain that the next session starts sets the data.
+      if (internal::IsSessionReplaced(*client_, status)) return absl::OkStatus();
       if (!MustLookAgain(status)) return status;
       const absl::StatusOr<std::optional<Stat>> stat = client_->Exists(path_);
+      if (internal::IsSessionReplaced(*client_, stat.status())) return absl::OkStatus();
       if (!stat.ok()) return stat.status();
       if (!stat->has_value() || !IsOurs(**stat)) return absl::OkStatus();
       ours = **stat;
@@ -131,7 +128,9 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
       return absl::OkStatus();
     }
     lock.unlock();
-    const absl::Status status = DeleteOurs(deadline);
+    absl::Status status = DeleteOurs(deadline);
+    // Our znode has ended with its session.
+    if (internal::IsSessionReplaced(*client_, status)) status = absl::OkStatus();
     lock.lock();
     // Later calls of Close must not delete a znode that another client has created since.
     if (status.ok()) is_deleted_ = true;
@@ -181,8 +180,9 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
   }
 
   bool IsOurs(const Stat& stat) const {
+    // A znode that is not ephemeral has the session 0, as a client without a session.
     return options_.mode != CreateMode::kEphemeral ||
-           stat.ephemeral_session == client_->session_id();
+           (stat.ephemeral_session != 0 && stat.ephemeral_session == client_->session_id());
   }
   // Returns a transaction with the condition that the znode is still ours. A znode that is not
   // ephemeral belongs to no session, so there is no condition.
@@ -205,6 +205,20 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
   }
 
   // --- With telling_mutex_ held ------------------------------------------------------------------
+
+  void OnSessionEvent(const SessionEvent& event) {
+    if (event.type != SessionEvent::Type::kLost) return;
+    // If the session is replaced, a WatchReset follows, and the znode is created again.
+    if (!event.is_final) {
+      if (options_.mode == CreateMode::kEphemeral) BecomeGone();
+      return;
+    }
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      is_session_over_ = true;
+    }
+    Finish(event.reason.ok() ? absl::CancelledError("the client was closed") : event.reason);
+  }
 
   void CallListener(bool is_there) const {
     if (options_.listener != nullptr) options_.listener(is_there);
@@ -337,20 +351,22 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
         });
   }
 
-  // Ends the chain with `status`, and starts it again if it is stale.
+  // Ends the chain with `status`, and starts it again if it is stale or if its session was lost.
   void Finish(const absl::Status& status) {
     bool is_stale = false;
     {
       std::lock_guard<std::mutex> lock(mutex_);
       is_busy_ = false;
       is_stale = std::exchange(is_stale_, false) && status.ok();
+      const bool is_session_replaced = internal::IsSessionReplaced(*client_, status);
+      is_stale |= is_session_replaced;
       if (MayPass(status)) {
         refusal_ = status;
         retry_at_ = std::chrono::steady_clock::now() + pause_;
         pause_ = std::min(2 * pause_, kLongestPause);
         // Started only now, because few objects ever need the thread.
         if (!retries_.joinable()) retries_ = StartThread("quorate-retry", [this] { Retry(); });
-      } else if (status_.ok()) {
+      } else if (status_.ok() && !is_session_replaced) {
         status_ = status;
       }
       changed_.notify_all();

@@ -22,8 +22,10 @@
 // If the creation fails for lack of resources (RESOURCE_EXHAUSTED: too many pending calls, a quota,
 // no disk space), it is retried after a pause of at most five seconds. Any other error is final.
 //
-// When the session ends, the servers delete an ephemeral znode, and this object is of no use: make
-// a new one with a new Client.
+// When the session is lost, the servers delete an ephemeral znode, and the listener gets false. This
+// object creates the znode again, with the data that was set last, in the session by which the client
+// replaces the lost one; WaitUntilThere waits for that. After the end of the client's last session
+// this object is of no use.
 //
 // Thread-safety: all functions may be called from any thread except the callback thread. The
 // listener is called on the callback thread, and must not block.
@@ -72,7 +74,8 @@ class PersistentNode {
   bool is_there() const;
 
   // Sets the data of the znode, now if it exists, and whenever it is created again. Returns OK, and
-  // changes no znode, if another session has taken over an ephemeral one.
+  // changes no znode, if another session has taken over an ephemeral one, or if the session is lost
+  // meanwhile: the next znode gets the data.
   absl::Status SetData(std::string data);
 
   // Stops, and deletes the znode if it is ours and ephemeral. The listener is not called any more

@@ -27,6 +27,9 @@
 // smaller than the largest writer's token it has seen, and does not record tokens of readers:
 // concurrent readers hold different tokens, and by the rule of mutex.h one would lock out another.
 // A writer that has downgraded to reader keeps the writer's token.
+//
+// Both sides are lost with their session, and can be acquired again (lock.h). A downgrade in flight
+// fails: no read lock of a later session continues a write lock of an earlier one.
 #pragma once
 
 #include <memory>

@@ -91,6 +91,7 @@ absl::StatusOr<std::vector<Lease>> Semaphore::AcquireMany(int count, int deadlin
   if (absl::Status s = head->WaitForTurn(deadline); !s.ok()) return s;
   // If a later lease cannot be acquired, the destructor of this vector returns the earlier ones.
   std::vector<Lease> leases;
+  std::vector<std::shared_ptr<LockNode>> nodes;
   for (int i = 0; i < count; ++i) {
     LockNode::Options options;
     options.directory = path_ + "/leases";
@@ -102,6 +103,11 @@ absl::StatusOr<std::vector<Lease>> Semaphore::AcquireMany(int count, int deadlin
     const std::shared_ptr<LockNode> node = LockNode::Start(client_, std::move(options));
     leases.emplace_back(node);
     if (absl::Status s = node->WaitForTurn(deadline); !s.ok()) return s;
+    // A lease may have been lost while a later one was awaited, for example with its session.
+    for (const std::shared_ptr<LockNode>& each : nodes) {
+      if (each->has_ended()) return each->status();
+    }
+    nodes.push_back(node);
   }
   return leases;
 }

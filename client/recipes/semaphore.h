@@ -4,7 +4,7 @@
 //
 //   quorate::Semaphore semaphore(client.get(), "/semaphores/uploads", 5);
 //   absl::StatusOr<quorate::Lease> lease = semaphore.Acquire(10'000);
-//   // until `lease` is returned or destroyed, or the session ends
+//   // until `lease` is returned or destroyed, or the session is lost
 //
 // Layout, that of Curator's InterProcessSemaphoreV2, with which it can share a path:
 //   PATH/locks                                   a lock as in mutex.h: its holder may take leases
@@ -12,6 +12,10 @@
 // The holder of the lock PATH/locks creates its lease's znode, and has the lease as soon as fewer
 // znodes than the number of leases are before it. So waiters are served in order, and a returned
 // lease wakes one of them. All users of a path must agree on the number of leases.
+//
+// If the session is lost, all leases are lost with it: the listener gets kLost for each, and others
+// can have them. Acquire in flight returns UNAUTHENTICATED. The semaphore can be used again at once:
+// leases that are acquired after that belong to the session that replaces the lost one.
 #pragma once
 
 #include <memory>

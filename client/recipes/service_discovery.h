@@ -13,7 +13,9 @@
 // without the field "enabled", which Curator by default does not write, counts as enabled.
 //
 // An instance exists while its registration and its session live; if another client deletes its
-// znode, it is created again at once. Znodes whose data is not an instance are ignored.
+// znode, it is created again at once, and if its session is lost, in the next session of its client.
+// Providers follow on in the next session, too; until then they return the last known instances.
+// Znodes whose data is not an instance are ignored.
 //
 // Thread-safety: all functions may be called from any thread; destructors and functions that block
 // must not be called on the callback thread.
@@ -48,7 +50,7 @@ struct ServiceInstance {
   // Milliseconds since the Unix epoch. If 0, Register sets the current time.
   int64_t registered_ms = 0;
   bool is_enabled = true;
-  // Whether the instance stays registered when its session ends.
+  // Whether the instance stays registered when its client ends.
   bool is_static = false;
 
   bool operator==(const ServiceInstance&) const = default;
@@ -92,7 +94,7 @@ class ServiceProvider {
   // Returns all instances, by id; the last known ones if status() is not OK.
   std::vector<ServiceInstance> All() const;
   // Returns OK while this object receives the changes of the service; otherwise the reason why it
-  // no longer does, in most cases the end of the session.
+  // no longer does, in most cases the end of the client's last session.
   absl::Status status() const { return cache_->status(); }
   // Blocks until all changes that were acknowledged before the call are seen. The deadline is that
   // of TreeCache::WaitUntilCurrent.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/recipes/retry.h"
 #include "client/recipes/waiting.h"
+#include "client/session_loss.h"
 
 namespace quorate {
 namespace {
@@ -37,7 +38,8 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
     const std::weak_ptr<State> weak = weak_from_this();
     session_ = client_->ListenToSession([weak](const SessionEvent& event) {
       const std::shared_ptr<State> state = weak.lock();
-      if (state == nullptr || event.type != SessionEvent::Type::kLost) return;
+      // If the session is replaced, a WatchReset follows.
+      if (state == nullptr || event.type != SessionEvent::Type::kLost || !event.is_final) return;
       state->OnCallback([&] { state->Fail(event.reason); });
     });
     absl::StatusOr<WatchHandle> watch =
@@ -261,6 +263,7 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
   }
 
   void OnRead(const Read& read, absl::StatusOr<GetResult> got) {
+    if (internal::IsSessionReplaced(*client_, got.status())) return ReadAgain(read);
     if (!got.ok()) {
       const std::optional<ErrorCode> error = ErrorOf(got.status());
       if (error != ErrorCode::kNoNode && error != ErrorCode::kNoAuth) return Fail(got.status());
@@ -306,6 +309,7 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
   }
 
   void OnListed(const Read& read, absl::StatusOr<ListResult> list) {
+    if (internal::IsSessionReplaced(*client_, list.status())) return ReadAgain(read);
     if (!list.ok()) {
       const std::optional<ErrorCode> error = ErrorOf(list.status());
       if (error != ErrorCode::kNoNode && error != ErrorCode::kNoAuth) return Fail(list.status());
@@ -315,6 +319,18 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
       for (const std::string& name : list->children) {
         Schedule({.path = prefix + name, .is_load = read.is_load, .since = read.since});
       }
+    }
+    FinishRead(read);
+  }
+
+  // Repeats a read whose session was lost in the next one.
+  void ReadAgain(const Read& read) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      Schedule({.path = read.path,
+                .is_list = read.is_list,
+                .is_load = read.is_load,
+                .since = read.since});
     }
     FinishRead(read);
   }

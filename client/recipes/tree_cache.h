@@ -17,9 +17,9 @@
 // about children. A znode that this client may not read is left out.
 //
 // No change is lost when the client changes the member. If the client was disconnected for longer
-// than the servers keep events, the cache reads everything again and reports the differences. While
-// no member serves, the copy stays as it is; also after the session has ended, which status()
-// reports.
+// than the servers keep events, or its session was replaced, the cache reads everything again and
+// reports the differences. While no member serves or there is no session, the copy stays as it is;
+// also after the client's last session has ended, which status() reports.
 //
 // Thread-safety: all functions may be called from any thread; the destructor and functions that
 // block must not be called on the callback thread. The listener is called on the callback thread,
@@ -78,7 +78,8 @@ class TreeCache {
   // `deadline_ms`; 0: without a deadline. Otherwise status().
   absl::Status WaitUntilLoaded(int deadline_ms = 0);
   // Blocks until the copy is loaded and has every change that was acknowledged to any client before
-  // this call. Deadline and errors as above.
+  // this call. Deadline and errors as above; UNAUTHENTICATED: the session was lost meanwhile, and
+  // the cache follows on in the next one.
   absl::Status WaitUntilCurrent(int deadline_ms = 0);
 
   // Returns the znode at `path`; nothing if it is not in the copy.
@@ -92,8 +93,8 @@ class TreeCache {
   bool is_settled() const;
   // Returns the zxid of the newest state that the cache has read or received an event of.
   int64_t zxid() const;
-  // Returns OK while the cache follows changes; otherwise the reason why it no longer does, in most
-  // cases the end of the session.
+  // Returns OK while the cache follows changes, also between two sessions; otherwise the reason why
+  // it no longer does, in most cases the end of the client's last session.
   absl::Status status() const;
 
  private:

@@ -30,6 +30,10 @@
 // that votes yes as the last one decides to commit. If a participant does not vote, the coordinator
 // decides to abort after its deadline.
 //
+// The loss of a session is no crash: a call in flight returns UNAUTHENTICATED (kSessionExpired), and
+// each of them, except Begin, may be repeated at once. A Begin of which the message says that it may
+// have been made is followed by Resume.
+//
 // The coordinator watches the whole transaction, each participant only the decision.
 //
 // Thread-safety: all functions may be called from any thread except the callback thread.

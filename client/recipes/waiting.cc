@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/session_loss.h"
 
 namespace quorate::internal {
 namespace {
@@ -21,13 +22,35 @@ namespace {
 constexpr int kAttemptsWithoutPause = 2;
 constexpr int kPauseMaxExponent = 6;
 
-// Counts changes, and lets a thread wait for the next one.
+// Counts changes, and lets a thread wait for the next one or for the loss of the session.
 class ChangeCount {
  public:
+  // `session_id` is the session whose loss counts; 0: the first one that is created.
+  explicit ChangeCount(int64_t session_id) : session_id_(session_id) {}
+
   void Add() {
     std::lock_guard<std::mutex> lock(mutex_);
     ++count_;
     changed_.notify_all();
+  }
+  void OnSessionEvent(const SessionEvent& event) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (session_id_ == 0) session_id_ = event.session_id;
+    if (event.type == SessionEvent::Type::kLost) {
+      loss_.Update(event.reason);
+    } else if (event.session_id != 0 && event.session_id != session_id_) {
+      // kLost was merged into this event.
+      loss_.Update(SessionLostError("the session was replaced"));
+    } else {
+      return;
+    }
+    ++count_;
+    changed_.notify_all();
+  }
+  // Returns why the session was lost; OK if it was not.
+  absl::Status loss() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return loss_;
   }
   uint64_t count() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -45,8 +68,15 @@ class ChangeCount {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  int64_t session_id_;
   uint64_t count_ = 0;
+  absl::Status loss_;
 };
+
+absl::Status LostWhileWaiting(std::string_view what) {
+  return SessionLostError(
+      absl::StrCat("the session has ended during the wait for ", std::string(what)));
+}
 
 }  // namespace
 
@@ -68,8 +98,17 @@ int WaitDeadline::ReadDeadlineMs() const {
 
 absl::Status WaitUntil(Client* client, std::string_view path, WatchScope scope,
                        const WaitDeadline& deadline, std::string_view what,
-                       const Condition& condition) {
-  absl::StatusOr<bool> is_there = condition();
+                       const Condition& condition, int64_t session_id) {
+  const bool must_be_in_session = session_id != 0;
+  if (!must_be_in_session) session_id = client->session_id();
+  // If the client's session is this one after a call, the call was made in it: ids do not come back.
+  const auto is_in_session = [&] { return client->session_id() == session_id; };
+  const auto evaluate = [&]() -> absl::StatusOr<bool> {
+    const absl::StatusOr<bool> result = condition();
+    if (result.ok() && must_be_in_session && !is_in_session()) return LostWhileWaiting(what);
+    return result;
+  };
+  absl::StatusOr<bool> is_there = evaluate();
   if (!is_there.ok()) return is_there.status();
   if (*is_there) return absl::OkStatus();
   const auto too_late = [&] {
@@ -77,18 +116,20 @@ absl::Status WaitUntil(Client* client, std::string_view path, WatchScope scope,
         absl::StrCat("waited ", deadline.deadline_ms(), " ms for ", std::string(what)));
   };
   if (deadline.is_over()) return too_late();
-  auto changes = std::make_shared<ChangeCount>();
-  // The end of the session counts as a change: the condition then fails with the reason.
-  auto session = client->ListenToSession([changes](const SessionEvent& event) {
-    if (event.type == SessionEvent::Type::kLost) changes->Add();
-  });
+  auto changes = std::make_shared<ChangeCount>(session_id);
+  auto session = client->ListenToSession(
+      [changes](const SessionEvent& event) { changes->OnSessionEvent(event); });
   absl::StatusOr<WatchHandle> watch =
       client->Watch(path, scope, [changes](const WatchNotification&) { changes->Add(); },
                     {.deadline_ms = deadline.ReadDeadlineMs()});
   if (!watch.ok()) return watch.status();
+  // From here on the listener reports a loss. Without a session at the beginning, the one in which
+  // the watch is set is the first one.
+  if (session_id != 0 && !is_in_session()) return LostWhileWaiting(what);
   for (;;) {
     const uint64_t seen = changes->count();
-    is_there = condition();
+    if (absl::Status loss = changes->loss(); !loss.ok()) return loss;
+    is_there = evaluate();
     if (!is_there.ok()) return is_there.status();
     if (*is_there) return absl::OkStatus();
     if (!changes->WaitForMoreThan(seen, deadline)) return too_late();

@@ -49,10 +49,13 @@ using Condition = std::function<absl::StatusOr<bool>()>;
 // Blocks until `condition` returns true. Evaluates it at once, and again after each change that a
 // watch on `path` with `scope` reports. DEADLINE_EXCEEDED: the deadline has passed; `what` ("the
 // barrier at /a to open") goes into the message. Returns errors of the condition and of the watch
-// unchanged, so UNAUTHENTICATED as soon as the session ends.
+// unchanged, and UNAUTHENTICATED as soon as the session ends, also if the client replaces it.
+//
+// If `session_id` is not 0, it is the session to which the caller's ephemeral znode belongs: returns
+// UNAUTHENTICATED if that session is not the client's any more, even if the condition is true.
 absl::Status WaitUntil(Client* client, std::string_view path, WatchScope scope,
                        const WaitDeadline& deadline, std::string_view what,
-                       const Condition& condition);
+                       const Condition& condition, int64_t session_id = 0);
 
 // Called after a change has failed `attempts` times because of changes by other clients. Does
 // nothing after the first two attempts; then sleeps for a random time, whose maximum doubles with

@@ -237,8 +237,12 @@ def run_workers(server, recipe, seed, *more):
         def start():
             arguments = [recipe, "--servers", servers, "--path", "/recipe/shared", "--seed",
                          chance.randrange(1 << 30), "--session-timeout-ms", SESSION_TIMEOUT_MS, *more]
-            return Worker(arguments, directory)
+            # Every second worker keeps its client, and what is built on it, when it loses its session.
+            nonlocal started
+            started += 1
+            return Worker(arguments + ["--keep-client"] * (started % 2), directory)
 
+        started = 0
         workers = [start() for _ in range(WORKERS)]
         killer = harness.Killer(cluster, SECONDS, settle_seconds=2.2)
         killer.start()

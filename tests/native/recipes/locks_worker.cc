@@ -70,6 +70,7 @@ struct Options {
   int threads = 2;
   int leases = 3;
   uint64_t seed = 1;
+  bool keeps_client = false;
 };
 
 // Ticks until SIGTERM comes. REQUIRES: `signals`, SIGTERM and SIGUSR1, are blocked in all threads.
@@ -94,12 +95,17 @@ struct Turn {
   // If `stops_holding` is set, first stops the process until SIGCONT.
   void Hold(const std::string& kind, const std::function<bool()>& holds, int ms_max = kHoldMsMax) {
     if (stops_holding.exchange(false)) {
+      const int64_t session = client->session_id();
       raise(SIGSTOP);
-      // Listeners of the session get kLost before any call fails because of it.
+      // Listeners of the session get kLost before any call fails because of it, and before any call
+      // of the next session succeeds.
       const absl::Status status = client->Sync({.deadline_ms = kSyncMs});
-      if (quorate::ErrorOf(status) == quorate::ErrorCode::kSessionExpired) {
-        Print(holds() ? "kept" : "outlived", kind);
-      }
+      const bool is_lost =
+          quorate::ErrorOf(status) == quorate::ErrorCode::kSessionExpired ||
+          (client->session_id() != session && client->Sync({.deadline_ms = kSyncMs}).ok());
+      // A candidate may have been elected again, in the next session.
+      const bool may_hold_again = options->keeps_client && kind == "office";
+      if (is_lost && !(may_hold_again && holds())) Print(holds() ? "kept" : "outlived", kind);
     }
     std::this_thread::sleep_for(
         std::chrono::milliseconds(random() % (static_cast<uint64_t>(ms_max) + 1)));
@@ -329,6 +335,8 @@ void RunSession(const std::string& recipe, const Options& options, uint64_t sess
   client_options.tls = {.enabled = !options.ca_file.empty(), .ca_file = options.ca_file};
   client_options.session_timeout_ms = options.session_timeout_ms;
   client_options.connect_timeout_ms = 20'000;
+  client_options.on_session_loss =
+      options.keeps_client ? quorate::SessionLoss::kReplace : quorate::SessionLoss::kStop;
   auto client = Client::Connect(client_options);
   client_options.session_timeout_ms = 30'000;
   auto resource_client = Client::Connect(client_options);
@@ -380,6 +388,8 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads);
   app.add_option("--leases", options.leases);
   app.add_option("--seed", options.seed);
+  app.add_flag("--keep-client", options.keeps_client,
+               "go on with the client, and what is built on it, after the loss of a session");
   CLI11_PARSE(app, argc, argv);
   std::thread ticker([&signals] { TickUntilStopped(signals); });
   for (uint64_t session = 1; !stops; ++session) RunSession(recipe, options, session);
