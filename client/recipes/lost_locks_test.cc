@@ -32,6 +32,7 @@ using testing::LoseSession;
 using testing::Losses;
 using testing::MayBeMade;
 using testing::WaitForChildren;
+using testing::WaitForSession;
 
 constexpr int kLongMs = 20'000;
 
@@ -186,6 +187,7 @@ TEST_CASE("several leases, and several locks, are acquired together or not at al
       }
     }
   }
+  WaitForSession(client.get());
   auto leases = semaphore.AcquireMany(2, kLongMs);
   REQUIRE(leases.ok());
   CHECK(observer->List("/semaphore/leases")->children.size() == 2);

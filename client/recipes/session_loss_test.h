@@ -31,10 +31,20 @@ inline bool MayBeMade(const absl::Status& status) {
 }
 
 // Ends the client's session from the server's side, and returns its id when that is done; 0 if the
-// client had none.
+// client had none, or another one before that.
 inline int64_t LoseSession(Client* client) {
   const int64_t id = client->session_id();
-  return id != 0 && EndSessionOf(client, Servers().address(1)).ok() ? id : 0;
+  while (id != 0 && client->session_id() == id) {
+    // Fails if the client takes its session back over a new stream first.
+    if (EndSessionOf(client, Servers().address(1)).ok()) return id;
+  }
+  return 0;
+}
+
+// Waits until the client has a session that it has not lost yet.
+inline void WaitForSession(Client* client) {
+  while (IsLost(client->Sync())) {
+  }
 }
 
 // Ends sessions of `clients`, chosen at random, on a thread, until `count` have ended. The clients
