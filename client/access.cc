@@ -101,15 +101,22 @@ absl::StatusOr<Access> Access::Load(const TlsOptions& tls, const TokenSource& so
   if (!source.token.empty() && !source.file.empty()) {
     return absl::InvalidArgumentError("give a token or the file with a token, not both");
   }
-  for (const std::string& server : servers) {
-    if (tls.enabled || IsOnThisMachine(server)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the token would be sent unencrypted to ", server, "; use TLS"));
-  }
+  access.is_encrypted_ = tls.enabled;
   auto token = TokenOf(source);
   if (!token.ok()) return token.status();
   access.authorization_ = "Bearer " + *token;
+  if (absl::Status s = access.Check(servers); !s.ok()) return s;
   return access;
+}
+
+absl::Status Access::Check(const std::vector<std::string>& servers) const {
+  if (authorization_.empty() || is_encrypted_) return absl::OkStatus();
+  for (const std::string& server : servers) {
+    if (IsOnThisMachine(server)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the token would be sent unencrypted to ", server, "; use TLS"));
+  }
+  return absl::OkStatus();
 }
 
 void Access::Authorize(grpc::ClientContext* context) const {

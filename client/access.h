@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/channel.h"
 #include "client/tls.h"
@@ -35,6 +36,10 @@ class Access {
   static absl::StatusOr<Access> Load(const TlsOptions& tls, const TokenSource& source,
                                      const std::vector<std::string>& servers);
 
+  // Returns INVALID_ARGUMENT if the token would be sent unencrypted to one of `servers` on another
+  // machine.
+  absl::Status Check(const std::vector<std::string>& servers) const;
+
   const ChannelFactory& channels() const { return channels_; }
   // Adds the token to the metadata of a call, as servers expect it of administrators.
   void Authorize(grpc::ClientContext* context) const;
@@ -42,6 +47,7 @@ class Access {
  private:
   ChannelFactory channels_;
   std::string authorization_;  // empty: none
+  bool is_encrypted_ = false;
 };
 
 // Returns the token in the text of a token file. InvalidArgument, without the text: there is none,

@@ -247,6 +247,13 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   if (options.connect_timeout_ms < 0 || options.default_deadline_ms < 0) {
     return absl::InvalidArgumentError("a timeout or deadline must not be negative (0: none)");
   }
+  if (options.retry.pause_min_ms < 1 || options.retry.pause_max_ms < options.retry.pause_min_ms ||
+      options.retry.give_up_after_ms < 0) {
+    return absl::InvalidArgumentError(
+        "retry: pause_min_ms must be positive and at most pause_max_ms, and give_up_after_ms must "
+        "not "
+        "be negative (0: without a limit)");
+  }
   for (const Credential& credential : options.credentials) {
     v1::Credential checked;
     if (absl::Status s = internal::ToProto(credential, &checked); !s.ok()) return s;
@@ -532,6 +539,17 @@ WatchHandle Client::ListenToSession(SessionCallback callback) {
   engine_->AddListener(listener_id, notifier);
   return WatchHandle(EndOf(engine_, std::move(notifier),
                            [listener_id](Engine* engine) { engine->RemoveListener(listener_id); }));
+}
+
+absl::Status Client::SetServers(std::string_view servers) {
+  absl::StatusOr<internal::Servers> parsed = internal::ParseServers(servers);
+  if (!parsed.ok()) return parsed.status();
+  if (!parsed->chroot.empty() && parsed->chroot != chroot_) {
+    return absl::InvalidArgumentError(absl::StrCat("servers: the chroot is ",
+                                                   chroot_.empty() ? "/" : chroot_,
+                                                   ", and cannot be changed to ", parsed->chroot));
+  }
+  return engine_->SetMembers(std::move(parsed->members));
 }
 
 absl::Status Client::Close(CallOptions options) {

@@ -106,8 +106,23 @@ enum class SessionLoss {
   kStop,     // every further call fails with UNAUTHENTICATED
 };
 
+// How a client goes on when no member serves it: it tries all of them without a pause, and then again
+// after pauses that double from round to round. Each pause is chosen at random between the half and the
+// whole, so that not all clients try at the same time. Calls wait meanwhile, each until its deadline.
+struct RetryPolicy {
+  int pause_min_ms = 10;
+  int pause_max_ms = 1'000;
+  // How long the client tries to create a session in place of a lost one. After that, kLost is
+  // reported again, and is final. 0: without a limit.
+  int give_up_after_ms = 0;
+};
+
+// The importance of a log line.
+enum class LogLevel { kInfo, kWarning };
+
 struct ClientOptions {
-  // "host:port[,host:port...][/chroot]": gRPC ports; all paths are below the chroot.
+  // "host:port[,host:port...][/chroot]": gRPC ports; all paths are below the chroot. Names are
+  // resolved again for each connection.
   std::string servers{};
   // The requested session timeout; the servers may grant a different one, within their limits.
   int session_timeout_ms = 10'000;
@@ -120,8 +135,8 @@ struct ClientOptions {
   // pause, a partition), and a program that has to create a Client and everything built on it again
   // rarely does so right. It costs one safeguard: with kStop the servers refuse every write after
   // the loss, also one that a former holder of a lock makes before it learns of the loss. With
-  // kReplace such a write is made in the next session, unless it is a transaction with a condition
-  // on the holder's znode (Transaction::CheckExists), or the fencing token is checked.
+  // kReplace such a write is made in the next session, unless it is a guarded transaction
+  // (InterProcessMutex::Guard, Election::Guard), or the fencing token is checked.
   //
   // Not replaced are sessions that the servers refuse for their credentials, and those whose
   // acknowledged writes the cluster has lost (DATA_LOSS): kLost is final then.
@@ -137,8 +152,14 @@ struct ClientOptions {
   // would be sent unencrypted to another machine.
   std::string token{};
   std::string token_file{};
+  // Connect fails with INVALID_ARGUMENT if a pause is not positive or the second one is smaller.
+  RetryPolicy retry{};
   // Called on the callback thread.
   std::function<void(const SessionEvent&)> on_session_event{};
+  // Called on the callback thread with lines for the program's log, without a line end: each an event
+  // of the connection in the same words, with its values as key=value behind it. Lines are dropped
+  // while some thousands of events wait for a slow callback.
+  std::function<void(LogLevel level, std::string_view line)> log{};
   // Runs the callbacks, instead of a thread of the client's own. The executor must run each task
   // exactly once, on any thread, but not before the executor itself returns; it must neither refuse
   // nor drop a task. A client has one task at a time, which runs some callbacks. The client's
@@ -396,6 +417,13 @@ class Client {
   // and watches their events, from the new member. Does not block; session events report the
   // change.
   void ChangeMember();
+
+  // Replaces the list of servers, in the form of ClientOptions::servers; a chroot may be left out, and
+  // must be the same as before otherwise. A client that is served by a member which is not in the new
+  // list leaves that member for one of the list; the session continues. Does not block.
+  // INVALID_ARGUMENT: the list is not valid, the chroot is another one, or the token would be sent
+  // unencrypted to another machine; nothing is changed.
+  absl::Status SetServers(std::string_view servers);
 
   // Ends the session, with its ephemeral znodes, after all calls that were made before; later calls
   // fail. If `options.deadline_ms` is 0, the deadline is the session timeout. After

@@ -27,9 +27,6 @@ constexpr size_t kRequestBytesMax = 7u << 20;
 // The most operations that a server accepts in one write (quorate.v1.TreeService.Txn), for a caller with
 // one identity besides its address.
 constexpr int kOperationsMax = 250'000;
-// The pause after a round in which no member served, before all members are tried again.
-constexpr milliseconds kBackOffMin{10};
-constexpr milliseconds kBackOffMax{1000};
 // Bounds of the time that an attempt waits for a member's answer.
 constexpr milliseconds kPatienceMin{250};
 constexpr milliseconds kPatienceMax{2000};
@@ -112,7 +109,7 @@ Engine::Engine(std::vector<std::string> members, ClientOptions options, Access a
                                                  [this] {
                                                    Add({nullptr, nullptr});
                                                  })),
-      back_off_(kBackOffMin),
+      back_off_(options_.retry.pause_min_ms),
       timeout_(options_.session_timeout_ms),
       patience_(FirstPatience(timeout_)),
       write_window_(kWritesSentMax) {
@@ -266,6 +263,31 @@ void Engine::ChangeMember() {
 std::pair<int64_t, std::string> Engine::session_key() {
   MutexLock lock(&mutex_);
   return {session_id(), password_};
+}
+
+absl::Status Engine::SetMembers(std::vector<std::string> members) {
+  ASSERT(!members.empty());
+  if (absl::Status s = access_.Check(members); !s.ok()) return s;
+  Add({nullptr, [this, members = std::move(members)]() mutable {
+         members_ = std::move(members);
+         attempts_ = 0;
+         ShuffleMembers();
+         if (is_over_) return;
+         if (stream_ == nullptr) {
+           next_attempt_ = Clock::now();
+         } else if (std::find(members_.begin(), members_.end(), stream_->address()) ==
+                    members_.end()) {
+           Abandon(absl::UnavailableError("SetServers has taken the member out of the list"));
+         }
+       }});
+  return absl::OkStatus();
+}
+
+void Engine::Log(LogLevel level, std::string line) {
+  if (options_.log == nullptr || !callbacks_->has_room_for_events()) return;
+  Deliver(std::make_shared<PostedCallback>(
+              [this, level, line = std::move(line)] { options_.log(level, line); }),
+          0);
 }
 
 void Engine::SetState(Client::State state) {
@@ -457,6 +479,11 @@ void Engine::CheckTime() {
   }
   CheckDeadlines(now);
   CheckTimers(now);
+  if (now >= give_up_at_) {
+    Fail(absl::UnavailableError(absl::StrCat("no session could be created within ",
+                                             options_.retry.give_up_after_ms,
+                                             " ms after one was lost")));
+  }
   if (now >= SuspensionTime()) {
     Suspend(is_up_ ? absl::UnavailableError(absl::StrCat("nothing was received from a member for ",
                                                          SinceServed().count(), " ms"))
@@ -525,12 +552,15 @@ void Engine::Resume() {
   is_suspended_ = false;
   SetState(Client::State::kConnected);
   const bool is_replacement = std::exchange(is_replacing_, false);
+  give_up_at_ = Clock::time_point::max();
+  Log(LogLevel::kInfo, absl::StrCat("connected server=", stream_->address(), " session=0x",
+                                    absl::Hex(session_id())));
   if (std::exchange(was_up_, true)) return Tell(SessionEvent::Type::kReconnected);
   Tell(is_replacement ? SessionEvent::Type::kReplaced : SessionEvent::Type::kConnected);
 }
 
 Engine::Clock::time_point Engine::NextTime() const {
-  Clock::time_point next = std::min({next_attempt_, SuspensionTime(), SilenceTime()});
+  Clock::time_point next = std::min({next_attempt_, SuspensionTime(), SilenceTime(), give_up_at_});
   if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
   if (!timers_.empty()) next = std::min(next, timers_.begin()->first);
   if (stream_ == nullptr || !is_up_ || !stream_->ready()) return next;
@@ -576,7 +606,7 @@ void Engine::BackOff(Clock::time_point now) {
   // A random pause, so that not all clients try at the same time.
   const auto half = static_cast<uint64_t>(back_off_.count()) / 2;
   next_attempt_ = now + milliseconds(static_cast<int64_t>(half + random_() % (half + 1)));
-  back_off_ = std::min(back_off_ * 2, kBackOffMax);
+  back_off_ = std::min(back_off_ * 2, milliseconds(options_.retry.pause_max_ms));
 }
 
 void Engine::KeepCredential(const Credential& credential) {
@@ -703,13 +733,16 @@ void Engine::OnDisconnected(const std::string& address, const absl::Status& reas
     MutexLock lock(&mutex_);
     member_errors_[address] = reason.ToString(absl::StatusToStringMode::kWithNoExtraData);
   }
+  Log(LogLevel::kWarning, absl::StrCat(is_up_ ? "disconnected" : "no connection",
+                                       " server=", address, " reason=\"", reason.message(), "\""));
   if (is_up_) disconnected_ = now;
   // Begins a new round, in which the member that was left comes last.
   if (std::exchange(is_up_, false) && now - up_since_ >= kStable) {
     attempts_ = 0;
-    back_off_ = kBackOffMin;
+    back_off_ = milliseconds(options_.retry.pause_min_ms);
     ShuffleMembers();
-    std::iter_swap(std::find(members_.begin(), members_.end(), address), members_.end() - 1);
+    const auto left = std::find(members_.begin(), members_.end(), address);
+    if (left != members_.end()) std::iter_swap(left, members_.end() - 1);
   }
   AttemptNext();
 }
@@ -717,6 +750,10 @@ void Engine::OnDisconnected(const std::string& address, const absl::Status& reas
 void Engine::Fail(const absl::Status& status) {
   EndStream();
   is_up_ = false;
+  if (was_up_) {
+    Log(LogLevel::kWarning, absl::StrCat("session lost session=0x", absl::Hex(session_id()),
+                                         " reason=\"", status.message(), "\""));
+  }
   next_attempt_ = Clock::time_point::max();
   const bool is_expired = ErrorOf(status) == ErrorCode::kSessionExpired;
   // The Close was executed, and its answer was lost.
@@ -731,6 +768,7 @@ void Engine::Fail(const absl::Status& status) {
     return Complete(std::move(close), v1::Response());
   }
   if (MayReplace(status)) return Replace(status);
+  give_up_at_ = Clock::time_point::max();
   {
     MutexLock lock(&mutex_);
     failure_ = status;
@@ -770,10 +808,14 @@ void Engine::Replace(const absl::Status& status) {
   is_replacing_ = true;
   // Servers that end each session at once must not be flooded with new ones.
   if (std::exchange(was_up_, false) && now - up_since_ >= kShortLived) {
-    back_off_ = kBackOffMin;
+    back_off_ = milliseconds(options_.retry.pause_min_ms);
     next_attempt_ = now;
   } else {
     BackOff(now);
+  }
+  const int give_up_after_ms = options_.retry.give_up_after_ms;
+  if (give_up_after_ms > 0 && give_up_at_ == Clock::time_point::max()) {
+    give_up_at_ = now + milliseconds(give_up_after_ms);
   }
 }
 

@@ -97,6 +97,8 @@ class Engine final : public CallbackThread,
   void RemoveWatch(uint64_t watch_id);
   // Leaves the member that serves the session, if any, for another one.
   void ChangeMember();
+  // Replaces the addresses of the members, at least one. INVALID_ARGUMENT: as Access::Check.
+  absl::Status SetMembers(std::vector<std::string> members);
   void AddListener(uint64_t listener_id, std::shared_ptr<SessionNotifier> listener);
   void RemoveListener(uint64_t listener_id);
   void Cancel(uint64_t call) override;
@@ -186,7 +188,7 @@ class Engine final : public CallbackThread,
   // Streams.
   void Attempt();
   void AttemptNext();
-  // Plans the next attempt after a pause, which grows up to a second.
+  // Plans the next attempt after a pause, which grows by ClientOptions::retry.
   void BackOff(Clock::time_point now);
   void OnOpened(const v1::SessionOpened& opened);
   // Leaves the member, and tries the next one.
@@ -225,6 +227,8 @@ class Engine final : public CallbackThread,
   // kReconnected.
   void Resume();
   void SetState(Client::State state);
+  // Passes a line to ClientOptions::log, if there is one.
+  void Log(LogLevel level, std::string line);
   void ShuffleMembers();
 
   // Requests.
@@ -325,6 +329,8 @@ class Engine final : public CallbackThread,
   Clock::time_point attempt_deadline_ = Clock::time_point::max();
   Clock::time_point next_attempt_ = Clock::time_point::max();
   std::chrono::milliseconds back_off_;
+  // When the client stops trying to replace a lost session.
+  Clock::time_point give_up_at_ = Clock::time_point::max();
   Clock::time_point last_received_;
   Clock::time_point checked_at_;    // when DiscountStandstill() ran last
   Clock::time_point sleeps_until_;  // until when, at most, the thread planned to sleep after that

@@ -289,4 +289,37 @@ TEST_CASE("ChangeMember moves the client to another member, and nothing is lost"
   CHECK(client->Exists(made.front())->value().ephemeral_session == session_id);
 }
 
+TEST_CASE("SetServers moves the session to the members of the new list, and nothing is lost") {
+  const auto servers = StartServers(3);
+  Attachment attachment;
+  ClientOptions options;
+  options.servers = servers->address(1) + "/app";
+  options.on_session_event = [&](const SessionEvent& event) { attachment.Tell(event); };
+  auto root = Connect(*servers);
+  REQUIRE(root->Create("/app").ok());
+  auto connected = Client::Connect(options);
+  REQUIRE(connected.ok());
+  Client& client = **connected;
+  const int64_t session_id = client.session_id();
+  CHECK(absl::IsInvalidArgument(client.SetServers("")));
+  CHECK(absl::IsInvalidArgument(client.SetServers(servers->address(2) + "/other")));
+  for (const int member : {2, 3, 1}) {
+    const std::string before = attachment.WaitForOtherThan("");
+    std::vector<Call<CreateResult>> calls;
+    for (int i = 0; i < 50; ++i) {
+      calls.push_back(client.AsyncCreate("/n-", "", {.mode = CreateMode::kEphemeralSequential}));
+      if (i == 25) REQUIRE(client.SetServers(servers->address(member)).ok());
+    }
+    for (auto& call : calls) REQUIRE(call.Wait().ok());
+    CHECK(attachment.WaitForOtherThan(before) == servers->address(member));
+  }
+  CHECK(client.List("/")->children.size() == 150);
+  CHECK(client.session_id() == session_id);
+  // A client that no member serves tries the new list at once.
+  servers->Kill(1);
+  REQUIRE(client.SetServers(servers->address(2) + "," + servers->address(3) + "/app").ok());
+  CHECK(client.Create("/last").ok());
+  CHECK(client.session_id() == session_id);
+}
+
 }  // namespace quorate

@@ -332,4 +332,52 @@ TEST_CASE("no write is made twice or in another session, however often sessions 
   CHECK(lost > kRounds);
 }
 
+TEST_CASE("a client gives up to replace its session after the time of its retry policy") {
+  Gate gate;
+  ScriptedServer server(gate.Script());
+  Collected<SessionEvent> events;
+  ClientOptions options = ListenWith(&events);
+  options.retry = {.pause_min_ms = 1, .pause_max_ms = 10, .give_up_after_ms = 100};
+  auto client = Connect(server.address(), options);
+  gate.refuses_new = true;
+  server.ExpireSessions();
+  CHECK(IsLost(client->Sync()));
+  auto waits = client->AsyncCreate("/a");
+  const std::vector<SessionEvent> told = events.WaitFor(3);
+  REQUIRE(TypesOf(told) == std::vector<Type>{Type::kConnected, Type::kLost, Type::kLost});
+  CHECK(told[2].is_final);
+  CHECK(absl::IsUnavailable(told[2].reason));
+  const absl::Status status = waits.Wait().status();
+  CHECK(absl::IsUnavailable(status));
+  CHECK(Says(status, "was not sent, and will not be made"));
+  CHECK(client->state() == Client::State::kLost);
+}
+
+TEST_CASE("a retry policy that cannot be used makes Connect fail") {
+  for (const RetryPolicy& policy :
+       {RetryPolicy{0, 10, 0}, RetryPolicy{10, 9, 0}, RetryPolicy{10, 10, -1}}) {
+    ClientOptions options;
+    options.servers = "127.0.0.1:1";
+    options.retry = policy;
+    CHECK(absl::IsInvalidArgument(Client::Connect(std::move(options)).status()));
+  }
+}
+
+TEST_CASE("the log has a line for each connection, and for the loss of the session") {
+  ScriptedServer server({});
+  Collected<std::string> lines;
+  ClientOptions options;
+  options.log = [&](LogLevel level, std::string_view line) {
+    lines.Add((level == LogLevel::kWarning ? "W " : "I ") + std::string(line));
+  };
+  auto client = Connect(server.address(), options);
+  server.ExpireSessions();
+  CHECK(IsLost(client->Sync()));
+  const std::vector<std::string> told = lines.WaitFor(3);
+  REQUIRE(told.size() == 3);
+  CHECK(told[0] == "I connected server=" + server.address() + " session=0x1");
+  CHECK(told[1].starts_with("W session lost session=0x1 reason="));
+  CHECK(told[2] == "I connected server=" + server.address() + " session=0x2");
+}
+
 }  // namespace quorate
