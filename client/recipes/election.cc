@@ -70,6 +70,7 @@ class Election::Core : public std::enable_shared_from_this<Core> {
   ElectionState state() const;
   absl::StatusOr<int64_t> AwaitLeadership(Deadline deadline);
   absl::StatusOr<std::vector<Participant>> Participants(ReadOptions options);
+  absl::Status Guard(Transaction* transaction) const;
 
  private:
   // Makes the offer with the number `offer`, if that is still the current one. The znode of an
@@ -290,6 +291,19 @@ absl::Status Election::Core::Resign() {
   return absl::OkStatus();
 }
 
+absl::Status Election::Core::Guard(Transaction* transaction) const {
+  std::shared_ptr<LockNode> node;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const bool leads = state_ == ElectionState::kElected || state_ == ElectionState::kSuspended;
+    if (leads) node = node_;
+  }
+  if (node == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("this candidate does not lead at ", path_));
+  }
+  return node->Guard(transaction);
+}
+
 ElectionState Election::Core::state() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return state_;
@@ -356,6 +370,7 @@ absl::Status Election::Stop(int deadline_ms) {
 }
 absl::Status Election::Resign() { return core_->Resign(); }
 ElectionState Election::state() const { return core_->state(); }
+absl::Status Election::Guard(Transaction* transaction) const { return core_->Guard(transaction); }
 absl::StatusOr<int64_t> Election::AwaitLeadership(int deadline_ms) {
   if (absl::Status s = CallbackThread::CheckMayBlock(); !s.ok()) return s;
   return core_->AwaitLeadership(DeadlineIn(deadline_ms));

@@ -120,6 +120,11 @@ class Election {
   // reason of kFailed.
   absl::StatusOr<int64_t> AwaitLeadership(int deadline_ms = 0);
 
+  // Appends the condition that this candidate still leads to `transaction`. A transaction that is
+  // committed after the leadership has ended fails with NO_NODE, and changes nothing.
+  // FAILED_PRECONDITION: this candidate does not lead. ABORTED: it has just lost the leadership.
+  absl::Status Guard(Transaction* transaction) const;
+
   // Returns all candidates, in the order in which they will lead. The first one is the leader.
   absl::StatusOr<std::vector<Participant>> Participants(ReadOptions options = {});
   // Returns the candidate that leads. NOT_FOUND: there is no candidate.

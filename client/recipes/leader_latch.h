@@ -50,6 +50,7 @@ class LeaderLatch {
   absl::StatusOr<int64_t> Await(int deadline_ms = 0) {
     return election_.AwaitLeadership(deadline_ms);
   }
+  absl::Status Guard(Transaction* transaction) const { return election_.Guard(transaction); }
   absl::StatusOr<std::vector<Participant>> Participants(ReadOptions options = {}) {
     return election_.Participants(options);
   }

@@ -407,6 +407,20 @@ void LockNode::SetGone(const absl::Status& status) {
   if (is_told) Tell({Event::Type::kReleased});
 }
 
+absl::Status LockNode::WaitForTurn(Deadline deadline, const std::stop_token& stop) {
+  absl::Status status;
+  {
+    // Its destructor waits until the callback has returned, if that runs.
+    const std::stop_callback on_stop(stop, [this] { Release(); });
+    status = WaitForTurn(deadline);
+  }
+  if (stop.stop_requested() && has_ended() && (status.ok() || absl::IsCancelled(status))) {
+    return absl::CancelledError(
+        absl::StrCat(options_.directory, ": the wait for the lock was cancelled"));
+  }
+  return status;
+}
+
 absl::Status LockNode::WaitForTurn(Deadline deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   while (state_ == State::kCreating || state_ == State::kWaiting) {
@@ -488,6 +502,24 @@ absl::Status LockNode::status() const {
 std::string LockNode::path() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return path_;
+}
+absl::Status LockNode::Guard(Transaction* transaction) const {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (state_ == State::kTurn) {
+      transaction->CheckExists(path_);
+      return absl::OkStatus();
+    }
+    if (state_ != State::kEnded || is_released_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(options_.directory, ": the lock is not held"));
+    }
+  }
+  return LostError();
+}
+absl::Status LockNode::LostError() const {
+  return absl::AbortedError(
+      absl::StrCat(options_.directory, " was lost while it was held: ", status().message()));
 }
 int64_t LockNode::session_id() const {
   std::lock_guard<std::mutex> lock(mutex_);

@@ -25,6 +25,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,8 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
 
   // Blocks until it is this node's turn. DEADLINE_EXCEEDED, or the reason why the node ended.
   absl::Status WaitForTurn(Deadline deadline);
+  // Does the same, and returns CANCELLED as soon as `stop` is requested; the node is released then.
+  absl::Status WaitForTurn(Deadline deadline, const std::stop_token& stop);
   // Blocks until it is known whether it is this node's turn. Returns true if it is, false if others
   // come first. Errors are those of WaitForTurn.
   absl::StatusOr<bool> WaitForFirstDecision(Deadline deadline);
@@ -125,6 +128,12 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
   // Set once the znode is created; empty and 0 before.
   std::string path() const;
   int64_t fencing_token() const;
+  // Appends the condition that it is still this node's turn to `transaction`: that its znode exists.
+  // No other znode ever has its name. ABORTED: the node has ended. FAILED_PRECONDITION: it is not
+  // its turn, or it was released.
+  absl::Status Guard(Transaction* transaction) const;
+  // Returns the ABORTED of a holder whose lock was lost.
+  absl::Status LostError() const;
   // Returns the session of the znode; 0 before it is created.
   int64_t session_id() const;
 

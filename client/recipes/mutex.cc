@@ -3,12 +3,15 @@
 #include "client/recipes/mutex.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/recipes/async_lock.h"
 #include "client/recipes/lock_listener.h"
 #include "client/recipes/sequential_names.h"
 #include "client/recipes/this_thread.h"
+#include "client/session_loss.h"
 
 namespace quorate {
 
@@ -21,6 +24,14 @@ using internal::LockNode;
 namespace {
 
 constexpr char kPrefix[] = "lock-";
+
+// Throws an error of a function that has the form of std::mutex.
+[[noreturn]] void Throw(const absl::Status& status) {
+  throw std::system_error(std::make_error_code(absl::IsFailedPrecondition(status)
+                                                   ? std::errc::resource_deadlock_would_occur
+                                                   : std::errc::no_lock_available),
+                          std::string(status.message()));
+}
 
 }  // namespace
 
@@ -42,19 +53,54 @@ InterProcessMutex::~InterProcessMutex() {
 }
 
 absl::Status InterProcessMutex::Acquire(int deadline_ms) {
+  return Acquire(std::stop_token(), deadline_ms);
+}
+
+absl::Status InterProcessMutex::Acquire(const std::stop_token& stop, int deadline_ms) {
   if (absl::Status s = CallbackThread::CheckMayBlock(); !s.ok()) return s;
   const Deadline deadline = DeadlineIn(deadline_ms);
   absl::StatusOr<bool> again = AcquireAgain();
   if (!again.ok() || *again) return again.status();
   absl::StatusOr<std::shared_ptr<LockNode>> node = StandInLine();
   if (!node.ok()) return node.status();
-  if (absl::Status s = (*node)->WaitForTurn(deadline); !s.ok()) {
+  if (absl::Status s = (*node)->WaitForTurn(deadline, stop); !s.ok()) {
     (*node)->Release();
     return s;
   }
   Keep(*std::move(node));
   return absl::OkStatus();
 }
+
+Call<HeldLock> InterProcessMutex::AsyncAcquire(const std::stop_token& stop, int deadline_ms) {
+  return internal::StartAsyncLock(client_, NodeOptions(), stop, deadline_ms);
+}
+
+void InterProcessMutex::lock() { try_lock_until(std::chrono::steady_clock::time_point::max()); }
+
+bool InterProcessMutex::try_lock() {
+  for (;;) {
+    const absl::StatusOr<bool> is_acquired = TryAcquire();
+    if (is_acquired.ok()) return *is_acquired;
+    if (!internal::IsSessionReplaced(*client_, is_acquired.status())) Throw(is_acquired.status());
+  }
+}
+
+bool InterProcessMutex::try_lock_until(std::chrono::steady_clock::time_point deadline) {
+  for (;;) {
+    int left_ms = 0;
+    if (deadline != std::chrono::steady_clock::time_point::max()) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      left_ms = static_cast<int>(std::clamp<int64_t>(left.count(), 1, 1'000'000'000));
+    }
+    const absl::Status status = Acquire(left_ms);
+    if (status.ok()) return true;
+    if (absl::IsDeadlineExceeded(status)) return false;
+    if (!internal::IsSessionReplaced(*client_, status)) Throw(status);
+  }
+}
+
+void InterProcessMutex::unlock() { Release().IgnoreError(); }
 
 absl::StatusOr<bool> InterProcessMutex::TryAcquire(int deadline_ms) {
   if (absl::Status s = CallbackThread::CheckMayBlock(); !s.ok()) return s;
@@ -99,7 +145,7 @@ absl::StatusOr<bool> InterProcessMutex::AcquireAgain() {
   return true;
 }
 
-absl::StatusOr<std::shared_ptr<LockNode>> InterProcessMutex::StandInLine() {
+LockNode::Options InterProcessMutex::NodeOptions() const {
   LockNode::Options options;
   options.directory = path_;
   options.prefix = kind_.prefix;
@@ -107,6 +153,11 @@ absl::StatusOr<std::shared_ptr<LockNode>> InterProcessMutex::StandInLine() {
   options.data = data_;
   options.decide = kind_.decide;
   options.handler = internal::HandlerFor(listener_);
+  return options;
+}
+
+absl::StatusOr<std::shared_ptr<LockNode>> InterProcessMutex::StandInLine() {
+  LockNode::Options options = NodeOptions();
   if (absl::Status s = Prepare(&options); !s.ok()) return s;
   return LockNode::Start(client_, std::move(options));
 }
@@ -145,6 +196,14 @@ absl::StatusOr<int64_t> InterProcessMutex::FencingToken() const {
   }
   if (node->has_ended()) return LostError(*node);
   return node->fencing_token();
+}
+
+absl::Status InterProcessMutex::Guard(Transaction* transaction) const {
+  const std::shared_ptr<LockNode> node = NodeOfThisThread();
+  if (node == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("this thread does not hold ", path_));
+  }
+  return node->Guard(transaction);
 }
 
 absl::StatusOr<std::vector<std::string>> InterProcessMutex::ParticipantNodes(ReadOptions options) {

@@ -24,19 +24,23 @@
 // (SIGSTOP, a virtual machine that moves) may believe for a moment that it still holds a lock that
 // another client has got since: the listener gets kLost as soon as the client knows, which can be
 // later. A resource that two clients must never use at a time has to check the fencing token, which
-// is larger each time that any client acquires the lock.
+// is larger each time that any client acquires the lock. For data in the same cluster, Guard makes a
+// transaction that is committed only while the lock is held.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/client.h"
+#include "client/recipes/held_lock.h"
 #include "client/recipes/listener.h"
 #include "client/recipes/lock.h"
 #include "client/recipes/lock_node.h"
@@ -54,6 +58,30 @@ class InterProcessMutex : public InterProcessLock {
   InterProcessMutex& operator=(const InterProcessMutex&) = delete;
 
   absl::Status Acquire(int deadline_ms = 0) override;
+  // Does the same, and returns CANCELLED as soon as `stop` is requested: no place in line is left. A
+  // lock that was acquired before the request stays held.
+  absl::Status Acquire(const std::stop_token& stop, int deadline_ms = 0);
+  // Begins to wait for the lock without blocking. The outcome is a lock that is held by an object,
+  // not by a thread: it is not reentrant, and is released by that object only. The wait ends with
+  // CANCELLED as soon as `stop` is requested or the call is cancelled, and otherwise as that of
+  // Acquire. options.listener gets the events of the lock.
+  Call<HeldLock> AsyncAcquire(const std::stop_token& stop = {}, int deadline_ms = 0);
+
+  // The functions of std::unique_lock and std::lock_guard. A lost session does not end lock and
+  // try_lock_for: they wait in the next one. Other errors of Acquire are thrown as std::system_error
+  // with errc::no_lock_available, and errc::resource_deadlock_would_occur on the callback thread.
+  // `unlock` waits as Release does, and never throws; whether the lock was lost is known from the listener, FencingToken and
+  // Guard.
+  void lock();
+  bool try_lock();
+  template <class Rep, class Period>
+  bool try_lock_for(const std::chrono::duration<Rep, Period>& duration) {
+    return try_lock_until(std::chrono::steady_clock::now() +
+                          std::chrono::ceil<std::chrono::milliseconds>(duration));
+  }
+  bool try_lock_until(std::chrono::steady_clock::time_point deadline);
+  void unlock();
+
   // Acquires the lock and returns true if no other thread has it or waits for it; otherwise returns
   // false, and keeps no place in line. Blocks only until the servers answer, at most `deadline_ms`.
   // Errors are those of Acquire.
@@ -68,6 +96,10 @@ class InterProcessMutex : public InterProcessLock {
   // Returns the zxid of the creation of the calling thread's znode. FAILED_PRECONDITION: this
   // thread does not hold the lock. ABORTED: the lock was lost.
   absl::StatusOr<int64_t> FencingToken() const;
+  // Appends the condition that the calling thread still holds the lock to `transaction`. A
+  // transaction that is committed after the loss of the lock fails with NO_NODE, and changes nothing.
+  // Errors are those of FencingToken.
+  absl::Status Guard(Transaction* transaction) const;
 
   // Returns the paths of the znodes of the holder and of all waiters, in the order in which they
   // get the lock.
@@ -97,6 +129,7 @@ class InterProcessMutex : public InterProcessLock {
   // Increments the count and returns true if the calling thread holds the lock; otherwise returns
   // false.
   absl::StatusOr<bool> AcquireAgain();
+  internal::LockNode::Options NodeOptions() const;
   absl::StatusOr<std::shared_ptr<internal::LockNode>> StandInLine();
   void Keep(std::shared_ptr<internal::LockNode> node);
   absl::Status LostError(const internal::LockNode& node) const;
