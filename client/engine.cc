@@ -373,9 +373,9 @@ void Engine::Begin(std::unique_ptr<Pending> pending) {
   // A Close is for whatever session there is; all else is for the session in which it was submitted.
   if (pending->generation != generation_.load(std::memory_order_relaxed) &&
       !pending->request->has_close()) {
-    return Complete(
-        std::move(pending),
-        MakeError(v1::SESSION_EXPIRED, "the session has ended before the call was sent"));
+    return Complete(std::move(pending),
+                    MakeError(v1::ERROR_CODE_SESSION_EXPIRED,
+                              "the session has ended before the call was sent"));
   }
   if (pending->deadline != Clock::time_point::max()) {
     deadlines_.insert({pending->deadline, pending.get()});

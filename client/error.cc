@@ -94,7 +94,7 @@ absl::Status MakeError(v1::ErrorCode code, const std::string& what, const v1::Re
 }
 
 absl::Status SessionLostError(const std::string& message) {
-  return MakeError(v1::SESSION_EXPIRED, message);
+  return MakeError(v1::ERROR_CODE_SESSION_EXPIRED, message);
 }
 
 absl::Status WithText(const absl::Status& status, absl::string_view text) {

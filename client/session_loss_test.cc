@@ -198,7 +198,7 @@ TEST_CASE("if the servers refuse the next session, kLost is reported again, and 
   std::atomic<bool> refuses{false};
   ScriptedServer server({.at_open = [&](const v1::OpenSession& open) {
     if (!refuses || open.session_id() != 0) return grpc::Status::OK;
-    return v1::ToGrpc(v1::ToStatus(v1::AUTH_FAILED, "the credential was withdrawn"));
+    return v1::ToGrpc(v1::ToStatus(v1::ERROR_CODE_AUTH_FAILED, "the credential was withdrawn"));
   }});
   Collected<SessionEvent> events;
   auto client = Connect(server.address(), ListenWith(&events));

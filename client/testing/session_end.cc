@@ -7,8 +7,9 @@
 #include <chrono>
 
 #include "client/session_loss.h"
-#include "rpc/proto/errors.h"
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
+#include "rpc/proto/errors.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::testing {
 namespace {
@@ -22,14 +23,14 @@ absl::Status EndSessionOf(Client* client, const std::string& address) {
   const auto [id, password] = internal::SessionKeyOf(client);
   if (id == 0) return absl::FailedPreconditionError("the client has no session now");
   const auto stub =
-      v1::Sessions::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+      v1::SessionService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kPatience);
   const auto stream = stub->Session(&context);
   v1::SessionRequest message;
   message.mutable_open()->set_session_id(id);
   message.mutable_open()->set_password(password);
-  message.mutable_open()->set_timeout_ms(kTimeoutMs);
+  *message.mutable_open()->mutable_timeout() = v1::DurationOfMs(kTimeoutMs);
   v1::Request* close = message.add_requests();
   close->set_id(1);
   close->mutable_close();

@@ -326,8 +326,14 @@ absl::Status Connection::RetryHandshake() {
   if (state_ == State::kDelayed) return RequestSession();
   const tree::Zxid applied = loop_->LockTree().last_zxid();
   if (state_ == State::kFinished) return absl::OkStatus();  // by an item that LockTree delivered
-  if (connect_.last_zxid_seen <= applied.value()) return RequestSession();
-  if (loop_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
+  const bool is_late = loop_->now() - opened_ >= kCatchUpTimeout;
+  if (connect_.last_zxid_seen <= applied.value()) {
+    if (absl::Status s = RequestSession(); !s.ok()) return s;
+    if (state_ != State::kCatchingUp || !is_late) return absl::OkStatus();
+    return absl::UnavailableError(
+        "writes of the client's local session are still not applied; the client will try again");
+  }
+  if (!is_late) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the client has seen zxid ", connect_.last_zxid_seen, ", this server has only ",
                    applied.value(), "; the client will try another server"));

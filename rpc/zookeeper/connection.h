@@ -161,6 +161,8 @@ class Connection {
   // --- Local sessions (connection_local.cc) ------------------------------------------------------
   // Counts a write as applied, if the session is local.
   void CountLocalResult();
+  // Ends a local session some of whose writes are not applied yet: their results will not come.
+  void OnTreeReplaced();
   // Lets a local session go on without this connection, which is closed.
   void DetachLocalSession();
   // Reports that the client of the local session was heard from.

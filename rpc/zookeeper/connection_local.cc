@@ -137,6 +137,10 @@ void Connection::CountLocalResult() {
   if (local_in_flight_ > 0) --local_in_flight_;
 }
 
+void Connection::OnTreeReplaced() {
+  if (is_local_ && local_in_flight_ > 0) EndLocalSession();
+}
+
 void Connection::DetachLocalSession() {
   if (is_local_) {
     loop_->frontend().local_sessions().Detach(session_, tag_, local_in_flight_);

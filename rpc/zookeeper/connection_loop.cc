@@ -342,7 +342,6 @@ void ConnectionLoop::Close(Client& client) {
   client.connection.SetFinished();
   CountNewcomer(client);
   client.connection.SubmitRest();
-  client.connection.DetachLocalSession();
   UpdateStatistics(client);
   for (bool all = false; !all;) {
     LockTree();  // watches may be changed only while nothing is applied
@@ -356,6 +355,8 @@ void ConnectionLoop::Close(Client& client) {
   frontend_->statistics().RemoveConnection(tag);
   statistics_->outstanding.Add(-client.queued_counted);
   transport_->Close(tag);
+  // After the last LockTree, which may deliver results of the client's writes.
+  client.connection.DetachLocalSession();
   Remove(client);
 }
 
@@ -432,6 +433,7 @@ void ConnectionLoop::HandleItem(Item& item) {
   if (std::holds_alternative<TreeReplaced>(item)) {
     handshakes_.EndAll();
     for (const std::shared_ptr<Client>& client : in_order_) {
+      client->connection.OnTreeReplaced();
       Finish(*client,
              absl::AbortedError(
                  "this server was far behind and has skipped events that its clients wait for"));

@@ -106,14 +106,14 @@ void LocalSessions::OnTreeReplaced() {
   MutexLock lock(&mutex_);
   late_.clear();
   late_count_.store(0, std::memory_order_relaxed);
-  // The sessions may be in the new tree already, or have ended there. If a createSession is still on
-  // its way, the leader ends its session, which has no client then.
-  std::vector<tree::SessionId> upgrading;
-  for (auto& [id, session] : sessions_) {
-    session.late_writes = 0;
-    if (session.is_upgrading) upgrading.push_back(id);
+  // Sessions that are being made global may be in the new tree already, or have ended there. If a
+  // createSession is still on its way, the leader ends its session, which has no client then. The
+  // results of late writes do not come, so that nobody knows when the session could go on.
+  std::vector<tree::SessionId> ended;
+  for (const auto& [id, session] : sessions_) {
+    if (session.is_upgrading || session.late_writes > 0) ended.push_back(id);
   }
-  for (const tree::SessionId id : upgrading) Erase(sessions_.find(id));
+  for (const tree::SessionId id : ended) Erase(sessions_.find(id));
 }
 
 void LocalSessions::Touch(std::span<const int64_t> sessions) {

@@ -73,7 +73,8 @@ class LocalSessions {
   // Called when a session is in the tree: if it was local, it is so no longer. O(1) without a lock if
   // there is no local session.
   void OnGlobal(tree::SessionId id);
-  // Called when the tree was replaced by a later one, without the results of what was applied.
+  // Called when the tree was replaced by a later one, without the results of what was applied. Ends the
+  // sessions whose state depends on such results.
   void OnTreeReplaced();
 
   // Begins the timeouts again, because the clients were heard from. Ignores unknown sessions.

@@ -243,6 +243,40 @@ TEST_CASE("a session that is made global while the tree is replaced does not sta
   CHECK(f.SessionOf(again) == session.session_id);
 }
 
+TEST_CASE("a local session with writes under way ends when the tree is replaced") {
+  LocalFixture f;
+  ConnectResponse session;
+  const uint32_t tag = f.ConnectSession(&session);
+  const uint32_t idle = f.ConnectSession();
+  f.Write(tag, 1, OpCode::kCreate, Create("/a", ""));
+  f.sockets.RunIterations();
+  const bool hangs_up_before = GENERATE(true, false);
+  if (hangs_up_before) f.sockets.HangUp(tag);
+  f.service.ReplaceTree(&f.frontends);
+  f.frontends.OnBatchApplied();
+  f.Settle();
+  CHECK_FALSE(f.sockets.open(tag));
+  CHECK_FALSE(f.sockets.open(idle));
+  CHECK(f.local_sessions() == 1);  // nothing of the other one is under way
+  const uint32_t again = f.ConnectAgain(session);
+  f.EndBarrier(1);
+  CHECK(f.SessionOf(again) == 0);
+}
+
+TEST_CASE("a client gets its local session again if results come while its connection closes") {
+  LocalFixture f;
+  ConnectResponse session;
+  const uint32_t old = f.ConnectSession(&session);
+  f.Write(old, 1, OpCode::kCreate, Create("/a", ""));
+  f.sockets.RunIterations();
+  f.service.Apply(&f.frontends);  // the loop has the result, and has not handled it yet
+  f.sockets.HangUp(old);
+  f.sockets.RunIterations();
+  const uint32_t tag = f.ConnectAgain(session);
+  f.Pass(100);
+  CHECK(f.SessionOf(tag) == session.session_id);
+}
+
 TEST_CASE("a client that connects again to the same server continues its local session") {
   LocalFixture f;
   ConnectResponse session;
