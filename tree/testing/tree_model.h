@@ -216,6 +216,8 @@ class Model {
                    OpResult* result) {
     std::string path(op.path);
     const int32_t mode = static_cast<int32_t>(op.mode);
+    const bool is_local = session != kNoSession && !state.sessions.contains(session);
+    if (is_local && (mode == 1 || mode == 3)) return ErrorCode::kEphemeralOnLocalSession;
     const bool has_ttl = op.kind == OpKind::kCreateTtl;
     if (mode < 0 || mode > 6 || (mode >= 5) != has_ttl) return ErrorCode::kBadArguments;
     if (has_ttl && (op.ttl_ms < 1 || op.ttl_ms > 0xFFFFFFFFFF)) return ErrorCode::kBadArguments;
@@ -475,7 +477,8 @@ class Model {
 
   ErrorCode ApplyRequest(const Request& request, SessionId session, Zxid attach_zxid, Zxid zxid,
                          std::vector<OpResult>* results) {
-    const bool has_session = session != kNoSession || attach_zxid != Zxid(0);
+    const bool is_local = !state.sessions.contains(session) && attach_zxid == Zxid(0);
+    const bool has_session = (session != kNoSession || attach_zxid != Zxid(0)) && !is_local;
     const ErrorCode refused = has_session ? CheckSession(session, attach_zxid) : ErrorCode::kOk;
     if (refused != ErrorCode::kOk) return refused;
     const State before = state;

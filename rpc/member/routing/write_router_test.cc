@@ -280,6 +280,7 @@ TEST_CASE("nothing that needs a newer version than the cluster version is propos
     tree::CommandHeader header;
     header.proposer = tree::Proposer{3, 9};
     header.session = tree::SessionId(5);
+    header.attach_zxid = tree::Zxid(1);
     header.sequence = 2;
     tree::Request request;
     tree::Op& op = request.ops.emplace_back();
