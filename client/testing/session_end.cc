@@ -7,8 +7,8 @@
 #include <chrono>
 
 #include "client/session_loss.h"
-#include "rpc/proto/quorate/v1/session.grpc.pb.h"
 #include "rpc/proto/errors.h"
+#include "rpc/proto/quorate/v1/session.grpc.pb.h"
 #include "rpc/proto/times.h"
 
 namespace quorate::testing {

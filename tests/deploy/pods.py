@@ -240,7 +240,9 @@ def the_first_pods_found_no_second_cluster_when_all_their_volumes_are_lost():
         for ordinal in range(3):
             harness.wait_for(f"pod {ordinal} runs", lambda ordinal=ordinal: pods.probe(ordinal, "/health/live") == 200, SECONDS)
             assert pods.server_lines(ordinal) == [1, 2, 3, 4, 5], pods.server_lines(ordinal)
-        assert [pods.probe(ordinal, "/health/ready") for ordinal in range(5)] == [503] * 5
+        # The leader takes a moment to notice that it has lost its followers.
+        harness.wait_for("no pod is ready", lambda: [pods.probe(ordinal, "/health/ready") for ordinal in range(5)] == [503] * 5,
+                         SECONDS)
 
 
 def the_answer_of_the_newest_leader_counts():
