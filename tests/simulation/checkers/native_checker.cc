@@ -74,7 +74,8 @@ bool IsSame(const v1::Operation& sent, const tree::Op& logged) {
     case v1::Operation::kCreate:
       return logged.kind == tree::OpKind::kCreate && logged.path == sent.create().path() &&
              logged.data == sent.create().data() &&
-             static_cast<int>(logged.mode) == static_cast<int>(sent.create().mode());
+             static_cast<int>(logged.mode) + 1 ==
+                 std::max(1, static_cast<int>(sent.create().mode()));
     case v1::Operation::kSet:
       return logged.kind == tree::OpKind::kSetData && logged.path == sent.set().path() &&
              logged.data == sent.set().data() &&
