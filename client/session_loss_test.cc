@@ -85,15 +85,15 @@ TEST_CASE("a lost session is replaced, and the listeners learn of both sessions 
   CHECK(IsLost(client->Sync()));
   // The numbers of writes begin at 1 again: the server would not answer another one.
   CHECK(client->Create("/b").ok());
-  const std::vector<SessionEvent> told = events.WaitFor(3);
-  REQUIRE(TypesOf(told) == std::vector<Type>{Type::kConnected, Type::kLost, Type::kReplaced});
-  CHECK(told[0].session_id == first);
-  CHECK(told[1].session_id == first);
-  CHECK(!told[1].is_final);
-  CHECK(ErrorOf(told[1].reason) == ErrorCode::kSessionExpired);
-  CHECK(told[2].session_id == client->session_id());
-  CHECK(told[2].session_id != first);
-  CHECK(told[2].server == server.address());
+  const std::vector<SessionEvent> reported = events.WaitFor(3);
+  REQUIRE(TypesOf(reported) == std::vector<Type>{Type::kConnected, Type::kLost, Type::kReplaced});
+  CHECK(reported[0].session_id == first);
+  CHECK(reported[1].session_id == first);
+  CHECK(!reported[1].is_final);
+  CHECK(ErrorOf(reported[1].reason) == ErrorCode::kSessionExpired);
+  CHECK(reported[2].session_id == client->session_id());
+  CHECK(reported[2].session_id != first);
+  CHECK(reported[2].server == server.address());
   CHECK(client->state() == Client::State::kConnected);
 }
 
@@ -152,8 +152,8 @@ TEST_CASE("a watch reports one reset in the next session, and each event once af
   ScriptedServer server({});
   auto client = Connect(server.address()), other = Connect(server.address());
   REQUIRE(other->Create("/a").ok());
-  Collected<WatchNotification> told;
-  const auto add = [&](const WatchNotification& notification) { told.Add(notification); };
+  Collected<WatchNotification> reported;
+  const auto add = [&](const WatchNotification& notification) { reported.Add(notification); };
   auto watch = client->Watch("/", WatchScope::kSubtree, add);
   REQUIRE(watch.ok());
   for (size_t sessions = 1; sessions <= 3; ++sessions) {
@@ -164,12 +164,12 @@ TEST_CASE("a watch reports one reset in the next session, and each event once af
     CHECK(IsLost(client->Sync()));
     REQUIRE(client->Sync().ok());
     // The reset precedes every answer of the new session.
-    REQUIRE(told.WaitFor(0).size() == 2 * sessions - 1);
-    CHECK(std::holds_alternative<WatchReset>(told.WaitFor(0).back()));
+    REQUIRE(reported.WaitFor(0).size() == 2 * sessions - 1);
+    CHECK(std::holds_alternative<WatchReset>(reported.WaitFor(0).back()));
     const std::string path = "/seen-" + std::to_string(sessions);
     REQUIRE(client->Create(path).ok());
-    REQUIRE(told.WaitFor(0).size() == 2 * sessions);
-    const WatchNotification last = told.WaitFor(0).back();
+    REQUIRE(reported.WaitFor(0).size() == 2 * sessions);
+    const WatchNotification last = reported.WaitFor(0).back();
     REQUIRE(std::holds_alternative<Event>(last));
     CHECK(std::get<Event>(last).path == path);
   }
@@ -205,11 +205,11 @@ TEST_CASE("if the servers refuse the next session, kLost is reported again, and 
   refuses = true;
   server.ExpireSessions();
   CHECK(IsLost(client->Sync()));
-  const std::vector<SessionEvent> told = events.WaitFor(3);
-  REQUIRE(TypesOf(told) == std::vector<Type>{Type::kConnected, Type::kLost, Type::kLost});
-  CHECK(!told[1].is_final);
-  CHECK(told[2].is_final);
-  CHECK(ErrorOf(told[2].reason) == ErrorCode::kAuthFailed);
+  const std::vector<SessionEvent> reported = events.WaitFor(3);
+  REQUIRE(TypesOf(reported) == std::vector<Type>{Type::kConnected, Type::kLost, Type::kLost});
+  CHECK(!reported[1].is_final);
+  CHECK(reported[2].is_final);
+  CHECK(ErrorOf(reported[2].reason) == ErrorCode::kAuthFailed);
   CHECK(ErrorOf(client->Create("/a").status()) == ErrorCode::kAuthFailed);
   CHECK(client->state() == Client::State::kLost);
 }
@@ -343,10 +343,10 @@ TEST_CASE("a client gives up to replace its session after the time of its retry 
   server.ExpireSessions();
   CHECK(IsLost(client->Sync()));
   auto waits = client->AsyncCreate("/a");
-  const std::vector<SessionEvent> told = events.WaitFor(3);
-  REQUIRE(TypesOf(told) == std::vector<Type>{Type::kConnected, Type::kLost, Type::kLost});
-  CHECK(told[2].is_final);
-  CHECK(absl::IsUnavailable(told[2].reason));
+  const std::vector<SessionEvent> reported = events.WaitFor(3);
+  REQUIRE(TypesOf(reported) == std::vector<Type>{Type::kConnected, Type::kLost, Type::kLost});
+  CHECK(reported[2].is_final);
+  CHECK(absl::IsUnavailable(reported[2].reason));
   const absl::Status status = waits.Wait().status();
   CHECK(absl::IsUnavailable(status));
   CHECK(Says(status, "was not sent, and will not be made"));
@@ -373,11 +373,11 @@ TEST_CASE("the log has a line for each connection, and for the loss of the sessi
   auto client = Connect(server.address(), options);
   server.ExpireSessions();
   CHECK(IsLost(client->Sync()));
-  const std::vector<std::string> told = lines.WaitFor(3);
-  REQUIRE(told.size() == 3);
-  CHECK(told[0] == "I connected server=" + server.address() + " session=0x1");
-  CHECK(told[1].starts_with("W session lost session=0x1 reason="));
-  CHECK(told[2] == "I connected server=" + server.address() + " session=0x2");
+  const std::vector<std::string> reported = lines.WaitFor(3);
+  REQUIRE(reported.size() == 3);
+  CHECK(reported[0] == "I connected server=" + server.address() + " session=0x1");
+  CHECK(reported[1].starts_with("W session lost session=0x1 reason="));
+  CHECK(reported[2] == "I connected server=" + server.address() + " session=0x2");
 }
 
 }  // namespace quorate

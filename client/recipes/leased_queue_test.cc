@@ -22,7 +22,7 @@ using testing::ConnectTo;
 using testing::IsLost;
 using testing::LoseSession;
 using testing::Losses;
-using testing::MayBeMade;
+using testing::MayBeApplied;
 using testing::WaitForSession;
 
 constexpr int kLongMs = 20'000;
@@ -123,7 +123,7 @@ TEST_CASE("each item is acknowledged once while sessions are lost, and none is l
     const absl::Status status = item.Acknowledge();
     std::lock_guard<std::mutex> lock(mutex);
     if (status.ok()) ++acknowledged[item.data()];
-    if (MayBeMade(status)) ++maybe[item.data()];
+    if (MayBeApplied(status)) ++maybe[item.data()];
     if (!status.ok() && !IsLost(status) && !absl::IsAborted(status)) ++wrong;
   };
   {

@@ -512,7 +512,7 @@ absl::Status LockNode::Guard(Transaction* transaction) const {
     }
     if (state_ != State::kEnded || is_released_) {
       return absl::FailedPreconditionError(
-          absl::StrCat(options_.directory, ": the lock is not held"));
+          absl::StrCat(options_.directory, ": the lock is not held; acquire it first"));
     }
   }
   return LostError();

@@ -37,7 +37,7 @@ using testing::ConnectTo;
 using testing::IsLost;
 using testing::LoseSession;
 using testing::Losses;
-using testing::MayBeMade;
+using testing::MayBeApplied;
 
 constexpr int kLongMs = 20'000;
 
@@ -68,9 +68,9 @@ TEST_CASE("a persistent node comes back in each next session, with the data that
   constexpr int kRounds = 60;
   auto client = ConnectTo("/lost-node"), observer = ConnectTo("/lost-node");
   std::mt19937 random(5);
-  Collected<bool> told;
+  Collected<bool> reported;
   auto node = *PersistentNode::Start(client.get(), "/kept", "0",
-                                     {.listener = [&](bool is_there) { told.Add(is_there); }});
+                                     {.listener = [&](bool is_there) { reported.Add(is_there); }});
   REQUIRE(node->WaitUntilThere(kLongMs).ok());
   for (int round = 1; round <= kRounds; ++round) {
     CAPTURE(round);
@@ -81,7 +81,7 @@ TEST_CASE("a persistent node comes back in each next session, with the data that
     CHECK(sets.get().ok());
     REQUIRE(WaitUntilKept(observer.get(), client.get(), "/kept", data));
   }
-  const std::vector<bool> all = told.WaitFor(0);
+  const std::vector<bool> all = reported.WaitFor(0);
   CHECK(all.size() >= static_cast<size_t>(kRounds));
   for (size_t i = 0; i < all.size(); ++i) CHECK(all[i] == (i % 2 == 0));
   CHECK(node->Close(kLongMs).ok());
@@ -189,7 +189,7 @@ TEST_CASE("a queue returns each item once while sessions are lost") {
     if (item.ok()) {
       std::lock_guard<std::mutex> lock(mutex);
       ++taken[*item];
-    } else if (MayBeMade(item.status())) {
+    } else if (MayBeApplied(item.status())) {
       ++maybe_taken;
     } else if (!IsLost(item.status()) && !absl::IsDeadlineExceeded(item.status())) {
       ++wrong;
@@ -206,7 +206,7 @@ TEST_CASE("a queue returns each item once while sessions are lost") {
         const absl::Status status = queue.Offer(item);
         std::lock_guard<std::mutex> lock(mutex);
         if (status.ok()) added.insert(item);
-        if (MayBeMade(status)) maybe_added.insert(item);
+        if (MayBeApplied(status)) maybe_added.insert(item);
         if (!status.ok() && !IsLost(status)) ++wrong;
       }
     }));
@@ -240,7 +240,7 @@ TEST_CASE("a counter counts each change once while sessions are lost") {
     while (!ended.is_over()) {
       const absl::Status status = counter.Add(1).status();
       made += status.ok() ? 1 : 0;
-      unknown += MayBeMade(status) ? 1 : 0;
+      unknown += MayBeApplied(status) ? 1 : 0;
       wrong += status.ok() || IsLost(status) ? 0 : 1;
     }
   }

@@ -30,7 +30,7 @@ using testing::ConnectTo;
 using testing::IsLost;
 using testing::LoseSession;
 using testing::Losses;
-using testing::MayBeMade;
+using testing::MayBeApplied;
 using testing::WaitForChildren;
 using testing::WaitForSession;
 
@@ -54,7 +54,7 @@ void AddWhileHeld(Client* client, const std::string& holder, Written* written) {
       client->Commit(Transaction().CheckExists(holder).Set("/sum", std::to_string(next))).status();
   if (status.ok()) {
     ++written->made;
-  } else if (MayBeMade(status)) {
+  } else if (MayBeApplied(status)) {
     ++written->unknown;
   } else if (IsLost(status) || ErrorOf(status) == ErrorCode::kNoNode) {
     ++written->lost;
@@ -93,9 +93,9 @@ void CheckExclusion(const std::string& chroot, int losses,
 TEST_CASE("a mutex that is lost with its session is reported, and can be acquired again") {
   constexpr int kRounds = 60;
   auto client = ConnectTo("/lost-mutex");
-  Collected<LockEvent::Type> told;
+  Collected<LockEvent::Type> reported;
   InterProcessMutex mutex(client.get(), "/mutex", {.listener = [&](const LockEvent& event) {
-                            if (event.type == LockEvent::Type::kLost) told.Add(event.type);
+                            if (event.type == LockEvent::Type::kLost) reported.Add(event.type);
                           }});
   int64_t token = 0;
   for (size_t round = 1; round <= kRounds; ++round) {
@@ -108,7 +108,7 @@ TEST_CASE("a mutex that is lost with its session is reported, and can be acquire
     CHECK(*next > token);
     token = *next;
     REQUIRE(LoseSession(client.get()) != 0);
-    REQUIRE(told.WaitFor(round).size() == round);
+    REQUIRE(reported.WaitFor(round).size() == round);
     CHECK(!mutex.IsOwnedByThisThread());
     CHECK(absl::IsAborted(mutex.FencingToken().status()));
     CHECK(absl::IsAborted(mutex.Release()));
@@ -232,26 +232,27 @@ TEST_CASE("an election starts over with each new session, and always has one lea
 
 TEST_CASE("a leader latch gets its leadership again in the next session") {
   auto client = ConnectTo("/lost-latch");
-  Collected<bool> told;
+  Collected<bool> reported;
   LeaderLatch latch(client.get(), "/latch",
-                    {.id = "a", .listener = [&](bool leads) { told.Add(leads); }});
+                    {.id = "a", .listener = [&](bool leads) { reported.Add(leads); }});
   REQUIRE(latch.Start().ok());
   constexpr size_t kRounds = 40;
   for (size_t round = 0; round < kRounds; ++round) {
-    REQUIRE(told.WaitFor(2 * round + 1).size() == 2 * round + 1);
-    CHECK(told.WaitFor(0).back());
+    REQUIRE(reported.WaitFor(2 * round + 1).size() == 2 * round + 1);
+    CHECK(reported.WaitFor(0).back());
     REQUIRE(LoseSession(client.get()) != 0);
-    REQUIRE(told.WaitFor(2 * round + 2).size() >= 2 * round + 2);
-    CHECK(!told.WaitFor(0)[2 * round + 1]);
+    REQUIRE(reported.WaitFor(2 * round + 2).size() >= 2 * round + 2);
+    CHECK(!reported.WaitFor(0)[2 * round + 1]);
   }
   CHECK(latch.Close(kLongMs).ok());
 }
 
 TEST_CASE("an election ends for good with the client's last session") {
   auto client = ConnectTo("/last-election", {.on_session_loss = SessionLoss::kStop});
-  Collected<ElectionState> told;
-  Election election(client.get(), "/election",
-                    {.id = "a", .listener = [&](const ElectionEvent& e) { told.Add(e.state); }});
+  Collected<ElectionState> reported;
+  Election election(client.get(), "/election", {.id = "a", .listener = [&](const ElectionEvent& e) {
+                                                  reported.Add(e.state);
+                                                }});
   REQUIRE(election.Start().ok());
   REQUIRE(election.AwaitLeadership(kLongMs).ok());
   REQUIRE(LoseSession(client.get()) != 0);

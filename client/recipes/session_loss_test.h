@@ -25,8 +25,8 @@ inline bool IsLost(const absl::Status& status) {
   return absl::IsUnauthenticated(status) && ErrorOf(status) == ErrorCode::kSessionExpired;
 }
 
-// Returns whether a write that failed may have been made.
-inline bool MayBeMade(const absl::Status& status) {
+// Returns whether a write that failed may have been applied.
+inline bool MayBeApplied(const absl::Status& status) {
   return std::string(status.message()).find("may or may not be made") != std::string::npos;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "consensus/log/forwarding_env.h"
 #include "consensus/log/segment.h"
 #include "consensus/log/testing/fault_env.h"
 #include "consensus/log/testing/log_test_util.h"
@@ -15,62 +16,36 @@
 namespace quorate::consensus {
 namespace {
 
-// A file of a disk that counts the writes to space that nothing has been written to before. On a real
-// disk each of them changes the metadata of the file.
-class CountedFile : public File {
+// A disk that counts the writes to space of its files that nothing has been written to before. On a
+// real disk each of them changes the metadata of the file.
+class CountedEnv : public ForwardingEnv {
  public:
-  CountedFile(std::unique_ptr<File> file, size_t* first_writes)
-      : file_(std::move(file)), first_writes_(first_writes) {}
-
-  absl::Status WriteAt(uint64_t offset, std::span<const std::string_view> pieces) override {
-    uint64_t end = offset;
-    for (const std::string_view piece : pieces) end += piece.size();
-    if (end > written_) ++*first_writes_;
-    written_ = std::max(written_, end);
-    return file_->WriteAt(offset, pieces);
-  }
-  absl::StatusOr<size_t> ReadAt(uint64_t offset, size_t size, char* to) const override {
-    return file_->ReadAt(offset, size, to);
-  }
-  absl::Status Preallocate(uint64_t size) override { return file_->Preallocate(size); }
-  absl::Status Truncate(uint64_t size) override { return file_->Truncate(size); }
-  absl::Status Sync() override { return file_->Sync(); }
-  absl::StatusOr<uint64_t> Size() const override { return file_->Size(); }
-
- private:
-  const std::unique_ptr<File> file_;
-  size_t* const first_writes_;
-  uint64_t written_ = 0;
-};
-
-// A disk of CountedFiles.
-class CountedEnv : public Env {
- public:
+  explicit CountedEnv(FaultEnv* env) : ForwardingEnv(env) {}
   absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, bool create) override {
-    absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(path, create);
+    absl::StatusOr<std::unique_ptr<File>> file = ForwardingEnv::OpenFile(path, create);
     if (!file.ok()) return file;
     return std::make_unique<CountedFile>(*std::move(file), &first_writes);
   }
-  absl::Status CreateDirectories(const std::string& path) override {
-    return env_.CreateDirectories(path);
-  }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
-    return env_.List(path);
-  }
-  bool Exists(const std::string& path) override { return env_.Exists(path); }
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    return env_.Rename(from, to);
-  }
-  absl::Status Remove(const std::string& path) override { return env_.Remove(path); }
-  absl::Status SyncDirectory(const std::string& path) override { return env_.SyncDirectory(path); }
-  absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const std::string& path) override {
-    return env_.LockDirectory(path);
-  }
 
-  size_t first_writes = 0;  // by all files
+  size_t first_writes = 0;
 
  private:
-  FaultEnv env_;
+  class CountedFile : public ForwardingFile {
+   public:
+    CountedFile(std::unique_ptr<File> file, size_t* first_writes)
+        : ForwardingFile(std::move(file)), first_writes_(first_writes) {}
+    absl::Status WriteAt(uint64_t offset, std::span<const std::string_view> pieces) override {
+      uint64_t end = offset;
+      for (const std::string_view piece : pieces) end += piece.size();
+      if (end > written_) ++*first_writes_;
+      written_ = std::max(written_, end);
+      return ForwardingFile::WriteAt(offset, pieces);
+    }
+
+   private:
+    size_t* const first_writes_;
+    uint64_t written_ = 0;
+  };
 };
 
 TEST_CASE("a new log is empty") {
@@ -169,7 +144,8 @@ TEST_CASE("one batch is one write, and one sync makes many batches durable") {
 }
 
 TEST_CASE("few of many small writes go to space that was never written") {
-  CountedEnv env;
+  FaultEnv disk;
+  CountedEnv env(&disk);
   constexpr SegmentLogOptions kOptions{16u << 20};
   auto log = Open(&env, kUnknown, kOptions);
   env.first_writes = 0;

@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/condition_variable.h"
 #include "base/mutex.h"
+#include "consensus/log/forwarding_env.h"
 
 namespace quorate::consensus {
 namespace {
@@ -35,8 +36,9 @@ class SeededRandom : public RandomSource {
 constexpr size_t kApplyBytes = 100;
 
 // A disk whose syncs of log segments wait while it stalls.
-class StallingEnv : public Env {
+class StallingEnv : public ForwardingEnv {
  public:
+  StallingEnv() : ForwardingEnv(Env::Posix()) {}
   void Stall() {
     MutexLock lock(&mutex_);
     stalls_ = true;
@@ -53,47 +55,22 @@ class StallingEnv : public Env {
   }
 
   absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, bool create) override {
-    absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(path, create);
+    absl::StatusOr<std::unique_ptr<File>> file = ForwardingEnv::OpenFile(path, create);
     if (!file.ok()) return file;
     return std::make_unique<StallingFile>(*std::move(file), this);
   }
-  absl::Status CreateDirectories(const std::string& path) override {
-    return env_.CreateDirectories(path);
-  }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
-    return env_.List(path);
-  }
-  bool Exists(const std::string& path) override { return env_.Exists(path); }
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    return env_.Rename(from, to);
-  }
-  absl::Status Remove(const std::string& path) override { return env_.Remove(path); }
-  absl::Status SyncDirectory(const std::string& path) override { return env_.SyncDirectory(path); }
-  absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const std::string& path) override {
-    return env_.LockDirectory(path);
-  }
 
  private:
-  class StallingFile : public File {
+  class StallingFile : public ForwardingFile {
    public:
     StallingFile(std::unique_ptr<File> file, StallingEnv* env)
-        : file_(std::move(file)), env_(env) {}
-    absl::Status WriteAt(uint64_t offset, std::span<const std::string_view> pieces) override {
-      return file_->WriteAt(offset, pieces);
-    }
-    absl::StatusOr<size_t> ReadAt(uint64_t offset, size_t size, char* to) const override {
-      return file_->ReadAt(offset, size, to);
-    }
-    absl::Status Preallocate(uint64_t size) override { return file_->Preallocate(size); }
-    absl::Status Truncate(uint64_t size) override { return file_->Truncate(size); }
+        : ForwardingFile(std::move(file)), env_(env) {}
     absl::Status Sync() override {
       env_->WaitWhileStalled();
-      return file_->Sync();
+      return ForwardingFile::Sync();
     }
-    absl::StatusOr<uint64_t> Size() const override { return file_->Size(); }
 
    private:
-    const std::unique_ptr<File> file_;
     StallingEnv* const env_;
   };
 
@@ -106,7 +83,6 @@ class StallingEnv : public Env {
     --waiting_;
   }
 
-  Env& env_ = *Env::Posix();
   Mutex mutex_;
   ConditionVariable changed_;
   bool stalls_ ABSL_GUARDED_BY(mutex_) = false;

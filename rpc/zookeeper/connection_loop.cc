@@ -444,7 +444,14 @@ void ConnectionLoop::HandleItem(Item& item) {
     if (kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) {
       EndHandshake(result->header.proposer_tag);
     }
-    if (frontend_->config().local_sessions) CountLocalResult(*result);
+    if (frontend_->config().local_sessions) {
+      CountLocalResult(*result);
+      // Also if the connection whose session was to become global is closed.
+      const bool failed = result->error != tree::ErrorCode::kOk;
+      if (kind == tree::CommandKind::kCreateSession && failed) {
+        frontend_->local_sessions().EndUpgrade(result->header.session);
+      }
+    }
     DeliverTo(result->header.proposer_tag,
               [result](Client& client) { return client.connection.OnResult(std::move(*result)); });
   } else if (auto* event = std::get_if<WatchEventItem>(&item)) {

@@ -98,6 +98,12 @@ void LocalSessions::BeginUpgrade(tree::SessionId id) {
   if (at != sessions_.end()) at->second.is_upgrading = true;
 }
 
+void LocalSessions::EndUpgrade(tree::SessionId id) {
+  MutexLock lock(&mutex_);
+  const auto at = sessions_.find(id);
+  if (at != sessions_.end() && at->second.is_upgrading) Erase(at);
+}
+
 void LocalSessions::OnGlobal(tree::SessionId id) {
   if (size() > 0) End(id);
 }

@@ -70,6 +70,8 @@ class LocalSessions {
   // Takes note that the session's createSession is on its way through the log. From then on it does
   // not end by silence, nor is it given to another connection.
   void BeginUpgrade(tree::SessionId id);
+  // Ends the session, if there is one with this id whose createSession was on its way: it was refused.
+  void EndUpgrade(tree::SessionId id);
   // Called when a session is in the tree: if it was local, it is so no longer. O(1) without a lock if
   // there is no local session.
   void OnGlobal(tree::SessionId id);

@@ -76,7 +76,7 @@ TEST_CASE("a local session begins and ends without an entry in the log") {
   CHECK(f.frontend.local_session_count() == 1);
   CHECK(f.zxid() == 0);
 
-  // Its writes and reads are those of any session.
+  // A local session writes and reads as a global one does.
   CHECK(f.Call(tag, OpCode::kCreate, Create("/a", "data")).error == ErrorCode::kOk);
   CHECK(DataOf(f.Call(tag, OpCode::kGetData, PathAndWatch("/a", true))) == "data");
   CHECK(f.zxid() == 1);

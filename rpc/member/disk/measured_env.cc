@@ -8,37 +8,27 @@
 namespace quorate::rpc {
 namespace {
 
-class MeasuredFile final : public consensus::File {
+class MeasuredFile final : public consensus::ForwardingFile {
  public:
   MeasuredFile(MeasuredEnv* env, std::unique_ptr<consensus::File> file)
-      : env_(*env), file_(std::move(file)) {}
+      : ForwardingFile(std::move(file)), env_(*env) {}
 
-  absl::Status WriteAt(uint64_t offset, std::span<const std::string_view> pieces) override {
-    return file_->WriteAt(offset, pieces);
-  }
-  absl::StatusOr<size_t> ReadAt(uint64_t offset, size_t size, char* to) const override {
-    return file_->ReadAt(offset, size, to);
-  }
-  absl::Status Preallocate(uint64_t size) override { return file_->Preallocate(size); }
-  absl::Status Truncate(uint64_t size) override { return file_->Truncate(size); }
   absl::Status Sync() override {
     const auto start = env_.clock().Now();
-    absl::Status status = file_->Sync();
+    absl::Status status = ForwardingFile::Sync();
     env_.AddSync(env_.clock().Now() - start);
     return status;
   }
-  absl::StatusOr<uint64_t> Size() const override { return file_->Size(); }
 
  private:
   MeasuredEnv& env_;
-  const std::unique_ptr<consensus::File> file_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<consensus::File>> MeasuredEnv::OpenFile(const std::string& path,
                                                                        bool create) {
-  auto file = env_.OpenFile(path, create);
+  auto file = ForwardingEnv::OpenFile(path, create);
   if (!file.ok()) return file.status();
   return std::make_unique<MeasuredFile>(this, *std::move(file));
 }
