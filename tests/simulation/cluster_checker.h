@@ -73,6 +73,8 @@ class ClusterChecker : public MessageObserver {
   void OnFirstApplied(std::function<void(size_t member)> call) {
     on_first_applied_ = std::move(call);
   }
+  // A member has appended this membership to its log, or began with it.
+  void RecordMembership(consensus::Membership membership);
   // A process has determined the membership from its data directory and its configuration.
   void OnMembershipLoaded(size_t member, const consensus::Membership& membership);
   // `call` is called when a leader has appended a membership to its log, with that leader.
@@ -170,7 +172,6 @@ class ClusterChecker : public MessageObserver {
   // quorum of a membership in force there. `term` is the term of the entry, if known.
   void CheckCommitIsDurable(size_t member, consensus::Index index,
                             std::optional<consensus::Term> term, std::string_view what);
-  void RecordMembership(consensus::Membership membership);
   // The membership that holds at `index` by the committed entries.
   const consensus::Membership& MembershipAt(consensus::Index index) const;
   // What a power failure leaves at least of a disk, and the data directory on it.

@@ -342,7 +342,11 @@ void Process::Step(Work work) {
   simulation_.trace().Mix(number_ << 8 | static_cast<uint64_t>(work));
   const ClusterChecker::Progress before = progress();
   replica_->node().Step(work);
-  if (!lifetime_->alive()) return;
+  if (!lifetime_->alive()) {
+    // The step may have written a membership to the log before the server died.
+    if (work == Work::kNode) checker_.RecordMembership(raft().membership());
+    return;
+  }
   if (work == Work::kLog && !replica_->node().HasWork(Work::kLog)) oracle_.OnLogIdle();
   if (work == Work::kNode) {
     checker_.OnProgress(number_, before, progress());

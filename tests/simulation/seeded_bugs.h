@@ -52,7 +52,7 @@ inline constexpr SeededBugCase kSeededBugs[] = {
     {"one majority of a joint membership", 1000, nullptr, 1601},
     {"no check-quorum", 500},
     {"a snapshot lacks the last commands of servers", 50},
-    {"a heartbeat commits what was not matched", 2000, "equal logs", 2301},
+    {"a heartbeat commits what was not matched", 2000, "equal logs", 6901},
     {"compaction past the checkpoint", 200},
     {"voters are taken from the file", 300,
      "editing the configuration does not change the membership"},
