@@ -284,15 +284,17 @@ class ClientLoop {
       if (client->open) finish(*client);
     }
   }
-  // Submits the writes of the iteration, and begins the barrier that its clients have joined.
+  // Begins the barrier that the iteration's clients have joined, and submits its writes. The barrier
+  // comes first: the writes may be applied before the service sees another call, and a sync must not
+  // show a write that its client sent after it.
   void SubmitBatch() {
+    if (const std::optional<uint64_t> barrier = barriers_.TakeNext()) {
+      frontend_->service().Sync(frontend_->TagOf(number_, 0), *barrier);
+    }
     if (!batch_.empty()) {
       const size_t bytes = batch_.bytes->size();
       frontend_->service().Submit(std::exchange(batch_, CommandBatch{}));
       batch_.bytes->reserve(bytes);
-    }
-    if (const std::optional<uint64_t> barrier = barriers_.TakeNext()) {
-      frontend_->service().Sync(frontend_->TagOf(number_, 0), *barrier);
     }
   }
 
