@@ -11,6 +11,8 @@
 //          A follower reads, writes, syncs and acknowledges.
 //   read:  three servers, each with a third of the clients, that answer each request of 40 bytes
 //          with 120 bytes from one io_uring.
+//   read-epoll: as `read`, but each server waits with epoll, receives, and sends, as Quorate does.
+//          The difference is what io_uring saves at most (docs/decisions/io-uring.md).
 //
 // All clients are in one process, as in `quorate bench`.
 #include <arpa/inet.h>
@@ -392,6 +394,30 @@ class Leader {
   }
 }
 
+[[noreturn]] void RunEpollReadServer(Server server, int listener, size_t clients) {
+  const std::vector<int> sockets = AcceptAll(listener, clients);
+  const int poller = Checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+  for (const int socket : sockets) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = socket;
+    Checked(epoll_ctl(poller, EPOLL_CTL_ADD, socket, &event), "epoll_ctl");
+  }
+  std::array<char, kReadRequestBytes> request{};
+  const std::array<char, kReadReplyBytes> reply{};
+  std::vector<epoll_event> events(sockets.size());
+  server.Begin();
+  for (;;) {
+    const int ready = epoll_wait(poller, events.data(), static_cast<int>(events.size()), -1);
+    for (int i = 0; i < ready; ++i) {
+      const int socket = events[static_cast<size_t>(i)].data.fd;
+      const ssize_t bytes = recv(socket, request.data(), request.size(), MSG_WAITALL);
+      if (bytes <= 0) server.End();
+      if (send(socket, reply.data(), reply.size(), MSG_NOSIGNAL) < 0) server.End();
+    }
+  }
+}
+
 // --- Clients -------------------------------------------------------------------------------------
 
 struct Load {
@@ -453,10 +479,10 @@ void RaiseFileLimit() {
 [[noreturn]] void RunServer(const Options& options, size_t number, Server server,
                             const std::array<int, kServers>& listeners) {
   Checked(prctl(PR_SET_PDEATHSIG, SIGKILL), "prctl");  // no server outlives the clients
-  if (options.workload == "read") {
-    // Client i connects to server i % 3.
-    RunReadServer(server, listeners[number], (options.clients + kServers - 1 - number) / kServers);
-  }
+  // Of the reads, client i connects to server i % 3.
+  const size_t clients = (options.clients + kServers - 1 - number) / kServers;
+  if (options.workload == "read") RunReadServer(server, listeners[number], clients);
+  if (options.workload == "read-epoll") RunEpollReadServer(server, listeners[number], clients);
   const std::string path = options.directory + "/limit-" + std::to_string(number);
   if (number > 0) RunFollower(server, path, listeners[number]);
   Leader leader(server, path, listeners[0], {ConnectTo(listeners[1]), ConnectTo(listeners[2])},
@@ -487,7 +513,7 @@ void Run(const Options& options) {
   }
   close(ready[1]);
   close(report[1]);
-  const bool reads = options.workload == "read";
+  const bool reads = options.workload != "write";
   std::vector<int> sockets(options.clients);
   for (size_t i = 0; i < sockets.size(); ++i) {
     sockets[i] = ConnectTo(listeners[reads ? i % kServers : 0]);
@@ -528,9 +554,9 @@ int main(int argc, char** argv) {
   quorate::Options options;
   CLI::App app(
       "Measures the least that writes or reads cost on this machine, and prints it as JSON.");
-  app.add_option("workload", options.workload, "write or read")
+  app.add_option("workload", options.workload, "write, read or read-epoll")
       ->required()
-      ->check(CLI::IsMember({"write", "read"}));
+      ->check(CLI::IsMember({"write", "read", "read-epoll"}));
   app.add_option("directory", options.directory, "directory of the logs of the workload write")
       ->required()
       ->check(CLI::ExistingDirectory);
