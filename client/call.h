@@ -108,9 +108,11 @@ class CallState : public Delivery {
 
 }  // namespace internal
 
+// A request that was sent, or waits to be. Its outcome comes once, by Wait, Then or co_await.
 template <class T>
 class [[nodiscard]] Call {
  public:
+  // Gets the outcome of the call.
   using Callback = absl::AnyInvocable<void(absl::StatusOr<T>)>;
 
   explicit Call(std::shared_ptr<internal::CallState<T>> state) : state_(std::move(state)) {}

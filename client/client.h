@@ -75,6 +75,7 @@ std::pair<int64_t, std::string> SessionKeyOf(Client* client);
 
 // A change of the session's state.
 struct SessionEvent {
+  // What has happened to the session.
   enum class Type {
     kConnected,  // the first session was created
     // No member serves the session, or none is known to serve it after this process or its machine
@@ -120,6 +121,7 @@ struct RetryPolicy {
 // The importance of a log line.
 enum class LogLevel { kInfo, kWarning };
 
+// The servers of a client, its session, and its limits.
 struct ClientOptions {
   // "host:port[,host:port...][/chroot]": gRPC ports; all paths are below the chroot. Names are
   // resolved again for each connection.
@@ -174,6 +176,7 @@ struct ClientOptions {
 struct CallOptions {
   int deadline_ms = 0;
 };
+// How Create and CreateIfNotExists create a znode.
 struct CreateOptions {
   CreateMode mode = CreateMode::kPersistent;
   // Empty: all clients have all permissions.
@@ -185,6 +188,7 @@ struct CreateOptions {
   bool create_parents = false;
   int deadline_ms = 0;
 };
+// How fresh a read is.
 struct ReadOptions {
   // Whether the read sees every write that was acknowledged to any client before the call.
   bool linearizable = false;
@@ -198,6 +202,7 @@ struct ListDetails {
   bool with_stats = false;
   bool with_data = false;
 };
+// How ListRecursive reads, and how much.
 struct ListRecursiveOptions {
   // As ReadOptions::linearizable.
   bool linearizable = false;
@@ -210,22 +215,26 @@ struct SetOptions {
   std::optional<int32_t> version{};
   int deadline_ms = 0;
 };
+// What Delete requires and deletes; `version` as in SetOptions.
 struct DeleteOptions {
   std::optional<int32_t> version{};
   // Deletes the whole subtree, at most 10,000 znodes.
   bool recursive = false;
   int deadline_ms = 0;
 };
+// How much RemoveRecursive deletes.
 struct RemoveRecursiveOptions {
   // The most znodes to delete, the znode itself included; nullopt: 10,000, which is also the most
   // that the servers delete at a time.
   std::optional<uint32_t> limit{};
   int deadline_ms = 0;
 };
+// What TryRemove requires; `version` as in SetOptions.
 struct TryRemoveOptions {
   std::optional<int32_t> version{};
   int deadline_ms = 0;
 };
+// The state from which a watch reports.
 struct WatchOptions {
   // The watch reports events after this zxid, first those that have happened already. 0: from now
   // on.
@@ -233,12 +242,14 @@ struct WatchOptions {
   int deadline_ms = 0;
 };
 
+// The znode that Create has created. `zxid`, in all results of writes, is that of the write.
 struct CreateResult {
   // With the sequence number appended, if the mode is sequential.
   std::string path;
   Stat stat;
   int64_t zxid = 0;
 };
+// The znode that CreateIfNotExists has created or found.
 struct CreateIfNotExistsResult {
   // With the sequence number appended, if the mode is sequential.
   std::string path;
@@ -246,11 +257,13 @@ struct CreateIfNotExistsResult {
   std::optional<Stat> stat;
   int64_t zxid = 0;
 };
+// A znode as Get has read it. `zxid` is that of the state in which it was read.
 struct GetResult {
   std::string data;
   Stat stat;
   int64_t zxid = 0;
 };
+// The children that List has found.
 struct ListResult {
   // Names, in the order of their bytes.
   std::vector<std::string> children;
@@ -263,6 +276,7 @@ struct ListResult {
   // The zxid of the state that the list shows: a watch with this `after_zxid` misses nothing.
   int64_t zxid = 0;
 };
+// The znodes that ListRecursive has found.
 struct ListRecursiveResult {
   // The paths below the znode: first its children, then their children, and so on; those of one
   // level in the order of their bytes.
@@ -271,6 +285,7 @@ struct ListRecursiveResult {
   // `after_zxid` misses nothing.
   int64_t zxid = 0;
 };
+// The access control list of a znode.
 struct GetAclResult {
   std::vector<Acl> acl{};
   Stat stat;
@@ -293,6 +308,7 @@ class WatchHandle {
     end_ = std::exchange(other.end_, nullptr);
     return *this;
   }
+  // Does what the destructor does. Without an effect if the watch has ended.
   void End() {
     if (auto end = std::exchange(end_, nullptr)) end();
   }
@@ -301,9 +317,12 @@ class WatchHandle {
   std::function<void()> end_;
 };
 
+// A session with a cluster. The comment of this file describes it.
 class Client {
  public:
+  // Gets the events of a watch.
   using WatchCallback = absl::AnyInvocable<void(const WatchNotification&)>;
+  // Gets the events of the session.
   using SessionCallback = absl::AnyInvocable<void(const SessionEvent&)>;
 
   // Waits until the session is created. DEADLINE_EXCEEDED: the message gives for each member why it
@@ -450,6 +469,7 @@ class Client {
   // have expired the session.
   int64_t ms_since_served() const;
 
+  // Whether a member serves the session.
   enum class State {
     kConnecting,  // there is no session: the first one, or another one, is being created
     kConnected,
@@ -457,6 +477,7 @@ class Client {
     kLost,       // the session has ended, and no other follows
     kClosed,     // Close has succeeded
   };
+  // Returns the state of the session as the client knows it now.
   State state() const;
 
  private:

@@ -9,6 +9,7 @@
 
 namespace quorate {
 
+// How a client encrypts its connections and checks the servers.
 struct TlsOptions {
   // Connects with TLS 1.2 or 1.3, and to no server whose certificate is not valid. The other fields
   // have no effect without it.

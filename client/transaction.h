@@ -17,8 +17,10 @@
 
 namespace quorate {
 
+// Operations that the servers make all, or none (Client::Commit).
 class Transaction {
  public:
+  // What the function Create appends; each of the types below belongs to the function of its name.
   struct CreateOperation {
     std::string path;
     std::string data;
@@ -26,49 +28,60 @@ class Transaction {
     std::vector<Acl> acl;  // empty: all clients have all permissions
     int64_t ttl_ms = 0;
   };
+  // As Client::Set.
   struct SetOperation {
     std::string path;
     std::string data;
     std::optional<int32_t> version;
   };
+  // As Client::SetAcl.
   struct SetAclOperation {
     std::string path;
     std::vector<Acl> acl;
     std::optional<int32_t> acl_version;
   };
+  // As Client::Delete.
   struct DeleteOperation {
     std::string path;
     std::optional<int32_t> version;
     bool recursive = false;
   };
+  // That a znode exists, has a version, or is absent.
   struct CheckOperation {
     std::string path;
     std::optional<int32_t> version;
     bool absent = false;
   };
+  // That a znode is still the one that was created then.
   struct CheckCreatedOperation {
     std::string path;
     int64_t created_zxid = 0;
   };
+  // That no znode exists, or none with a version.
   struct CheckNotExistsOperation {
     std::string path;
     std::optional<int32_t> version;
   };
+  // As Client::CreateIfNotExists.
   struct CreateIfNotExistsOperation {
     CreateOperation create;
   };
+  // As Client::RemoveRecursive.
   struct RemoveRecursiveOperation {
     std::string path;
     std::optional<uint32_t> limit;  // nullopt: 10,000
   };
+  // That a znode has a certain Stat.
   struct CheckStatOperation {
     std::string path;
     StatCondition condition;
   };
+  // As Client::TryRemove.
   struct TryRemoveOperation {
     std::string path;
     std::optional<int32_t> version;
   };
+  // One operation of a transaction.
   using Operation =
       std::variant<CreateOperation, SetOperation, SetAclOperation, DeleteOperation, CheckOperation,
                    CheckCreatedOperation, CheckNotExistsOperation, CreateIfNotExistsOperation,
@@ -144,10 +157,12 @@ class Transaction {
     return Add(TryRemoveOperation{std::move(path), version});
   }
 
+  // Appends an operation that was made elsewhere.
   Transaction& Add(Operation operation) {
     operations_.push_back(std::move(operation));
     return *this;
   }
+  // Returns the operations in the order in which they were appended.
   const std::vector<Operation>& operations() const { return operations_; }
 
  private:
@@ -166,6 +181,7 @@ struct OperationResult {
   uint32_t removed = 0;
 };
 
+// The outcome of a committed transaction.
 struct TransactionResult {
   int64_t zxid = 0;
   // One for each operation, in the same order.

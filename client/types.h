@@ -54,6 +54,7 @@ struct StatCondition {
   bool operator==(const StatCondition&) const = default;
 };
 
+// What an entry of an access control list permits; permissions are added.
 enum Permission : int32_t {
   kPermissionRead = 1,
   kPermissionWrite = 2,
@@ -89,6 +90,7 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
+// When a znode that is created goes, and whether its name gets a number.
 enum class CreateMode {
   kPersistent = 1,
   // The servers delete the znode when the session ends.
@@ -111,6 +113,7 @@ enum class ChildKind {
   kEphemeral = 3,
 };
 
+// What happened to a znode.
 enum class EventType { kNodeCreated = 1, kNodeDeleted = 2, kNodeDataChanged = 3 };
 
 // A change of a znode. The creation or deletion of a child is an event of the child.
@@ -132,6 +135,7 @@ struct WatchReset {
   bool operator==(const WatchReset&) const = default;
 };
 
+// What a watch reports: an event, or that events were lost.
 using WatchNotification = std::variant<Event, WatchReset>;
 
 // The znodes whose events a watch reports.
@@ -143,6 +147,7 @@ enum class WatchScope {
   kSubtree = 3,
 };
 
+// Why the servers refused a request. docs/reference/errors.md explains each code.
 enum class ErrorCode {
   kOk = 0,
   kNoNode = 1,

@@ -20,6 +20,7 @@
 
 namespace quorate {
 
+// A gate that is closed while its znode exists.
 class Barrier {
  public:
   // REQUIRES: `client` outlives this object.

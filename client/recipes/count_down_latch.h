@@ -26,6 +26,7 @@
 
 namespace quorate {
 
+// A count that clients lower, and wait for until it is zero.
 class CountDownLatch {
  public:
   // REQUIRES: `client` outlives this object.

@@ -35,8 +35,10 @@
 
 namespace quorate {
 
+// A number in a znode.
 class Counter {
  public:
+  // The size of the number: that of Curator's DistributedAtomicLong, or that of its DistributedAtomicInteger.
   enum class Width { k64Bits, k32Bits };
 
   // REQUIRES: `client` outlives this object.

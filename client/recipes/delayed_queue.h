@@ -18,6 +18,7 @@
 
 namespace quorate {
 
+// A queue whose items can be taken from a time on that each of them has.
 class DelayedQueue final : public ItemQueue {
  public:
   // `now_ms` returns the current time; null: the system's clock. REQUIRES: `client` outlives this

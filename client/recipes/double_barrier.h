@@ -45,6 +45,7 @@
 
 namespace quorate {
 
+// A computation that its members begin and end together.
 class DoubleBarrier {
  public:
   // REQUIRES: `client` outlives this object; members > 0.

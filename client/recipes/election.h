@@ -49,6 +49,7 @@
 
 namespace quorate {
 
+// The state of a candidate; the comment of this file describes each.
 enum class ElectionState {
   kStart,
   kOffer,
@@ -63,6 +64,7 @@ enum class ElectionState {
 // Returns the state's name, such as "ELECTED".
 std::string_view NameOf(ElectionState state);
 
+// A change of a candidate's state.
 struct ElectionEvent {
   // The state that begins.
   ElectionState state{};
@@ -72,6 +74,7 @@ struct ElectionEvent {
   absl::Status reason{};
 };
 
+// Who a candidate is, and who hears of its states.
 struct ElectionOptions {
   // The id of this candidate, which others see in Participants.
   std::string id{};
@@ -82,6 +85,7 @@ struct ElectionOptions {
   std::function<void(const ElectionEvent&)> listener{};
 };
 
+// A candidate, as the servers know it.
 struct Participant {
   std::string id{};
   // The path of the candidate's znode.
@@ -112,6 +116,7 @@ class Election {
   // Waits only for the listener. FAILED_PRECONDITION: this is not a candidate.
   absl::Status Resign();
 
+  // Returns the state as it is known locally.
   ElectionState state() const;
   // Returns whether this candidate leads, as far as is known locally; false while it is suspended.
   bool is_leader() const { return state() == ElectionState::kElected; }

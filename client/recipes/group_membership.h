@@ -33,9 +33,12 @@
 
 namespace quorate {
 
+// The members of a group, and this process as one of them.
 class GroupMembership {
  public:
+  // A change of the members.
   struct Change {
+    // What has changed.
     enum class Type {
       kJoined,
       kDataChanged,
@@ -46,6 +49,7 @@ class GroupMembership {
     std::string id{};
     std::string data{};
   };
+  // Gets each change after it is made in the copy.
   using Listener = std::function<void(const Change&)>;
 
   // Begins to follow the group, and blocks until its members are known. DEADLINE_EXCEEDED after

@@ -46,6 +46,7 @@
 
 namespace quorate {
 
+// What all queues have in common: how items are read and taken.
 class ItemQueue {
  public:
   virtual ~ItemQueue() = default;
@@ -69,6 +70,7 @@ class ItemQueue {
   absl::StatusOr<int64_t> Size();
 
  protected:
+  // Whether an item is in Curator's format, or is the data of its znode.
   enum class Format { kFramed, kRaw };
   // The position of an item, derived from its name: items with a lower rank come first, those of
   // equal rank in the order of their creation. `prefix` is the part of the name before the number.

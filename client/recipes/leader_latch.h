@@ -30,6 +30,7 @@
 
 namespace quorate {
 
+// Who a participant is, and who hears that it leads.
 struct LeaderLatchOptions {
   // The id of this participant, which others see in Participants.
   std::string id{};

@@ -78,12 +78,14 @@ class LeasedItem {
   std::shared_ptr<State> state_;  // null: moved
 };
 
+// Who hears of lost leases.
 struct LeasedQueueOptions {
   // Called on the client's callback thread with the path of each item whose lease is lost with its
   // session. It must not block.
   std::function<void(const std::string& node)> on_lost{};
 };
 
+// A queue whose items stay until the consumer has finished them.
 class LeasedQueue {
  public:
   LeasedQueue(Client* client, std::string path, LeasedQueueOptions options = {});

@@ -20,6 +20,7 @@ namespace quorate {
 
 // An event of a lock that is held.
 struct LockEvent {
+  // What has happened to the lock.
   enum class Type {
     kAcquired,
     kSuspended,  // no member serves: the lock may be lost at any time before kLost reports it
@@ -36,6 +37,7 @@ struct LockEvent {
   absl::Status reason{};
 };
 
+// What a holder's znode shows, and who hears of its lock.
 struct LockOptions {
   // Data of the znode, which shows people and tools which client holds the lock.
   std::string data{};

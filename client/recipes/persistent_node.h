@@ -42,8 +42,10 @@
 
 namespace quorate {
 
+// A znode that is created again in the next session, and when another client deletes it.
 class PersistentNode {
  public:
+  // What the znode is, and who hears that it exists.
   struct Options {
     // kEphemeral, kPersistent or kContainer.
     CreateMode mode = CreateMode::kEphemeral;
@@ -71,6 +73,7 @@ class PersistentNode {
   // CANCELLED: Close was called meanwhile. RESOURCE_EXHAUSTED: the creation was refused, and will
   // be retried. Otherwise the error that prevents the creation.
   absl::Status WaitUntilThere(int deadline_ms = 0);
+  // Returns whether our znode exists, as far as is known locally.
   bool is_there() const;
 
   // Sets the data of the znode, now if it exists, and whenever it is created again. Returns OK, and

@@ -17,6 +17,7 @@
 
 namespace quorate {
 
+// A queue whose items are taken in the order of a number.
 class PriorityQueue final : public ItemQueue {
  public:
   // REQUIRES: `client` outlives this object.

@@ -20,8 +20,10 @@
 
 namespace quorate {
 
+// A queue whose items are taken in the order in which they came.
 class Queue final : public ItemQueue {
  public:
+  // Which class of Curator can share the path: DistributedQueue, or SimpleDistributedQueue.
   enum class Layout { kCurator, kSimple };
 
   // REQUIRES: `client` outlives this object.

@@ -30,6 +30,7 @@ namespace quorate {
 // this form. REQUIRES: `prefix` is not empty.
 std::optional<int32_t> SequenceNumberOf(std::string_view name, std::string_view prefix);
 
+// A name that ends with a number.
 struct SequentialName {
   std::string name;
   int32_t number = 0;

@@ -38,6 +38,7 @@
 
 namespace quorate {
 
+// One address of a service.
 struct ServiceInstance {
   std::string name;
   // Unique among the instances of the same name. If empty, Register sets a UUID.
@@ -63,6 +64,7 @@ absl::StatusOr<ServiceInstance> ServiceInstanceFromJson(std::string_view json);
 // Keeps an instance registered. Its destructor unregisters the instance, unless it is static.
 class ServiceRegistration {
  public:
+  // Returns the instance as it is registered.
   ServiceInstance instance() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return instance_;
@@ -86,6 +88,7 @@ class ServiceRegistration {
 // A copy of the instances of one service in memory, which follows all changes.
 class ServiceProvider {
  public:
+  // Which instance Next returns: each in turn, any, or always the same one.
   enum class Strategy { kRoundRobin, kRandom, kSticky };
 
   // Returns an enabled instance, according to the strategy; kSticky: the same one as before while
@@ -116,6 +119,7 @@ class ServiceProvider {
   std::string chosen_;
 };
 
+// Services by name, and their instances.
 class ServiceDiscovery {
  public:
   // REQUIRES: `client` outlives this object and all objects that it returns.

@@ -41,8 +41,10 @@
 
 namespace quorate {
 
+// A copy of a subtree in memory, which follows all changes.
 class TreeCache {
  public:
+  // A znode of the copy.
   struct Znode {
     std::string path;
     std::string data;
@@ -50,7 +52,9 @@ class TreeCache {
 
     bool operator==(const Znode&) const = default;
   };
+  // A change of the copy.
   struct Change {
+    // What has changed.
     enum class Type {
       kAdded,
       kChanged,

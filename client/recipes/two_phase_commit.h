@@ -49,8 +49,10 @@
 
 namespace quorate {
 
+// The outcome of a transaction.
 enum class Decision { kCommit, kAbort };
 
+// The one that begins a transaction and decides it.
 class TwoPhaseCoordinator {
  public:
   // Creates the transaction. NODE_EXISTS: there is one at `path`; Resume it. INVALID_ARGUMENT: no
@@ -78,6 +80,7 @@ class TwoPhaseCoordinator {
   std::string path_;
 };
 
+// One that votes on a transaction and carries it out.
 class TwoPhaseParticipant {
  public:
   // REQUIRES: `client` outlives this object; `name` is one of the coordinator's `participants`.

@@ -5,6 +5,9 @@ metrics and of who may do what are compared by unit tests, which generate them."
 import pathlib
 import re
 
+import tempfile
+
+import cpp_reference
 import harness
 import quorate_cli
 
@@ -83,3 +86,26 @@ def test_grpc_methods():
         for service in re.finditer(r"^service (\w+) \{(.*?)^\}", proto, re.MULTILINE | re.DOTALL):
             code |= {f"{service.group(1)}/{method}" for method in re.findall(r"rpc (\w+)\(", service.group(2))}
     return compare(code, rows("grpc", r"^\| `(\w+/\w+)` \|"))
+
+
+def test_public_headers_of_the_cpp_client():
+    page = re.findall(r"^\| \[\S+\]\(\.\./\.\./(client/\S+)\) \|", text_of("docs/reference/cpp.md"), re.MULTILINE)
+    assert len(page) == len(set(page)), "a header has two rows"
+    return compare(set(cpp_reference.public_headers()), set(page))
+
+
+def complaints_about(header):
+    """Returns what doxygen complains about in a header of this text."""
+    with tempfile.TemporaryDirectory(prefix="quorate-docs-") as name:
+        root = pathlib.Path(name)
+        (root / "a.h").write_text(f"// SPDX\n\n// A file.\n#pragma once\n\n{header}\n", encoding="utf-8")
+        return cpp_reference.make(root / "out", ["a.h"], root)
+
+
+def test_doxygen_complains_about_a_function_without_a_comment_and_about_a_broken_one():
+    described = "// A class, std::string, <tag> and 50% of #1 @home.\nclass A {\n public:\n"
+    assert not complaints_about(described + "  A();\n  int field = 0;\n  // Returns f.\n  int F() const;\n  int AsyncF();\n};")
+    for header, name in ((described + "  int F();\n};", "F()"), ("class B {\n public:\n  B();\n};", "B"),
+                         (described + "  // Returns f.\n  int F();\n\n  int G();\n};", "G()")):
+        problems = complaints_about(header)
+        assert len(problems) == 1 and name in problems[0] and "not documented" in problems[0], (header, problems)
