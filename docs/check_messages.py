@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: Apache-2.0
-"""Compares docs/messages.md with the messages that the servers log at the levels warning, error and critical. Prints
+"""Compares docs/messages.md with the messages that the servers log. Prints
 each message without a row there, each row without a message, and each row whose level differs from the message's. Exits
 with status 1 if there is such a difference. With --list it prints the messages of the sources."""
 
@@ -10,14 +10,14 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DIRECTORIES = ("base", "consensus", "rpc", "tree")
-LEVELS = {"warn": "warning", "error": "error", "err": "error", "critical": "critical"}
-CALL = re.compile(r"(?:\bspdlog::|\blogger\w*(?:\(\))?->)(warn|error|critical)\(\s*"
-                  r"|\bspdlog::log\(\s*spdlog::level::(warn|err|critical),\s*")
+LEVELS = {"info": "info", "warn": "warning", "error": "error", "err": "error", "critical": "critical"}
+CALL = re.compile(r"(?:\bspdlog::|\blogger\w*(?:\(\))?->)(info|warn|error|critical)\(\s*"
+                  r"|\bspdlog::log\(\s*spdlog::level::(info|warn|err|critical),\s*")
 # Finds the messages that a log sink writes by itself.
 OWN = re.compile(r"\bfmt::format\(\s*")
-OWN_LEVEL = re.compile(r"\blog_msg\([^;]*level::(warn|err|critical)\b")
+OWN_LEVEL = re.compile(r"\blog_msg\([^;]*level::(info|warn|err|critical)\b")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"\s*')
-ROW = re.compile(r"\| (warning|error|critical) \| `(.+?)` \|")
+ROW = re.compile(r"\| (info|warning|error|critical) \| `(.+?)` \|")
 
 
 def literal_at(text, at):
@@ -27,6 +27,16 @@ def literal_at(text, at):
         parts.append(match.group(1))
         at = match.end()
     return re.sub(r"\\(.)", r"\1", "".join(parts))
+
+
+def literals_at(text, at):
+    """Returns the strings that may stand at `at`: one, or the two of a conditional expression; none if it is no literal."""
+    if message := literal_at(text, at):
+        return [message]
+    choice = re.compile(r"[^\";]*\?\s*").match(text, at)
+    first = literal_at(text, choice.end()) if choice else ""
+    second = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+:\s*').match(text, choice.end()) if first else None
+    return [first, literal_at(text, second.end())] if second else []
 
 
 def messages():
@@ -42,11 +52,12 @@ def messages():
                 calls += [(match, LEVELS[own.group(1)]) for match in OWN.finditer(text)]
             for match, level in calls:
                 place = f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, match.start()) + 1}"
-                message = literal_at(text, match.end())
-                if not message:
+                alternatives = literals_at(text, match.end())
+                if not all(alternatives or [""]):
                     sys.exit(f"{place}: the message is no literal, which {pathlib.Path(__file__).name} needs")
-                if message != "{}":
-                    found[message] = (level, place)
+                for message in alternatives:
+                    if message != "{}":
+                        found[message] = (level, place)
     return found
 
 

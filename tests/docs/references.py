@@ -4,6 +4,7 @@ metrics and of who may do what are compared by unit tests, which generate them."
 
 import pathlib
 import re
+import subprocess
 
 import tempfile
 
@@ -92,6 +93,11 @@ def test_public_headers_of_the_cpp_client():
     page = re.findall(r"^\| \[\S+\]\(\.\./\.\./(client/\S+)\) \|", text_of("docs/reference/cpp.md"), re.MULTILINE)
     assert len(page) == len(set(page)), "a header has two rows"
     return compare(set(cpp_reference.public_headers()), set(page))
+
+
+def test_messages_of_the_log():
+    result = subprocess.run([ROOT / "docs/check_messages.py"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 def complaints_about(header):
