@@ -9,13 +9,16 @@ import shlex
 import subprocess
 import tempfile
 
+from blocks import MAIN, files
 import harness
+import npm_packages
 import quorate_cli
 import site_pages
 
+NODE_PACKAGES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "node/package-lock.json")
 SECONDS = 60  # the longest time of a command
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"^```[\w+]+\n((?:#|//) ([\w-]+\.\w+)\n.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAMS = os.path.join(harness.ROOT, ".bazel/opt-bin/tests/docs")  # those in C++, of pages
 NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
 UNITS = re.compile(r"\bN (B|[KMGT]iB|ms|s|min|h|d)\b( N (ms|s|min|h)\b)*")  # of bytes and times
 ROLE = re.compile(r"\b(leader|follower) ")  # of a member in a table: which one leads is not determined
@@ -31,11 +34,6 @@ def steps(text):
             elif found:
                 found[-1][1].append(line)
     return found
-
-
-def files(text):
-    """Returns {name: text} of the blocks of a page whose first line is a comment with the name of a file."""
-    return {name: code for code, name in FILE.findall(text)}
 
 
 def normal(lines):
@@ -78,6 +76,12 @@ def run_command(command, directory, environment):
     return f"exit status {result.returncode}" if result.returncode else "", result.stdout
 
 
+def program_in_cpp(name):
+    path = os.path.join(PROGRAMS, name)
+    assert os.access(path, os.X_OK), f"{path} is missing: bazel build --config=opt //tests/docs:all"
+    return path
+
+
 def run_page(path):
     with tempfile.TemporaryDirectory(prefix="quorate-docs-") as directory, harness.Cluster(start=False) as cluster:
         text = path.read_text(encoding="utf-8")
@@ -86,8 +90,13 @@ def run_page(path):
         add_program(programs, "cluster", [harness.TOOL, "--dir", cluster.dir])
         add_program(programs, "python3", ["/usr/bin/python3", "-B"])  # the one with Debian's packages
         work = os.path.join(directory, "work")
-        os.mkdir(work)
+        if any(name.endswith(".js") for name in files(text)):
+            npm_packages.install(NODE_PACKAGES, work)  # where node looks for them
+        else:
+            os.mkdir(work)
         for name, code in files(text).items():
+            if MAIN.search(code):
+                add_program(programs, name.removesuffix(".cc"), [program_in_cpp(name.removesuffix(".cc"))])
             pathlib.Path(work, name).write_text(code, encoding="utf-8")
         cluster.start()
         environment = dict(os.environ, PATH=programs + ":" + os.environ["PATH"], QUORATE_SERVER=cluster.grpc(),
@@ -107,6 +116,16 @@ def page_tests():
     pages = [path for path in site_pages.markdown_files() if BLOCK.search(path.read_text(encoding="utf-8"))]
     assert pages, "no page has a block of commands"
     return [(f"docs commands of {path.relative_to(site_pages.ROOT)}", run_page, path) for path in pages]
+
+
+def test_the_recipes_in_cpp_do_what_their_page_says():
+    with harness.Cluster() as cluster:
+        problem, output = harness.run_in_group([program_in_cpp("run_recipes"), cluster.grpc()], SECONDS)
+        assert not problem, f"{problem}\n{output}"
+        named = set(files((site_pages.ROOT / "docs/recipes-cpp.md").read_text(encoding="utf-8"))) - {"paused_holder.cc"}
+        run = {line.removesuffix(": as described") for line in output.splitlines()}
+        assert run == named, f"run_recipes.cc runs {sorted(run)}, the page has {sorted(named)}"
+        return f"{len(run)} programs"
 
 
 def test_the_programs_in_cpp_compile():

@@ -5,7 +5,6 @@ metrics and of who may do what are compared by unit tests, which generate them."
 import pathlib
 import re
 import subprocess
-
 import tempfile
 
 import cpp_reference
