@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configurations of docs/guides/secured-cluster.md are tried: five servers on this machine with the page's zoo.cfg, in which
+only addresses, ports and directories are others, the administrator's configuration, and Prometheus's."""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+import harness
+import quorate_cli
+
+ROOT = pathlib.Path(harness.ROOT)
+PAGE = ROOT / "docs/guides/secured-cluster.md"
+SERVER = os.environ.get("QUORATED", harness.SERVERS["quorate"])
+MEMBERS = range(1, 6)
+PORTS = {"2182": 0, "2281": 100, "2888": 200, "8080": 300, "3888": 400}  # what is added to a member's port
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def on_this_machine(text, base, member=None):
+    """Returns a configuration with the ports of this test: those behind an address are of that member, others of `member`."""
+    text = re.sub(r"10\.0\.0\.(\d):(\d+)(?::(\d+))?",
+                  lambda found: ":".join([harness.HOST, *(str(base + PORTS[port] + int(found.group(1)))
+                                                          for port in found.groups()[1:] if port)]), text)
+    if member is not None:
+        text = re.sub(r"^(\w+Port)=(\d+)$", lambda found: f"{found.group(1)}={base + PORTS[found.group(2)] + member}", text,
+                      flags=re.MULTILINE)
+    return text
+
+
+@contextlib.contextmanager
+def servers(directory, base):
+    """Runs the five servers."""
+    tls = directory / "tls"
+    tls.mkdir()
+    shutil.copy(directory / "certs/ca.pem", tls)
+    shutil.copy(directory / f"certs/{harness.HOST}.pem", tls / "server.pem")
+    running = []
+    try:
+        for member in MEMBERS:
+            data, logs = directory / str(member), directory / f"{member}-logs"
+            data.mkdir()
+            logs.mkdir()
+            (data / "myid").write_text(f"{member}\n", encoding="utf-8")
+            text = on_this_machine(blocks("properties")[0], base, member)
+            for place, here in (("/var/lib/quorate", data), ("/etc/quorate/tls", tls), ("/var/log/quorate", logs)):
+                text = text.replace(place, str(here))
+            text += f"admin.serverPort={base + PORTS['8080'] + member}\n"
+            config = directory / f"{member}.cfg"
+            config.write_text(text, encoding="utf-8")
+            with open(directory / f"{member}.log", "wb") as log:
+                running.append(subprocess.Popen([SERVER, config], stdout=log, stderr=log))
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def curl(directory, base, *arguments):
+    return subprocess.run(["curl", "--silent", "--cacert", directory / "certs/ca.pem", *arguments,
+                           f"https://{harness.HOST}:{base + 301}/metrics"],
+                          capture_output=True, text=True, timeout=harness.WAIT_SECONDS, check=False)
+
+
+def test_five_members_with_the_configurations_of_the_page_serve_and_admit_nobody_without_a_certificate():
+    ports = harness.Reservation(len(MEMBERS))
+    with tempfile.TemporaryDirectory(prefix="quorate-docs-") as name, contextlib.closing(ports.holder):
+        directory = pathlib.Path(name)
+        for arguments in (("create", "certs", harness.HOST), ("client", "certs", "admin"), ("client", "certs", "monitoring")):
+            made = quorate_cli.run("certs", arguments[0], directory / arguments[1], *arguments[2:])
+            assert made.returncode == 0, made.stderr
+        client = directory / "client.conf"
+        client.write_text(on_this_machine(blocks("properties")[1], ports.base).replace("certs/", f"{directory}/certs/"),
+                          encoding="utf-8")
+        environment = {"QUORATE_CONFIG": str(client), "QUORATE_SERVER": ""}
+        with servers(directory, ports.base):
+            def serves():
+                return quorate_cli.run("status", environment=environment).returncode == 0
+            try:
+                harness.wait_for("all five serve", serves, 2 * harness.WAIT_SECONDS)
+            except AssertionError as error:
+                logs = "\n".join(harness.end_of((directory / f"{member}.log").read_text(), 5) for member in MEMBERS)
+                raise AssertionError(f"{error}\n{quorate_cli.run('status', environment=environment).stderr}\n{logs}") from error
+            status = quorate_cli.run("status", environment=environment).stdout
+            assert len(re.findall(r" (?:leader|follower) +yes ", status)) == len(MEMBERS), status
+            monitoring = directory / "certs/client-monitoring.pem"
+            with_certificate = curl(directory, ports.base, "--cert", monitoring, "--key", monitoring)
+            assert "quorate_" in with_certificate.stdout, with_certificate
+            without = curl(directory, ports.base)
+            assert without.returncode != 0 and not without.stdout, without
+            backup = quorate_cli.run("backup", directory / "backup", environment=environment)
+            assert backup.returncode == 0, backup.stderr
+
+
+def test_prometheus_takes_the_configuration_of_the_page():
+    with tempfile.TemporaryDirectory(prefix="quorate-docs-") as name:
+        directory = pathlib.Path(name)
+        (directory / "prometheus.yml").write_text(blocks("yaml")[0], encoding="utf-8")
+        for rules in ("recording.yml", "alerts.yml"):
+            shutil.copy(ROOT / "deploy/monitoring" / rules, directory)
+        for file in ("ca.pem", "client-monitoring.pem"):
+            (directory / file).write_text("", encoding="utf-8")
+        checked = subprocess.run(["promtool", "check", "config", "prometheus.yml"], cwd=directory, capture_output=True, text=True,
+                                 env=dict(os.environ), check=False)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
