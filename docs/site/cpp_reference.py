@@ -6,9 +6,11 @@ the source; this program is doxygen's filter, too, which gives them the form of 
     docs/site/cpp_reference.py HEADER     prints a header as doxygen gets it
 
 The comment above a function describes it, and the functions that follow without a blank line or another comment, except
-those that override one. A comment behind a declaration describes that one. The first comment of a header describes the file."""
+those that override one. A comment behind a declaration describes that one. The first comment of a header describes the
+file, and its first paragraph the classes whose own comment has nothing but their thread-safety."""
 
 import ast
+import itertools
 import pathlib
 import re
 import subprocess
@@ -17,6 +19,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DOXYFILE = pathlib.Path(__file__).resolve().parent / "Doxyfile"
+MAIN_PAGE = pathlib.Path(__file__).resolve().parent / "cpp_reference.dox"
 STYLE = pathlib.Path(__file__).resolve().parent / "cpp_reference.css"
 FOLDERS = ("client", "client/recipes")
 COMMENT = re.compile(r"^(\s*)//(?!/)(.*)$")
@@ -67,7 +70,9 @@ def for_doxygen(text):
     lines = text.splitlines()
     pragma = lines.index("#pragma once")
     matches = [COMMENT.match(line) for line in lines[1:pragma]]
-    result = ["/// @file", *described([match.group(2) if match else "" for match in matches], "")]
+    about_file = [match.group(2) if match else "" for match in matches]
+    first_paragraph = list(itertools.takewhile(str.strip, itertools.dropwhile(lambda line: not line.strip(), about_file)))
+    result = ["/// @file", *described(about_file, "")]
     comment, comment_indent = [], ""  # the last one in this paragraph
     documented = False  # whether a function has it already
     for index, line in enumerate(lines[pragma:], pragma):
@@ -77,6 +82,8 @@ def for_doxygen(text):
                 comment, comment_indent, documented = [], indent, False
             comment.append(match.group(2))
             if not COMMENT.match(lines[index + 1]):
+                if lines[index + 1].startswith("class ") and comment[0].startswith(" Thread-safety:"):
+                    comment = [*first_paragraph, "", *comment]
                 result += described(comment, indent)
             continue
         if NO_API.match(line):
@@ -118,8 +125,8 @@ def make(output, headers=None, root=ROOT):
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", suffix=".doxyfile") as settings:
         settings.write(DOXYFILE.read_text(encoding="utf-8"))
-        settings.write(f"INPUT = {' '.join(headers or public_headers())}\nHTML_OUTPUT = {output.absolute()}\n"
-                       f"INPUT_FILTER = \"{pathlib.Path(__file__).resolve()}\"\n"
+        settings.write(f"INPUT = {' '.join(headers or [*public_headers(), str(MAIN_PAGE)])}\nHTML_OUTPUT = {output.absolute()}\n"
+                       f"FILTER_PATTERNS = \"*.h={pathlib.Path(__file__).resolve()}\"\n"
                        f"HTML_EXTRA_STYLESHEET = \"{STYLE}\"\n")
         settings.flush()
         made = subprocess.run(["doxygen", settings.name], cwd=root, capture_output=True, text=True, check=False)
