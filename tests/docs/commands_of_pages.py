@@ -95,7 +95,7 @@ def run_page(path):
         else:
             os.mkdir(work)
         for name, code in files(text).items():
-            if MAIN.search(code):
+            if name.endswith(".cc") and MAIN.search(code):
                 add_program(programs, name.removesuffix(".cc"), [program_in_cpp(name.removesuffix(".cc"))])
             pathlib.Path(work, name).write_text(code, encoding="utf-8")
         cluster.start()
