@@ -4,7 +4,7 @@ load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 
 def fuzz_target(name, deps):
-    """Defines a program that calls LLVMFuzzerTestOneInput of `name`.cc. Needs --config=fuzz.
+    """Defines a program that calls LLVMFuzzerTestOneInput of `name`.cc. Needs --config=asan_ubsan.
 
     The library `name`_input is built by every build of the repository, with any compiler: a target
     that no longer fits the functions that it calls is found there.

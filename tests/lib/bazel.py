@@ -24,6 +24,12 @@ def seeded_sources():
     return sorted(name for name in names if name.endswith(".cc"))
 
 
+def seeded_bugs_flag():
+    """Returns the option that compiles the seeded bugs into the files that see them, and changes no other file."""
+    sources = "|".join(name.replace(".", "\\.") for name in seeded_sources())
+    return f"--per_file_copt=^({sources})$@-DQUORATE_SEEDED_BUGS"
+
+
 def seeded_bugs(verb, *flags):
     """Returns the first words of a Bazel command that builds with seeded bugs.
 
@@ -32,9 +38,8 @@ def seeded_bugs(verb, *flags):
     programs would replace those of --config=opt."""
     base = subprocess.run(["bazel", "info", "output_base"], cwd=harness.ROOT, check=True, capture_output=True,
                           text=True).stdout.strip()
-    sources = "|".join(name.replace(".", "\\.") for name in seeded_sources())
     return ["bazel", f"--output_base={base}-seeded_bugs", f"--max_idle_secs={IDLE_SECONDS_MAX}", verb, "--config=opt",
-            "--symlink_prefix=.bazel/seeded_bugs-", f"--per_file_copt=^({sources})$@-DQUORATE_SEEDED_BUGS", *flags]
+            "--symlink_prefix=.bazel/seeded_bugs-", seeded_bugs_flag(), *flags]
 
 
 def command(verb, config, *arguments):
