@@ -15,6 +15,7 @@
 #include "client/session_loss.h"
 #include "client/timer.h"
 #include "client/translation.h"
+#include "rpc/proto/credentials.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 
 namespace quorate {
@@ -226,6 +227,24 @@ std::function<void()> EndOf(const std::shared_ptr<Engine>& engine,
   };
 }
 
+// Adds the credentials of ClientOptions to `presented`; nullptr: only checks them. INVALID_ARGUMENT:
+// one has another form, or they exceed the limits.
+absl::Status Present(const std::vector<Credential>& credentials,
+                     internal::PresentedCredentials* presented) {
+  internal::PresentedCredentials checked;
+  if (presented == nullptr) presented = &checked;
+  for (const Credential& credential : credentials) {
+    v1::Credential message;
+    if (absl::Status s = internal::ToProto(credential, &message); !s.ok()) return s;
+    const std::string text = v1::CredentialText(credential.scheme, credential.secret);
+    if (absl::Status s = presented->Reserve(text); !s.ok()) {
+      return absl::InvalidArgumentError(s.message());
+    }
+    presented->Confirm(text);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void internal::RunAfter(Client* client, std::chrono::milliseconds delay,
@@ -254,10 +273,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
         "not "
         "be negative (0: without a limit)");
   }
-  for (const Credential& credential : options.credentials) {
-    v1::Credential checked;
-    if (absl::Status s = internal::ToProto(credential, &checked); !s.ok()) return s;
-  }
+  const std::vector<Credential> credentials = std::move(options.credentials);
+  if (absl::Status s = Present(credentials, nullptr); !s.ok()) return s;
   const int timeout_ms =
       options.connect_timeout_ms > 0 ? options.connect_timeout_ms : options.session_timeout_ms;
   const int default_deadline_ms = options.default_deadline_ms;
@@ -266,6 +283,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   if (!access.ok()) return access.status();
   const TlsOptions tls = options.tls;
   auto engine = std::make_shared<Engine>(servers->members, std::move(options), *std::move(access));
+  Present(credentials, &engine->credentials()).IgnoreError();  // was checked above
   engine->Start();
   if (absl::Status s = engine->WaitUntilConnected(timeout_ms); !s.ok()) {
     engine->Stop();
@@ -490,11 +508,22 @@ Call<Done> Client::AsyncAddCredential(Credential credential, CallOptions options
   if (absl::Status s = internal::ToProto(credential, request->mutable_add_credential()); !s.ok()) {
     return Failed<Done>(engine_, s);
   }
-  return Send<Done>(engine_, std::move(request), DeadlineOf(options.deadline_ms),
-                    [engine = engine_.get(), credential](v1::Response*) {
-                      engine->KeepCredential(credential);
-                      return Done();
-                    });
+  internal::PresentedCredentials* const presented = &engine_->credentials();
+  const std::string text = v1::CredentialText(credential.scheme, credential.secret);
+  if (absl::Status s = presented->Reserve(text); !s.ok()) return Failed<Done>(engine_, s);
+  auto state = NewState<Done>(engine_);
+  engine_->Submit(state->number, std::move(request), DeadlineOf(options.deadline_ms),
+                  [state, presented, text](absl::StatusOr<v1::Response> response) {
+                    if (response.ok()) {
+                      presented->Confirm(text);
+                      state->SetOutcome(Done());
+                    } else {
+                      presented->Withdraw(text);
+                      state->SetOutcome(response.status());
+                    }
+                    return state;
+                  });
+  return Call<Done>(state);
 }
 
 Call<WatchHandle> Client::AsyncWatch(std::string_view path, WatchScope scope,

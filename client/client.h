@@ -143,13 +143,17 @@ struct ClientOptions {
   // Not replaced are sessions that the servers refuse for their credentials, and those whose
   // acknowledged writes the cluster has lost (DATA_LOSS): kLost is final then.
   SessionLoss on_session_loss = SessionLoss::kReplace;
+  // The identities of the client besides its address. Each stream of the session shows them as
+  // metadata (`quorate-credential`). Connect fails with INVALID_ARGUMENT if there are more than 128, or
+  // 16 KiB of them in base64, or a scheme has other characters than lower-case letters and digits.
   std::vector<Credential> credentials{};
   // Without TLS, everything is sent unencrypted, credentials included. Connect fails with
   // INVALID_ARGUMENT if a file of TLS cannot be used.
   TlsOptions tls{};
   // An administrator's token, or a file with one as `quorate --token-file` takes it. Each stream of
   // the session sends it as the metadata `authorization: Bearer TOKEN`. Sessions need no
-  // administrator, so servers grant nothing for it; a proxy before them may ask for it. Connect fails
+  // administrator, and a token passes no access control list; WhoAmI shows its name. Servers refuse
+  // the session for a token that they do not know, which is final (on_session_loss). Connect fails
   // with INVALID_ARGUMENT if both are set, the file cannot be used or others can read it, or the token
   // would be sent unencrypted to another machine.
   std::string token{};
@@ -419,6 +423,8 @@ class Client {
   Call<std::vector<Identity>> AsyncWhoAmI(CallOptions options = {});
 
   // Adds an identity, for the rest of the session and for those that replace it. AUTH_FAILED.
+  // RESOURCE_EXHAUSTED: with ClientOptions::credentials and those added before, there would be more
+  // than 128 credentials, or 16 KiB of them in base64.
   absl::Status AddCredential(Credential credential, CallOptions options = {});
   Call<Done> AsyncAddCredential(Credential credential, CallOptions options = {});
 

@@ -585,7 +585,7 @@ void Engine::ShuffleMembers() { std::shuffle(members_.begin(), members_.end(), r
 void Engine::Attempt() {
   next_attempt_ = Clock::time_point::max();
   const std::string& member = members_[attempts_++];
-  auto stream = std::make_unique<Stream>(access_, member, &queue_, this);
+  auto stream = std::make_unique<Stream>(access_, credentials_.Texts(), member, &queue_, this);
   stream_ = stream.get();
   streams_[stream_] = std::move(stream);
   is_open_sent_ = false;
@@ -609,14 +609,6 @@ void Engine::BackOff(Clock::time_point now) {
   back_off_ = std::min(back_off_ * 2, milliseconds(options_.retry.pause_max_ms));
 }
 
-void Engine::KeepCredential(const Credential& credential) {
-  std::vector<Credential>& kept = options_.credentials;
-  const auto is_same = [&credential](const Credential& other) {
-    return other.scheme == credential.scheme && other.secret == credential.secret;
-  };
-  if (std::none_of(kept.begin(), kept.end(), is_same)) kept.push_back(credential);
-}
-
 void Engine::OnSent(Stream* stream) {
   if (stream != stream_ || is_open_sent_) return;
   is_open_sent_ = true;
@@ -627,11 +619,6 @@ void Engine::OnSent(Stream* stream) {
   open->set_password(password);
   *open->mutable_timeout() = v1::DurationOfMs(options_.session_timeout_ms);
   open->set_last_zxid(last_zxid_);
-  for (const Credential& credential : options_.credentials) {
-    v1::Credential* shown = open->add_credentials();
-    shown->set_scheme(credential.scheme);
-    shown->set_secret(credential.secret);
-  }
   message.set_acknowledged_sequence(acknowledged_);
   stream->Send(message);
   last_sent_ = Clock::now();

@@ -42,6 +42,7 @@
 #include "client/callback_queue.h"
 #include "client/client.h"
 #include "client/notifier.h"
+#include "client/presented_credentials.h"
 #include "client/stream.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 
@@ -116,8 +117,8 @@ class Engine final : public CallbackThread,
   std::chrono::milliseconds SinceServed() const;
   bool IsInCallback() const { return callbacks_->IsRunningHere(); }
 
-  // Keeps a credential, which later streams present again. REQUIRES: called on the engine's thread.
-  void KeepCredential(const Credential& credential);
+  // The credentials that streams present when they begin.
+  PresentedCredentials& credentials() { return credentials_; }
 
  private:
   struct Pending {
@@ -272,6 +273,7 @@ class Engine final : public CallbackThread,
 
   ClientOptions options_;
   const Access access_;
+  PresentedCredentials credentials_;
   std::vector<std::string> members_;
   std::mt19937_64 random_;
 

@@ -48,7 +48,7 @@ std::vector<std::string> ScriptedServer::changes() {
   return changes_;
 }
 
-std::vector<v1::Credential> ScriptedServer::shown_credentials() {
+std::vector<std::string> ScriptedServer::shown_credentials() {
   std::lock_guard<std::mutex> lock(mutex_);
   return credentials_;
 }
@@ -87,14 +87,22 @@ grpc::Status ScriptedServer::At(Moment moment) {
   return script_.at_moment == nullptr ? grpc::Status::OK : script_.at_moment(number, moment);
 }
 
+namespace {
+
+std::vector<std::string> ValuesOf(const grpc::ServerContext& context, const char* key) {
+  std::vector<std::string> values;
+  const auto [begin, end] = context.client_metadata().equal_range(key);
+  for (auto it = begin; it != end; ++it) values.emplace_back(it->second.data(), it->second.size());
+  return values;
+}
+
+}  // namespace
+
 grpc::Status ScriptedServer::Session(grpc::ServerContext* context, ServerStream* stream) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    authorizations_.clear();
-    const auto [begin, end] = context->client_metadata().equal_range("authorization");
-    for (auto it = begin; it != end; ++it) {
-      authorizations_.emplace_back(it->second.data(), it->second.size());
-    }
+    authorizations_ = ValuesOf(*context, "authorization");
+    credentials_ = ValuesOf(*context, "quorate-credential");
   }
   Attached attached;
   v1::SessionRequest message;
@@ -120,7 +128,6 @@ grpc::Status ScriptedServer::Open(const v1::OpenSession& open, Attached* attache
                                   v1::SessionResponse* response) {
   std::lock_guard<std::mutex> lock(mutex_);
   ++streams_;
-  credentials_.assign(open.credentials().begin(), open.credentials().end());
   attached->session = open.session_id() == 0 ? ++last_session_ : open.session_id();
   if (open.session_id() == 0) sessions_[attached->session].password = open.password();
   const auto session = sessions_.find(attached->session);

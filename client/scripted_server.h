@@ -50,7 +50,8 @@ class ScriptedServer final : public v1::SessionService::Service {
 
   // Returns the changes made to the znodes, in order: "create /a", "set /a=x", "delete /a".
   std::vector<std::string> changes();
-  std::vector<v1::Credential> shown_credentials();
+  // Returns the values of the metadata `quorate-credential` of the last stream.
+  std::vector<std::string> shown_credentials();
   // Returns the values of the metadata `authorization` of the last stream.
   std::vector<std::string> shown_authorizations();
   uint64_t acknowledged();
@@ -114,7 +115,7 @@ class ScriptedServer final : public v1::SessionService::Service {
   std::map<std::string, Node> nodes_;
   std::vector<v1::Event> events_;
   std::vector<std::string> changes_;
-  std::vector<v1::Credential> credentials_;
+  std::vector<std::string> credentials_;
   std::vector<std::string> authorizations_;
 };
 

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "rpc/proto/credentials.h"
+
 namespace quorate::internal {
 namespace {
 
@@ -22,12 +24,13 @@ std::shared_ptr<grpc::Channel> NewChannel(const ChannelFactory& channels,
 
 }  // namespace
 
-Stream::Stream(const Access& access, const std::string& address, grpc::CompletionQueue* queue,
-               Owner* owner)
+Stream::Stream(const Access& access, const std::vector<std::string>& credentials,
+               const std::string& address, grpc::CompletionQueue* queue, Owner* owner)
     : address_(address),
       owner_(owner),
       stub_(v1::SessionService::NewStub(NewChannel(access.channels(), address))) {
   access.Authorize(&context_);
+  for (const std::string& text : credentials) context_.AddMetadata(v1::kCredentialKey, text);
   call_ = stub_->PrepareAsyncSession(&context_, queue);
   call_->StartCall(&started_);
 }

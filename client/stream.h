@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "client/access.h"
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
@@ -34,9 +35,10 @@ class Stream {
     void (Stream::*done)(bool ok) = nullptr;
   };
 
-  // Begins the call over a new connection. `queue` and `owner` must outlive the stream.
-  Stream(const Access& access, const std::string& address, grpc::CompletionQueue* queue,
-         Owner* owner);
+  // Begins the call over a new connection, with these credentials as its metadata. `queue` and
+  // `owner` must outlive the stream.
+  Stream(const Access& access, const std::vector<std::string>& credentials,
+         const std::string& address, grpc::CompletionQueue* queue, Owner* owner);
   // REQUIRES: the stream has ended.
   ~Stream() = default;
   Stream(const Stream&) = delete;

@@ -3,6 +3,7 @@
 #include "client/translation.h"
 
 #include "client/paths.h"
+#include "rpc/proto/credentials.h"
 #include "rpc/proto/times.h"
 
 namespace quorate::internal {
@@ -155,8 +156,9 @@ absl::Status ToProto(const Transaction::Operation& operation, std::string_view c
 }
 
 absl::Status ToProto(const Credential& credential, v1::Credential* to) {
-  if (!IsUtf8(credential.scheme)) {
-    return absl::InvalidArgumentError("a credential's scheme must be valid UTF-8");
+  if (!v1::IsCredentialScheme(credential.scheme)) {
+    return absl::InvalidArgumentError(
+        "a credential's scheme must be 1 to 32 lower-case letters and digits, such as digest");
   }
   to->set_scheme(credential.scheme);
   to->set_secret(credential.secret);

@@ -36,6 +36,9 @@ constexpr size_t kNameBytesMax = 64;
 constexpr auto kFailurePeriod = std::chrono::seconds(2);
 // The longest value of `authorization` that is looked at.
 constexpr size_t kAuthorizationBytesMax = 8u << 10;
+constexpr char kTooManyWrong[] =
+    "too many wrong credentials have come from this address; they are looked at again after some "
+    "seconds";
 
 std::array<unsigned char, 32> Sha256(std::string_view text) {
   static_assert(SHA256_DIGEST_LENGTH == 32);
@@ -58,6 +61,11 @@ bool IsName(absl::string_view name) {
            return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
                   absl::string_view("._@-").find(c) != absl::string_view::npos;
          });
+}
+
+absl::Status NotSuper() {
+  return absl::UnauthenticatedError(
+      "these are not the credentials of DigestAuthenticationProvider.superDigest");
 }
 
 absl::Status FileError(const std::string& path, absl::string_view why) {
@@ -216,32 +224,45 @@ absl::Status Administrators::CheckToken(std::string_view token, Principal* princ
   return absl::OkStatus();
 }
 
-absl::Status Administrators::CheckDigest(std::string_view base64, Principal* principal) {
+absl::Status Administrators::CheckBasic(std::string_view base64, Principal* principal) const {
   if (config_.super_digest.empty()) {
     return absl::UnauthenticatedError(
         "this server takes no passwords of administrators: "
         "DigestAuthenticationProvider.superDigest is not set in its configuration");
   }
   std::string credentials;
-  if (!absl::Base64Unescape(ToAbsl(base64), &credentials) ||
-      credentials.find(':') == std::string::npos ||
+  return absl::Base64Unescape(ToAbsl(base64), &credentials) ? CheckSuper(credentials, principal)
+                                                            : NotSuper();
+}
+
+absl::Status Administrators::CheckSuper(std::string_view credentials, Principal* principal) const {
+  if (credentials.find(':') == std::string_view::npos ||
       !SecretsEqual(DigestId(credentials), config_.super_digest)) {
-    return absl::UnauthenticatedError(
-        "these are not the credentials of DigestAuthenticationProvider.superDigest");
+    return NotSuper();
   }
   principal->digest_user = credentials.substr(0, credentials.find(':'));
   principal->is_super = true;
   return absl::OkStatus();
 }
 
+absl::Status Administrators::AddDigest(std::string_view credentials, Principal* principal) {
+  const std::string_view super = config_.super_digest;
+  if (super.empty() ||
+      credentials.substr(0, credentials.find(':')) != super.substr(0, super.find(':'))) {
+    return absl::OkStatus();
+  }
+  if (!limit_.Take(principal->address, /*user=*/"")) return Fail(kTooManyWrong, *principal);
+  const absl::Status checked = CheckSuper(credentials, principal);
+  if (!checked.ok()) return Fail(ToStd(checked.message()), *principal);
+  limit_.GiveBack(principal->address, /*user=*/"");
+  return checked;
+}
+
 absl::Status Administrators::Authenticate(std::string_view authorization, Principal* principal) {
   if (authorization.empty()) return absl::OkStatus();
   MutexLock lock(&mutex_);
   if (!limit_.Take(principal->address, /*user=*/"")) {
-    return Fail(
-        "too many wrong credentials have come from this address; they are looked at again "
-        "after some seconds",
-        *principal);
+    return Fail(kTooManyWrong, *principal);
   }
   const size_t space = std::min(authorization.find(' '), authorization.size());
   const absl::string_view scheme = ToAbsl(authorization.substr(0, space));
@@ -253,7 +274,7 @@ absl::Status Administrators::Authenticate(std::string_view authorization, Princi
   } else if (absl::EqualsIgnoreCase(scheme, "Bearer")) {
     checked = CheckToken(rest, principal);
   } else if (absl::EqualsIgnoreCase(scheme, "Basic")) {
-    checked = CheckDigest(rest, principal);
+    checked = CheckBasic(rest, principal);
   } else {
     checked = absl::UnauthenticatedError(
         "`authorization` has to be Bearer TOKEN, or Basic and the base64 of user:password");

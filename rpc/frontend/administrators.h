@@ -67,6 +67,10 @@ class Administrators {
   // metadata or header of that name; nothing is done if it is empty. Unauthenticated: it is wrong,
   // or its address has to wait.
   absl::Status Authenticate(std::string_view authorization, Principal* principal);
+  // Adds to `principal` what "user:password" proves as a credential of access control lists: that it
+  // is the super user. Those of any other user prove nothing to administrators. Unauthenticated: the
+  // password of the super user is wrong, or its address has to wait.
+  absl::Status AddDigest(std::string_view credentials, Principal* principal);
   // Counts credentials that a front end itself has refused, as too many in one call.
   absl::Status RefuseCredentials(std::string_view why, const Principal& principal);
 
@@ -89,7 +93,9 @@ class Administrators {
   absl::Status Fail(std::string_view why, const Principal& principal);
   absl::Status CheckToken(std::string_view token, Principal* principal)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckDigest(std::string_view base64, Principal* principal);
+  absl::Status CheckBasic(std::string_view base64, Principal* principal) const;
+  // As CheckBasic, for the decoded "user:password".
+  absl::Status CheckSuper(std::string_view credentials, Principal* principal) const;
   // Reads the tokens again if their file has changed, or could not be used at the last try. A change
   // that cannot be used is logged once, and the tokens before stay.
   void RefreshTokens() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

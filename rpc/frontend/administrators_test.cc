@@ -227,6 +227,31 @@ TEST_CASE("an address with many wrong credentials has to wait, and others do not
   CHECK(Has(try_from("10.0.0.1", kToken), "too many wrong credentials"));
 }
 
+TEST_CASE(
+    "a credential of access control lists proves the super user, and no other administrator") {
+  Config config;
+  config.super_digest = DigestId("super:secret");
+  ManualClock clock;
+  Administrators administrators(config, &clock);
+  Principal principal = From(Origin::kRemote);
+  CHECK(administrators.AddDigest("user:secret", &principal).ok());
+  CHECK_FALSE(administrators.IsAdministrator(principal));
+  CHECK_FALSE(principal.has_proof());
+  const absl::Status wrong = administrators.AddDigest("super:guess", &principal);
+  CHECK(wrong.code() == absl::StatusCode::kUnauthenticated);
+  CHECK_FALSE(Has(wrong, "guess"));
+  CHECK_FALSE(administrators.IsAdministrator(principal));
+  CHECK(administrators.failures() == 1);
+  CHECK(administrators.AddDigest("super:secret", &principal).ok());
+  CHECK(administrators.IsAdministrator(principal));
+  CHECK(principal.Name() == "digest:super");
+  // Passwords are not tried without a limit.
+  for (int i = 1; i < FailureLimit::kBurst; ++i) {
+    CHECK(Has(administrators.AddDigest("super:guess", &principal), "not the credentials"));
+  }
+  CHECK(Has(administrators.AddDigest("super:secret", &principal), "too many wrong credentials"));
+}
+
 TEST_CASE("a token file that others can use, or that is none, stops the start") {
   const auto open = [](const std::string& path) {
     Config config;

@@ -72,6 +72,10 @@ absl::Status ClientIdentities::AddDigest(std::string_view credentials,
   return Add(std::move(identity)) ? absl::OkStatus() : TooMany();
 }
 
+bool ClientIdentities::AddSuper() {
+  return Add({"super", ""}) && Add({"digest", config_.super_digest});
+}
+
 bool ClientIdentities::AddCertificate(const std::string& subject) {
   const bool is_super = !subject.empty() && subject == config_.x509_super_user;
   return (!is_super || Add({"super", ""})) && Add({"x509", subject});

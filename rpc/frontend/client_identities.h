@@ -49,6 +49,10 @@ class ClientIdentities {
   // `super_failures` is the server's (Service::super_failures).
   absl::Status AddDigest(std::string_view credentials, FailureLimit* super_failures);
 
+  // Adds the identities of the super user, for a client that has proved to be it in another way.
+  // Returns false if there are too many identities. REQUIRES: superDigest is configured.
+  bool AddSuper();
+
   // Adds the identity of a client whose certificate has this subject, and the super user's if the
   // subject is that of X509AuthenticationProvider.superUser. Returns false if there are too many
   // identities.

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/strings.h"
+#include "rpc/proto/credentials.h"
 #include "rpc/proto/errors.h"
 #include "rpc/tls/openssl.h"
 #include "rpc/tls/subject.h"
@@ -30,6 +31,14 @@ absl::Status ToCaller(const absl::Status& status) {
   return v1::ToStatus(
       absl::IsUnauthenticated(status) ? v1::ERROR_CODE_AUTH_FAILED : v1::ERROR_CODE_NO_AUTH,
       ToStd(status.message()));
+}
+
+// Returns all values of the metadata with this key.
+std::vector<std::string_view> ValuesOf(const grpc::ServerContextBase& context, const char* key) {
+  std::vector<std::string_view> values;
+  const auto [begin, end] = context.client_metadata().equal_range(key);
+  for (auto at = begin; at != end; ++at) values.emplace_back(at->second.data(), at->second.size());
+  return values;
 }
 
 }  // namespace
@@ -77,27 +86,54 @@ std::string SubjectOf(const grpc::ServerContextBase& context) {
   return subjects.emplace(std::string(pem), SubjectOfPem(pem)).first->second;
 }
 
-absl::StatusOr<Principal> AdmitCall(Operation operation, const grpc::ServerContextBase& context,
-                                    Administrators* administrators) {
+CallerProof ProofOf(const grpc::ServerContextBase& context, bool has_certificates,
+                    Administrators* administrators) {
   const std::string peer = context.peer();
-  Principal principal;
+  CallerProof proof;
+  Principal& principal = proof.principal;
   principal.address = AddressOf(peer);
   principal.origin = peer.starts_with("unix:") ? Principal::Origin::kUnixSocket
                                                : OriginOfAddress(principal.address);
-  principal.subject = SubjectOf(context);
-  const auto [begin, end] = context.client_metadata().equal_range(kAuthorization);
-  if (begin != end) {
-    const std::string_view value(begin->second.data(), begin->second.size());
+  if (has_certificates) principal.subject = SubjectOf(context);
+  const std::vector<std::string_view> authorizations = ValuesOf(context, kAuthorization);
+  if (!authorizations.empty()) {
     const absl::Status proved =
-        std::next(begin) == end
-            ? administrators->Authenticate(value, &principal)
+        authorizations.size() == 1
+            ? administrators->Authenticate(authorizations[0], &principal)
             : administrators->RefuseCredentials("a call may have the metadata `authorization` once",
                                                 principal);
+    if (!proved.ok()) {
+      proof.refused = ToCaller(proved);
+      proof.refused_key = kAuthorization;
+      return proof;
+    }
+  }
+  auto credentials = v1::ParseCredentials(ValuesOf(context, v1::kCredentialKey));
+  if (credentials.ok()) {
+    proof.credentials = *std::move(credentials);
+  } else {
+    proof.refused = credentials.status();
+    proof.refused_key = v1::kCredentialKey;
+  }
+  return proof;
+}
+
+absl::StatusOr<Principal> AdmitCall(Operation operation, const grpc::ServerContextBase& context,
+                                    Administrators* administrators) {
+  CallerProof proof = ProofOf(context, /*has_certificates=*/true, administrators);
+  if (!proof.refused.ok()) return proof.refused;
+  for (const v1::Credential& credential : proof.credentials) {
+    const absl::Status proved =
+        credential.scheme() == "digest"
+            ? administrators->AddDigest(credential.secret(), &proof.principal)
+            : administrators->RefuseCredentials(
+                  "the only scheme of the metadata `quorate-credential` is digest",
+                  proof.principal);
     if (!proved.ok()) return ToCaller(proved);
   }
-  const absl::Status admitted = administrators->Check(operation, principal);
+  const absl::Status admitted = administrators->Check(operation, proof.principal);
   if (!admitted.ok()) return ToCaller(admitted);
-  return principal;
+  return std::move(proof.principal);
 }
 
 }  // namespace quorate::rpc

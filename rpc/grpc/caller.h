@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "rpc/frontend/administrators.h"
 #include "rpc/frontend/authorization.h"
+#include "rpc/grpc/caller_proof.h"
 
 namespace quorate::rpc {
 
@@ -26,8 +27,14 @@ std::string AddressOf(std::string_view peer);
 std::string SubjectOfPem(std::string_view pem);
 std::string SubjectOf(const grpc::ServerContextBase& context);
 
+// Returns who makes the call. Looks at the certificate only if `has_certificates`. Takes the
+// credentials of the metadata `quorate-credential` as they are, without checking what they prove.
+CallerProof ProofOf(const grpc::ServerContextBase& context, bool has_certificates,
+                    Administrators* administrators);
+
 // Returns who makes the call, with everything that it has proved, if it may begin `operation`.
-// Otherwise the status for the caller: the error NO_AUTH or AUTH_FAILED of quorate.v1.
+// Otherwise the status for the caller: the error NO_AUTH or AUTH_FAILED of quorate.v1, or
+// BAD_ARGUMENTS for credentials of another form.
 absl::StatusOr<Principal> AdmitCall(Operation operation, const grpc::ServerContextBase& context,
                                     Administrators* administrators);
 

@@ -26,6 +26,9 @@ namespace {
 
 // The maximum size of a received message in bytes: a write of a large value, with its overhead.
 constexpr int kMessageBytesMax = 8 << 20;
+// The maximum size of a call's metadata in bytes. gRPC ends calls with more; credentials have a lower
+// limit (rpc/proto/credentials.h), which is explained to the caller.
+constexpr int kMetadataBytesMax = 32 << 10;
 // The limit for gRPC's buffers of all connections, in bytes. Beyond it, gRPC first slows
 // connections down and then rejects them.
 constexpr size_t kMemoryBytesMax = size_t{256} << 20;
@@ -150,6 +153,7 @@ absl::Status GrpcServer::Start(
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnectionMax);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

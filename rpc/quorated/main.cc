@@ -117,7 +117,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
       grpc_.emplace(config, service, administration, &*administrators_, clock);
       grpc_->SetAudit(audit_);
       frontend_->statistics().handshakes_failed_elsewhere = quorate::rpc::FailedGrpcHandshakes;
-      native_.emplace(config, service, clock, random, &*history_);
+      native_.emplace(config, service, &*administrators_, clock, random, &*history_);
       native_->SetRequestAudit(audit);
       entries.push_back({native_->frontend(), quorate::rpc::kNativeTags});
     }

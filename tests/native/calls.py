@@ -186,11 +186,11 @@ def shared_an_abandoned_session_expires(cluster):
 def shared_identities_count_at_both_frontends(cluster):
     path = _fresh("secret")
     acl = [types.Acl(permissions=31, scheme="auth")]
-    alice = types.Credential(scheme="digest", secret=b"alice:wonder")
+    alice = native.digest("alice:wonder")
     with native.Tree(_grpc(cluster, 1)) as tree:
-        tree.create(path, b"secret", acl=acl, credentials=[alice])
+        tree.create(path, b"secret", acl=acl, metadata=[alice])
         _expect("PERMISSION_DENIED", "NO_AUTH", tree.get, path)
-        assert tree.get(path, credentials=[alice]).result.data == b"secret"
+        assert tree.get(path, metadata=[alice]).result.data == b"secret"
     zookeeper = _zookeeper(cluster)
     try:
         try:
@@ -203,10 +203,37 @@ def shared_identities_count_at_both_frontends(cluster):
     finally:
         zookeeper.stop()
         zookeeper.close()
-    with native.Session(_grpc(cluster, 2), credentials=[alice]) as session:
+    with native.Session(_grpc(cluster, 2), metadata=[alice]) as session:
         assert session.get(path, linearizable=True).get.data == b"secret"
         identities = session.call(who_am_i=native.session.Request.WhoAmI()).who_am_i.identities
         assert [(i.scheme, i.id) for i in identities] == [("ip", "127.0.0.1"), ("digest", "alice")]
+
+
+def shared_credentials_that_are_not_valid_are_refused(cluster):
+    path = _fresh("refused")
+    key = native.CREDENTIAL
+    wrong = {
+        "no base64": ("INVALID_ARGUMENT", [(key, "digest alice:wonder")]),
+        "no padding": ("INVALID_ARGUMENT", [(key, "digest YWxpY2U6d29uZGV")]),
+        "two in one": ("INVALID_ARGUMENT", [(key, "digest YTpi, digest YTpi")]),
+        "no scheme": ("INVALID_ARGUMENT", [native.digest("a:b"), (key, "YTpi")]),
+        "unknown scheme": ("UNAUTHENTICATED", [(key, "kerberos YTpi")]),
+        "too many": ("UNAUTHENTICATED", [native.digest(f"user:{number}") for number in range(129)]),
+        "too many bytes": ("UNAUTHENTICATED", [native.digest("user:" + 13000 * "x")]),
+        "a token": ("UNAUTHENTICATED", [("authorization", "Bearer 0123456789abcdef0123")]),
+    }
+    reasons = {"INVALID_ARGUMENT": "BAD_ARGUMENTS", "UNAUTHENTICATED": "AUTH_FAILED"}
+    with native.Tree(_grpc(cluster, 1)) as tree:
+        for what, (code, metadata) in wrong.items():
+            _expect(code, reasons[code], lambda used=metadata: tree.create(path, metadata=used))
+            try:
+                with native.Session(_grpc(cluster, 1), metadata=metadata):
+                    raise AssertionError(f"a session was opened with {what}")
+            except native.Ended as end:
+                assert end.code == code, f"{what}: {end}"
+                assert "wonder" not in str(end) and "YTpi" not in str(end), end
+        assert not tree.exists(path).result.HasField("stat")
+        tree.create(path, metadata=[native.digest(f"user:{number}") for number in range(127)])
 
 
 def shared_a_session_moves_and_writes_are_made_once(cluster):

@@ -3,6 +3,7 @@
 nothing again, acknowledges nothing and does not reconnect by itself: the test does all that."""
 
 import atexit
+import base64
 import importlib
 import os
 import queue
@@ -44,6 +45,15 @@ def duration_of(ms):
     duration = duration_pb2.Duration()
     duration.FromMilliseconds(ms)
     return duration
+
+
+# The key of the metadata that shows a credential.
+CREDENTIAL = "quorate-credential"
+
+
+def digest(user_and_password):
+    """Returns the metadata that shows a credential of the scheme digest."""
+    return CREDENTIAL, "digest " + base64.b64encode(user_and_password.encode()).decode()
 
 
 class Failed(Exception):
@@ -89,22 +99,22 @@ class Tree:
     def __exit__(self, *_):
         self.channel.close()
 
-    def call(self, method, request, seconds=SECONDS):
+    def call(self, method, request, seconds=SECONDS, metadata=()):
         response = getattr(tree, f"{method}Response")
         stub = self.channel.unary_unary(f"/quorate.v1.TreeService/{method}", type(request).SerializeToString,
                                         response.FromString)
         try:
-            return stub(request, timeout=seconds)
+            return stub(request, timeout=seconds, metadata=metadata)
         except grpc.RpcError as error:
             raise Failed(error) from None
 
-    def create(self, path, data=b"", mode=types.CREATE_MODE_PERSISTENT, acl=(), credentials=()):
+    def create(self, path, data=b"", mode=types.CREATE_MODE_PERSISTENT, acl=(), metadata=()):
         create = types.Operation.Create(path=path, data=data, mode=mode, acl=acl)
-        return self.call("Create", tree.CreateRequest(create=create, credentials=credentials))
+        return self.call("Create", tree.CreateRequest(create=create), metadata=metadata)
 
-    def get(self, path, linearizable=False, credentials=()):
+    def get(self, path, linearizable=False, metadata=()):
         options = tree.ReadOptions(linearizable=linearizable)
-        return self.call("Get", tree.GetRequest(path=path, options=options, credentials=credentials))
+        return self.call("Get", tree.GetRequest(path=path, options=options), metadata=metadata)
 
     def set(self, path, data, version=None):
         return self.call("Set", tree.SetRequest(set=types.Operation.Set(path=path, data=data, version=version)))
@@ -197,7 +207,7 @@ class Ended(Exception):
 class Session:
     """One stream of a session. With `session_id` and `password` it opens an existing session."""
 
-    def __init__(self, address, session_id=0, password=None, timeout_ms=10000, credentials=(), min_revision=0):
+    def __init__(self, address, session_id=0, password=None, timeout_ms=10000, metadata=(), min_revision=0):
         self.password = password or os.urandom(16)
         self.channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
         self.outgoing = queue.Queue()
@@ -206,10 +216,10 @@ class Session:
         stub = self.channel.stream_stream("/quorate.v1.SessionService/Session",
                                           session.SessionRequest.SerializeToString,
                                           session.SessionResponse.FromString)
-        self.stream = stub(iter(self.outgoing.get, None))
+        self.stream = stub(iter(self.outgoing.get, None), metadata=metadata)
         self.opened = None
         self.outgoing.put(session.SessionRequest(open=session.OpenSession(
-            session_id=session_id, password=self.password, timeout=duration_of(timeout_ms), credentials=credentials,
+            session_id=session_id, password=self.password, timeout=duration_of(timeout_ms),
             min_revision=min_revision)))
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()

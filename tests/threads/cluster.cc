@@ -298,8 +298,8 @@ class Member final : private rpc::ReplicaHost {
     administrators_ = std::make_unique<rpc::Administrators>(config_, clock);
     grpc_ = std::make_unique<rpc::GrpcFrontend>(config_, replica_.get(), replica_.get(),
                                                 administrators_.get(), clock);
-    native_ = std::make_unique<rpc::native::NativeStack>(config_, replica_.get(), clock, random,
-                                                         &history_);
+    native_ = std::make_unique<rpc::native::NativeStack>(
+        config_, replica_.get(), administrators_.get(), clock, random, &history_);
     both_ = std::make_unique<SlowFrontend>(
         std::vector<rpc::Frontends::Entry>{{frontend_.get(), rpc::kZooKeeperTags},
                                            {native_->frontend(), rpc::kNativeTags}},

@@ -125,8 +125,7 @@ absl::Status NotARequest() {
 Call::Call(StreamLoop* loop, uint32_t tag, std::string client_address, Method method)
     : Stream(loop, tag, std::move(client_address), /*is_call=*/true),
       method_(method),
-      opened_(loop->now()),
-      identities_(loop->frontend().config(), address()) {}
+      opened_(loop->now()) {}
 
 absl::Status Call::OnMessage(std::string_view bytes) {
   if (state_ != State::kNew)
@@ -161,10 +160,8 @@ absl::Status Call::OnMessage(std::string_view bytes) {
   ASSERT(false, "other methods are not calls");
 }
 
-absl::Status Call::Authenticate(
-    const google::protobuf::RepeatedPtrField<v1::Credential>& credentials) {
-  if (absl::Status s = AddCredentials(credentials, &identities_); !s.ok()) return s;
-  if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
+absl::Status Call::Admit() {
+  if (absl::Status s = Authenticate(); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (tenants().IsAtBytes()) return OnLimit(Limit::kOutstandingBytes);
   if (tenants().IsAtOutstanding(0)) return OnLimit(Limit::kOutstandingRequests);
@@ -179,7 +176,7 @@ absl::Status Call::BeginRead(std::string_view bytes) {
   if (absl::Status s = CheckParts(*Request::descriptor(), bytes); !s.ok()) return s;
   Request request;
   if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
-  if (absl::Status s = Authenticate(request.credentials()); !s.ok()) return s;
+  if (absl::Status s = Admit(); !s.ok()) return s;
   path_ = request.path();
   SetListRequest(request, &list_request_);
   options_ = request.options();
@@ -226,11 +223,11 @@ template <class Response>
 absl::Status Call::DoRead() {
   Response response;
   response.set_zxid(loop_->seen_zxid().value());
-  const v1::ErrorCode error = Read(loop_->tree(), path_, identities_,
+  const v1::ErrorCode error = Read(loop_->tree(), path_, identities(),
                                    loop_->frontend().members_text(), response.mutable_result());
   if (error != v1::ERROR_CODE_UNSPECIFIED) return FailRead(error);
   loop_->Spend(1 + response.result().ByteSizeLong() / kBytesPerNode +
-               identities_.all().size() / kIdentitiesPerNode);
+               identities().all().size() / kIdentitiesPerNode);
   return SendRead(response);
 }
 
@@ -239,7 +236,7 @@ absl::Status Call::DoList() {
   if (list_ == nullptr) {
     list_ = ListReader::New(list_request_, &frontend);
   }
-  const v1::ErrorCode error = list_->Read(loop_->tree(), loop_->seen_zxid(), identities_);
+  const v1::ErrorCode error = list_->Read(loop_->tree(), loop_->seen_zxid(), identities());
   if (error != v1::ERROR_CODE_UNSPECIFIED) return FailRead(error);
   loop_->Spend(list_->spent());
   if (!list_->done()) {
@@ -294,14 +291,14 @@ absl::Status Call::BeginWrite(std::string_view bytes) {
   if (absl::Status s = CheckParts(*Request::descriptor(), bytes); !s.ok()) return s;
   Request message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
-  if (absl::Status s = Authenticate(message.credentials()); !s.ok()) return s;
+  if (absl::Status s = Admit(); !s.ok()) return s;
   return BeginWrite(OperationsOf(std::move(message)));
 }
 
 absl::Status Call::BeginWrite(const Operations& operations) {
   const absl::Status status = TryToWrite(operations);
   if (!status.ok()) {
-    RecordRefused(loop_->frontend().request_audit(), tree::kNoSession, identities_.shown(),
+    RecordRefused(loop_->frontend().request_audit(), tree::kNoSession, identities().shown(),
                   operations);
   }
   return status;
@@ -316,7 +313,7 @@ absl::Status Call::TryToWrite(const Operations& operations) {
   }
   for (const v1::Operation& operation : operations) paths_.push_back(PathOf(operation));
   tree::Request request;
-  request.identities = identities_.all();
+  request.identities = identities().all();
   request.enforces_quota = loop_->frontend().config().enforce_quota;
   const v1::ErrorCode refused =
       MakeRequest(operations, loop_->frontend().config(), service, &request);

@@ -25,9 +25,6 @@ class Call final : public Stream {
   // REQUIRES: `method` is one of Tree's unary methods.
   Call(StreamLoop* loop, uint32_t tag, std::string address, Method method);
 
-  bool AddCertificate(const std::string& subject) override {
-    return identities_.AddCertificate(subject);
-  }
   absl::Status OnMessage(std::string_view bytes) override;
   absl::Status OnResult(tree::ApplyResult result) override;
   void OnBarrierDone(uint64_t barrier) override;
@@ -57,7 +54,7 @@ class Call final : public Stream {
   // Returns UNAVAILABLE if this member's state may be too old for a read that is not linearizable.
   absl::Status CheckFresh();
   // Adds what the credentials prove, and checks the limits of the client.
-  absl::Status Authenticate(const google::protobuf::RepeatedPtrField<v1::Credential>& credentials);
+  absl::Status Admit();
   template <class Response>
   absl::Status DoRead();
   // Reads the next piece of a list. Sends the list after the last piece.
@@ -79,7 +76,6 @@ class Call final : public Stream {
 
   const Method method_;
   const std::chrono::steady_clock::time_point opened_;
-  ClientIdentities identities_;
   State state_ = State::kNew;
   std::string path_;          // path of a read
   v1::Request list_request_;  // of a list, in the form that it has in a session

@@ -248,8 +248,10 @@ TEST_CASE("an error has a canonical status, and more information in its details"
   v1::CreateResponse created;
   CHECK(f.Unary(Method::kCreate, create, &created).code() == absl::StatusCode::kInvalidArgument);
   create.mutable_create()->set_mode(v1::CREATE_MODE_PERSISTENT);
-  create.add_credentials()->set_scheme("kerberos");
-  CHECK(f.Unary(Method::kCreate, create, &created).code() == absl::StatusCode::kUnauthenticated);
+  CallerProof unknown = Fixture::Digests({"a:b"});
+  unknown.credentials[0].set_scheme("kerberos");
+  CHECK(f.Unary(Method::kCreate, create, &created, unknown).code() ==
+        absl::StatusCode::kUnauthenticated);
   const uint32_t tag = f.transport.Open(Method::kGet);
   f.transport.Write(tag, "\xFF");
   f.Settle();
@@ -307,16 +309,14 @@ TEST_CASE("an access control list is limited in the form that each member stores
     entry->set_permissions(i);
     entry->set_scheme("auth");
   }
-  v1::Credential* alice = create.add_credentials();
-  alice->set_scheme("digest");
-  alice->set_secret("alice:wonder");
+  const CallerProof alice = Fixture::Digests({"alice:wonder"});
   v1::CreateResponse response;
-  const v1::ErrorDetail detail = DetailOf(f.Unary(Method::kCreate, create, &response));
+  const v1::ErrorDetail detail = DetailOf(f.Unary(Method::kCreate, create, &response, alice));
   CHECK(detail.code() == v1::ERROR_CODE_TOO_LARGE);
   CHECK(detail.data_bytes_max() == TestConfig().jute_max_buffer_bytes);
   CHECK(f.service.batches.empty());
   create.mutable_create()->mutable_acl()->DeleteSubrange(50, 150);
-  CHECK(f.Unary(Method::kCreate, create, &response).ok());
+  CHECK(f.Unary(Method::kCreate, create, &response, alice).ok());
 }
 
 TEST_CASE("the credentials of a call determine its identities") {
@@ -326,17 +326,56 @@ TEST_CASE("the credentials of a call determine its identities") {
   v1::Acl* acl = create.mutable_create()->add_acl();
   acl->set_permissions(31);
   acl->set_scheme("auth");
-  v1::Credential* credential = create.add_credentials();
-  credential->set_scheme("digest");
-  credential->set_secret("alice:wonder");
+  const CallerProof alice = Fixture::Digests({"alice:wonder"});
   v1::CreateResponse created;
-  REQUIRE(f.Unary(Method::kCreate, create, &created).ok());
+  REQUIRE(f.Unary(Method::kCreate, create, &created, alice).ok());
   v1::GetRequest get;
   get.set_path("/mine");
   v1::GetResponse got;
   CHECK(f.Unary(Method::kGet, get, &got).code() == absl::StatusCode::kPermissionDenied);
-  *get.add_credentials() = *credential;
-  CHECK(f.Unary(Method::kGet, get, &got).ok());
+  CHECK(f.Unary(Method::kGet, get, &got, alice).ok());
+  CHECK(f.Unary(Method::kGet, get, &got, Fixture::Digests({"alice:other"})).code() ==
+        absl::StatusCode::kPermissionDenied);
+  CHECK(f.Unary(Method::kGet, get, &got, Fixture::Digests({"alice:other", "alice:wonder"})).ok());
+}
+
+TEST_CASE("a call of a client whose metadata was refused ends with that, and is recorded") {
+  Fixture f;
+  RecordedAudit audit;
+  f.frontend.SetRequestAudit(audit.requests());
+  for (const Method method : {Method::kGet, Method::kTxn, Method::kWatch, Method::kSession}) {
+    CallerProof proof = Fixture::Digests({});
+    proof.refused = v1::ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "not base64");
+    proof.refused_key = "quorate-credential";
+    const uint32_t tag = f.transport.Open(method, std::move(proof));
+    f.Settle();
+    CHECK(f.CodeOf(tag) == absl::StatusCode::kInvalidArgument);
+    CHECK(audit.Lines() ==
+          std::vector<std::string>{"user=10.0.0.1 ip=10.0.0.1 operation=authenticate "
+                                   "detail=quorate-credential result=failure"});
+  }
+  CHECK(f.service.failed_authentications() == 4);
+}
+
+TEST_CASE("the super user of `authorization` passes access control lists, a token does not") {
+  Config config = TestConfig();
+  config.super_digest = DigestId("super:secret");
+  Fixture f(config);
+  v1::CreateRequest create;
+  *create.mutable_create() = CreateOp("/mine", "secret").create();
+  v1::Acl* acl = create.mutable_create()->add_acl();
+  acl->set_permissions(31);
+  acl->set_scheme("auth");
+  v1::CreateResponse created;
+  REQUIRE(f.Unary(Method::kCreate, create, &created, Fixture::Digests({"alice:wonder"})).ok());
+  v1::GetRequest get;
+  get.set_path("/mine");
+  v1::GetResponse got;
+  CallerProof proof = Fixture::Digests({});
+  proof.principal.token = "ops";
+  CHECK(f.Unary(Method::kGet, get, &got, proof).code() == absl::StatusCode::kPermissionDenied);
+  proof.principal.is_super = true;
+  CHECK(f.Unary(Method::kGet, get, &got, proof).ok());
 }
 
 TEST_CASE("calls, sessions and watches need the authentication that is required") {
@@ -345,35 +384,27 @@ TEST_CASE("calls, sessions and watches need the authentication that is required"
   Fixture f(config);
   RecordedAudit audit;
   f.frontend.SetRequestAudit(audit.requests());
-  v1::Credential credential;
-  credential.set_scheme("digest");
-  credential.set_secret("alice:wonder");
+  const CallerProof alice = Fixture::Digests({"alice:wonder"});
   v1::CreateRequest create;
   *create.mutable_create() = CreateOp("/a", "").create();
   v1::CreateResponse created;
   const absl::Status refused = f.Unary(Method::kCreate, create, &created);
   CHECK(refused.code() == absl::StatusCode::kUnauthenticated);
   CHECK(refused.message().find("sasl, digest") != absl::string_view::npos);
-  *create.add_credentials() = credential;
-  CHECK(f.Unary(Method::kCreate, create, &created).ok());
+  CHECK(f.Unary(Method::kCreate, create, &created, alice).ok());
 
   v1::GetRequest get;
   get.set_path("/a");
   v1::GetResponse got;
   CHECK(f.Unary(Method::kGet, get, &got).code() == absl::StatusCode::kUnauthenticated);
-  *get.add_credentials() = credential;
-  CHECK(f.Unary(Method::kGet, get, &got).ok());
+  CHECK(f.Unary(Method::kGet, get, &got, alice).ok());
 
   v1::WatchRequest watch;
   watch.set_path("/a");
   v1::SessionRequest session = OpenMessage();
   for (const bool has_proved : {false, true}) {
-    if (has_proved) {
-      *watch.add_credentials() = credential;
-      *session.mutable_open()->add_credentials() = credential;
-    }
     for (const Method method : {Method::kWatch, Method::kSession}) {
-      const uint32_t tag = f.transport.Open(method);
+      const uint32_t tag = f.transport.Open(method, has_proved ? alice : Fixture::Digests({}));
       f.transport.Write(
           tag, method == Method::kWatch ? watch.SerializeAsString() : session.SerializeAsString());
       f.Settle();
@@ -396,15 +427,11 @@ TEST_CASE("calls, sessions and watches cannot guess the password of the super us
   RecordedAudit audit;
   f.frontend.SetRequestAudit(audit.requests());
   f.Change(CreateOp("/a"));
-  v1::Credential credential;
-  credential.set_scheme("digest");
   const auto get = [&](const std::string& secret) {
     v1::GetRequest request;
     request.set_path("/a");
-    credential.set_secret(secret);
-    *request.add_credentials() = credential;
     v1::GetResponse response;
-    return f.Unary(Method::kGet, request, &response);
+    return f.Unary(Method::kGet, request, &response, Fixture::Digests({secret}));
   };
   for (int i = 0; i < 2 * FailureLimit::kBurst; ++i) REQUIRE(get("super:secret").ok());
   for (int i = 0; i < FailureLimit::kBurst; ++i) REQUIRE(get("super:guess").ok());
@@ -413,11 +440,9 @@ TEST_CASE("calls, sessions and watches cannot guess the password of the super us
   CHECK(get("super:secret").code() == absl::StatusCode::kUnauthenticated);
   v1::WatchRequest watch;
   watch.set_path("/a");
-  *watch.add_credentials() = credential;
   v1::SessionRequest session = OpenMessage();
-  *session.mutable_open()->add_credentials() = credential;
   for (const Method method : {Method::kWatch, Method::kSession}) {
-    const uint32_t tag = f.transport.Open(method);
+    const uint32_t tag = f.transport.Open(method, Fixture::Digests({"super:secret"}));
     f.transport.Write(
         tag, method == Method::kWatch ? watch.SerializeAsString() : session.SerializeAsString());
     f.Settle();
@@ -568,10 +593,9 @@ TEST_CASE("a write by a call that is refused is recorded in the audit log") {
   CHECK(audit.Lines() == std::vector<std::string>{"user=10.0.0.1 ip=10.0.0.1 "
                                                   "operation=multiOperation result=failure"});
   f.service.is_refusing_data = false;
-  v1::Credential* credential = txn.add_credentials();
-  credential->set_scheme("evil\t");
-  credential->set_secret("secret");
-  REQUIRE_FALSE(f.Unary(Method::kTxn, txn, &done).ok());
+  CallerProof evil = Fixture::Digests({"secret"});
+  evil.credentials[0].set_scheme("evil\t");
+  REQUIRE_FALSE(f.Unary(Method::kTxn, txn, &done, evil).ok());
   CHECK(audit.Lines() ==
         std::vector<std::string>{"user=10.0.0.1 ip=10.0.0.1 operation=authenticate "
                                  "detail=evil\\t result=failure"});

@@ -25,20 +25,17 @@ Config With(int Config::*limit, int max) {
   return config;
 }
 
-v1::GetRequest GetRoot(const std::string& secret = "") {
+v1::GetRequest GetRoot() {
   v1::GetRequest request;
   request.set_path("/");
-  if (!secret.empty()) {
-    v1::Credential* credential = request.add_credentials();
-    credential->set_scheme("digest");
-    credential->set_secret(secret);
-  }
   return request;
 }
 
 absl::StatusCode CodeOfGet(Fixture* f, const std::string& secret = "") {
   v1::GetResponse response;
-  return f->Unary(Method::kGet, GetRoot(secret), &response).code();
+  const CallerProof proof = Fixture::Digests(secret.empty() ? std::vector<std::string>()
+                                                            : std::vector<std::string>{secret});
+  return f->Unary(Method::kGet, GetRoot(), &response, proof).code();
 }
 
 TEST_CASE("calls above the rate are refused with RESOURCE_EXHAUSTED, and a reason") {
@@ -115,13 +112,10 @@ TEST_CASE("new sessions above the rate wait for a while, and are refused then") 
 
 TEST_CASE("an identity has a limit of streams, and calls do not count") {
   Fixture f(With(&Config::connections_per_identity_max, 1));
-  v1::SessionRequest open = OpenMessage();
-  v1::Credential* credential = open.mutable_open()->add_credentials();
-  credential->set_scheme("digest");
-  credential->set_secret("app:password");
+  std::string secret = "app:password";
   const auto open_session = [&] {
-    const uint32_t tag = f.transport.Open(Method::kSession);
-    f.Send(tag, open);
+    const uint32_t tag = f.transport.Open(Method::kSession, Fixture::Digests({secret}));
+    f.Send(tag, OpenMessage());
     f.Settle();
     return tag;
   };
@@ -129,7 +123,7 @@ TEST_CASE("an identity has a limit of streams, and calls do not count") {
   CHECK(f.Received(one).has_opened());
   CHECK(f.CodeOf(open_session()) == absl::StatusCode::kResourceExhausted);
   CHECK(CodeOfGet(&f, "app:password") == absl::StatusCode::kOk);
-  credential->set_secret("other:password");
+  secret = "other:password";
   CHECK(f.Received(open_session()).has_opened());
 }
 

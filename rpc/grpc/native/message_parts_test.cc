@@ -11,8 +11,8 @@
 namespace quorate::rpc::native {
 namespace {
 
-// Returns a transaction with two operations, each with its kind, two entries of access control
-// lists, and a credential.
+// Returns a transaction with three operations, each with its kind, and two entries of access control
+// lists.
 v1::TxnRequest Transaction() {
   v1::TxnRequest txn;
   v1::Operation::Create* create = txn.add_operations()->mutable_create();
@@ -21,7 +21,7 @@ v1::TxnRequest Transaction() {
   create->add_acl()->set_scheme("auth");
   create->add_acl();
   txn.add_operations()->mutable_delete_()->set_path("/b");
-  txn.add_credentials()->set_secret("alice:wonder");
+  txn.add_operations()->mutable_check()->set_path("/c");
   return txn;
 }
 
@@ -30,16 +30,16 @@ TEST_CASE("messages within a message are counted at every depth") {
   const auto count = [&bytes](size_t max) {
     return CountParts(*v1::TxnRequest::descriptor(), bytes, max);
   };
-  CHECK(count(100) == 7);
-  CHECK(count(7) == 7);
-  for (size_t max = 0; max < 7; ++max) CHECK(count(max) == max + 1);
-  CHECK(CountField(bytes, v1::TxnRequest::kOperationsFieldNumber) == 2);
+  CHECK(count(100) == 8);
+  CHECK(count(8) == 8);
+  for (size_t max = 0; max < 8; ++max) CHECK(count(max) == max + 1);
+  CHECK(CountField(bytes, v1::TxnRequest::kOperationsFieldNumber) == 3);
 }
 
 TEST_CASE("messages are counted up to the first part that cannot be decoded") {
   std::string bytes = Transaction().SerializeAsString();
   for (size_t size = 0; size < bytes.size(); ++size) {
-    CHECK(CountParts(*v1::TxnRequest::descriptor(), bytes.substr(0, size), 100) <= 7);
+    CHECK(CountParts(*v1::TxnRequest::descriptor(), bytes.substr(0, size), 100) <= 8);
   }
   // The length of one operation is beyond the end, the other one has the wrong wire type.
   CHECK(CountParts(*v1::TxnRequest::descriptor(), "\x0a\xff\xff\xff\x7f", 100) <= 1);
@@ -50,7 +50,7 @@ TEST_CASE("a message with too many messages in it is refused, one with the maxim
   v1::TxnRequest txn;
   for (size_t i = 0; i < kPartsMax; ++i) txn.add_operations();
   // Makes the message so long that CheckParts counts.
-  txn.add_credentials()->set_secret(std::string(100, 'x'));
+  txn.mutable_operations(0)->mutable_create()->set_data(std::string(100, 'x'));
   txn.mutable_operations()->RemoveLast();
   CHECK(CheckParts(*v1::TxnRequest::descriptor(), txn.SerializeAsString()).ok());
   txn.add_operations();

@@ -37,10 +37,11 @@ std::string ToString(const grpc::ByteBuffer& buffer) {
 // What the services share.
 struct Front {
   StreamThreads* threads;
+  Administrators* administrators;
   bool has_certificates;
 
-  std::string SubjectOf(const grpc::CallbackServerContext& context) const {
-    return has_certificates ? rpc::SubjectOf(context) : std::string();
+  CallerProof ProofOf(const grpc::CallbackServerContext& context) const {
+    return rpc::ProofOf(context, has_certificates, administrators);
   }
 };
 
@@ -53,7 +54,7 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
  public:
   SessionReactor(const Front& front, grpc::CallbackServerContext* context)
       : context_(context), handle_(front.threads->NewHandle()) {
-    handle_.Open(Method::kSession, context->peer(), front.SubjectOf(*context), this);
+    handle_.Open(Method::kSession, front.ProofOf(*context), this);
   }
 
   void Read() override { StartRead(&incoming_); }
@@ -89,7 +90,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pu
   WatchReactor(const Front& front, grpc::CallbackServerContext* context,
                const grpc::ByteBuffer* request)
       : context_(context), handle_(front.threads->NewHandle()), request_(ToString(*request)) {
-    handle_.Open(Method::kWatch, context->peer(), front.SubjectOf(*context), this);
+    handle_.Open(Method::kWatch, front.ProofOf(*context), this);
   }
 
   void Read() override {
@@ -128,7 +129,7 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
         handle_(front.threads->NewHandle()),
         request_(ToString(*request)),
         response_(response) {
-    handle_.Open(method, context->peer(), front.SubjectOf(*context), this);
+    handle_.Open(method, front.ProofOf(*context), this);
   }
 
   void Read() override {
@@ -248,9 +249,10 @@ class NativeServices::Tree final : public RawTree {
   const Front front_;
 };
 
-NativeServices::NativeServices(StreamThreads* threads, bool has_certificates)
-    : sessions_(std::make_unique<Sessions>(Front{threads, has_certificates})),
-      tree_(std::make_unique<Tree>(Front{threads, has_certificates})) {}
+NativeServices::NativeServices(StreamThreads* threads, Administrators* administrators,
+                               bool has_certificates)
+    : sessions_(std::make_unique<Sessions>(Front{threads, administrators, has_certificates})),
+      tree_(std::make_unique<Tree>(Front{threads, administrators, has_certificates})) {}
 
 NativeServices::~NativeServices() = default;
 

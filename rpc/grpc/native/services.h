@@ -18,15 +18,17 @@
 #include <utility>
 #include <vector>
 
+#include "rpc/frontend/administrators.h"
 #include "rpc/grpc/native/stream_thread.h"
 
 namespace quorate::rpc::native {
 
 class NativeServices {
  public:
-  // `threads` must outlive the object. With `has_certificates`, clients may have certificates, whose
+  // The pointers must outlive the object. With `has_certificates`, clients may have certificates, whose
   // subjects become identities; a call takes less time without.
-  explicit NativeServices(StreamThreads* threads, bool has_certificates = false);
+  NativeServices(StreamThreads* threads, Administrators* administrators,
+                 bool has_certificates = false);
   ~NativeServices();
   NativeServices(const NativeServices&) = delete;
   NativeServices& operator=(const NativeServices&) = delete;

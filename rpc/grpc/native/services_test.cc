@@ -145,7 +145,8 @@ class Front {
   NativeFrontend frontend_{config_, &service_, Clock::System(), RandomBytes::System(), &history_};
   Frontends frontends_{{{&frontend_, kNativeTags}}, &history_};
   StreamThreads threads_{&frontend_, 2};
-  NativeServices services_{&threads_};
+  Administrators administrators_{config_, Clock::System()};
+  NativeServices services_{&threads_, &administrators_};
   std::unique_ptr<grpc::Server> server_;
 
  public:

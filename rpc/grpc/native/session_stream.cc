@@ -67,9 +67,7 @@ bool IsLinearizable(const v1::Request& request) {
 }  // namespace
 
 SessionStream::SessionStream(StreamLoop* loop, uint32_t tag, std::string client_address)
-    : Stream(loop, tag, std::move(client_address), /*is_call=*/false),
-      opened_(loop->now()),
-      identities_(loop->frontend().config(), address()) {}
+    : Stream(loop, tag, std::move(client_address), /*is_call=*/false), opened_(loop->now()) {}
 
 SessionStream::~SessionStream() {
   // Whether an earlier copy of these writes was applied is not known, and no result will tell.
@@ -148,8 +146,7 @@ absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
   if (!v1::ToMs(open.timeout()).has_value()) {
     return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the timeout is not a valid duration");
   }
-  if (absl::Status s = AddCredentials(open.credentials(), &identities_); !s.ok()) return s;
-  if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
+  if (absl::Status s = Authenticate(); !s.ok()) return s;
   if (absl::Status s = CheckServing(loop_->frontend().service()); !s.ok()) return s;
   state_ = State::kCatchingUp;  // Continue proceeds, while the tree is locked
   return absl::OkStatus();
@@ -336,7 +333,7 @@ void SessionStream::BeginWrite(Pending* pending) {
     return;
   }
   tree::Request request;
-  request.identities = identities_.all();
+  request.identities = identities().all();
   request.enforces_quota = loop_->frontend().config().enforce_quota;
   pending->refused = MakeRequest(write.operations(), loop_->frontend().config(),
                                  loop_->frontend().service(), &request);
@@ -377,15 +374,15 @@ void SessionStream::BeginWrite(Pending* pending) {
 }
 
 void SessionStream::Audit(const Pending& pending) const {
-  RecordRefused(loop_->frontend().request_audit(), session_, identities_.shown(),
+  RecordRefused(loop_->frontend().request_audit(), session_, identities().shown(),
                 pending.request->write().operations());
 }
 
 void SessionStream::DoAddCredential(Pending* pending) {
   v1::Response response;
-  if (!AddCredential(pending->request->add_credential(), &identities_)) {
+  if (!AddCredential(pending->request->add_credential())) {
     response.set_error(v1::ERROR_CODE_AUTH_FAILED);
-  } else if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) {
+  } else if (absl::Status s = JoinIdentity(); !s.ok()) {
     Finish(s);
   }
   response.set_zxid(loop_->seen_zxid().value());
@@ -495,8 +492,8 @@ void SessionStream::SendIfSeen(const Event& event) {
 
 void SessionStream::SendEvent(const Event& event, std::vector<uint64_t>* watch_ids) {
   if (watch_ids->empty()) return;
-  const bool may_read = identities_.MayRead(event.readers);
-  const bool may_list = event.changes_children() && identities_.MayRead(event.parent_readers);
+  const bool may_read = identities().MayRead(event.readers);
+  const bool may_list = event.changes_children() && identities().MayRead(event.parent_readers);
   if (!may_read && !may_list) return;
   if (!may_read || (event.changes_children() && !may_list)) {
     std::erase_if(*watch_ids, [&](uint64_t id) {
@@ -603,7 +600,7 @@ void SessionStream::DoList(Pending* pending) {
   }
   v1::Response response;
   response.set_zxid(loop_->seen_zxid().value());
-  const v1::ErrorCode error = list_->Read(loop_->tree(), loop_->seen_zxid(), identities_);
+  const v1::ErrorCode error = list_->Read(loop_->tree(), loop_->seen_zxid(), identities());
   loop_->Spend(list_->spent());
   if (error == v1::ERROR_CODE_UNSPECIFIED && !list_->done()) {
     wants_to_continue_ = true;
@@ -629,19 +626,23 @@ void SessionStream::AnswerRead(v1::Response response, Pending* pending) {
 template <class Result>
 void SessionStream::DoRead(const std::string& path, Result* result, v1::Response* response) {
   const v1::ErrorCode error =
-      Read(loop_->tree(), path, identities_, loop_->frontend().members_text(), result);
+      Read(loop_->tree(), path, identities(), loop_->frontend().members_text(), result);
   loop_->Spend(1 + result->ByteSizeLong() / kBytesPerNode +
-               identities_.all().size() / kIdentitiesPerNode);
+               identities().all().size() / kIdentitiesPerNode);
   if (error == v1::ERROR_CODE_UNSPECIFIED) return;
   response->clear_kind();
   response->set_error(error);
 }
 
 void SessionStream::DoWhoAmI(v1::Response* response) {
-  for (const tree::Identity& identity : identities_.shown()) {
+  for (const tree::Identity& identity : identities().shown()) {
     v1::Response::WhoAmIResult::Identity* shown = response->mutable_who_am_i()->add_identities();
     ToProto(identity, shown->mutable_scheme(), shown->mutable_id());
   }
+  if (token().empty()) return;
+  v1::Response::WhoAmIResult::Identity* shown = response->mutable_who_am_i()->add_identities();
+  shown->set_scheme("token");
+  shown->set_id(token());
 }
 
 void SessionStream::Complete(std::string* message) {

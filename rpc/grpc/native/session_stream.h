@@ -69,9 +69,6 @@ class SessionStream final : public Stream {
   SessionStream(StreamLoop* loop, uint32_t tag, std::string address);
   ~SessionStream() override;
 
-  bool AddCertificate(const std::string& subject) override {
-    return identities_.AddCertificate(subject);
-  }
   absl::Status OnMessage(std::string_view bytes) override;
   absl::Status OnHalfClosed() override;
   absl::Status OnResult(tree::ApplyResult result) override;
@@ -198,7 +195,6 @@ class SessionStream final : public Stream {
   bool is_delayed_ = false;    // waits for a token for the new session
   bool is_held_back_ = false;  // is not read from because of outstanding requests
   size_t ephemerals_in_flight_ = 0;
-  ClientIdentities identities_;
   uint64_t acknowledged_ = 0;
 
   std::deque<Pending> pipeline_;

@@ -596,6 +596,33 @@ TEST_CASE("a credential is in effect for the requests after it") {
   CHECK(f.CallOne(other, add).error() == v1::ERROR_CODE_AUTH_FAILED);
 }
 
+TEST_CASE("WhoAmI shows everything that the client has proved") {
+  Config config = TestConfig();
+  config.super_digest = DigestId("super:secret");
+  Fixture f(config);
+  CallerProof proof = Fixture::Digests({"alice:wonder", "bob:builder"});
+  proof.principal.subject = "CN=alice";
+  proof.principal.token = "ops";
+  proof.principal.is_super = true;
+  const uint32_t tag = f.transport.Open(Method::kSession, std::move(proof));
+  f.Send(tag, OpenMessage());
+  f.Settle();
+  REQUIRE(f.Received(tag).has_opened());
+  v1::Request add;
+  add.mutable_add_credential()->set_scheme("digest");
+  add.mutable_add_credential()->set_secret("carol:x");
+  REQUIRE(f.CallOne(tag, add).error() == v1::ERROR_CODE_UNSPECIFIED);
+  v1::Request who;
+  who.mutable_who_am_i();
+  std::string text;
+  for (const auto& identity : f.CallOne(tag, who).who_am_i().identities()) {
+    text += identity.scheme() + ":" + identity.id() + " ";
+  }
+  CHECK(text ==
+        "ip:10.0.0.1 x509:CN=alice super: digest:super digest:alice digest:bob digest:carol "
+        "token:ops ");
+}
+
 TEST_CASE("the subject of a client's certificate is an identity") {
   Config config = TestConfig();
   config.x509_super_user = "CN=admin";

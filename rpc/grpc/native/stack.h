@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "rpc/config/config.h"
+#include "rpc/frontend/administrators.h"
 #include "rpc/frontend/service.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/services.h"
@@ -22,8 +23,8 @@ namespace quorate::rpc::native {
 class NativeStack {
  public:
   // The pointers must outlive the object.
-  NativeStack(const Config& config, Service* service, const Clock* clock, RandomBytes* random,
-              const EventHistory* history);
+  NativeStack(const Config& config, Service* service, Administrators* administrators,
+              const Clock* clock, RandomBytes* random, const EventHistory* history);
 
   // Returns the front end that receives the results and events of applied entries, from the first
   // entry on.

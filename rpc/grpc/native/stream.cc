@@ -60,40 +60,57 @@ Stream::Stream(StreamLoop* loop, uint32_t tag, std::string address, bool is_call
     : loop_(loop),
       tag_(tag),
       address_(std::move(address)),
+      identities_(loop->frontend().config(), address_),
       tenants_(&loop->frontend().service().tenants(), address_, /*is_connection=*/!is_call,
                loop->now()) {}
 
-bool Stream::AddCredential(const v1::Credential& credential, ClientIdentities* identities) {
+absl::Status Stream::SetProof(CallerProof proof) {
+  if (!proof.refused.ok()) {
+    RecordFailedAuthentication(proof.refused_key);
+    return proof.refused;
+  }
+  const Principal& principal = proof.principal;
+  if (!principal.subject.empty() && !identities_.AddCertificate(principal.subject)) {
+    return ToStatus(v1::ERROR_CODE_AUTH_FAILED, "the subject of the certificate is too long");
+  }
+  if (principal.is_super && !identities_.AddSuper()) {
+    return ToStatus(v1::ERROR_CODE_AUTH_FAILED, {});
+  }
+  token_ = principal.token;
+  credentials_ = std::move(proof.credentials);
+  return absl::OkStatus();
+}
+
+bool Stream::AddCredential(const v1::Credential& credential) {
   if (credential.scheme() == "digest" &&
-      identities->AddDigest(credential.secret(), loop_->frontend().service().super_failures())
+      identities_.AddDigest(credential.secret(), loop_->frontend().service().super_failures())
           .ok()) {
     return true;
   }
-  RecordFailedAuthentication(*identities, credential.scheme());
+  RecordFailedAuthentication(credential.scheme());
   return false;
 }
 
-absl::Status Stream::AddCredentials(
-    const google::protobuf::RepeatedPtrField<v1::Credential>& credentials,
-    ClientIdentities* identities) {
-  for (const v1::Credential& credential : credentials) {
-    if (!AddCredential(credential, identities)) return ToStatus(v1::ERROR_CODE_AUTH_FAILED, {});
+absl::Status Stream::Authenticate() {
+  for (const v1::Credential& credential : std::exchange(credentials_, {})) {
+    if (!AddCredential(credential)) return ToStatus(v1::ERROR_CODE_AUTH_FAILED, {});
   }
-  if (!identities->lacks_required()) return absl::OkStatus();
-  RecordFailedAuthentication(*identities, identities->RequiredText());
-  return ToStatus(v1::ERROR_CODE_AUTH_FAILED, identities->RequiredText());
+  if (identities_.lacks_required()) {
+    RecordFailedAuthentication(identities_.RequiredText());
+    return ToStatus(v1::ERROR_CODE_AUTH_FAILED, identities_.RequiredText());
+  }
+  return JoinIdentity();
 }
 
-void Stream::RecordFailedAuthentication(const ClientIdentities& identities,
-                                        std::string_view reason) {
+void Stream::RecordFailedAuthentication(std::string_view reason) {
   loop_->frontend().service().CountFailedAuthentication();
   if (RequestAudit* audit = loop_->frontend().request_audit()) {
-    audit->OnFailedAuthentication(session(), identities.shown(), reason);
+    audit->OnFailedAuthentication(session(), identities_.shown(), reason);
   }
 }
 
-absl::Status Stream::JoinIdentity(std::span<const tree::Identity> identities) {
-  if (tenants_.SetIdentity(identities, loop_->now())) return absl::OkStatus();
+absl::Status Stream::JoinIdentity() {
+  if (tenants_.SetIdentity(identities_.shown(), loop_->now())) return absl::OkStatus();
   return TooMany(Limit::kConnections);
 }
 

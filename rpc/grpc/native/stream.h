@@ -10,15 +10,16 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/event.h"
 #include "rpc/frontend/event_history.h"
 #include "rpc/frontend/tenant_limits.h"
+#include "rpc/grpc/caller_proof.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
 #include "tree/tree.h"
 
@@ -111,9 +112,9 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Adds the identity of the client's valid certificate, before any message arrives. Returns false
-  // if its subject is too long.
-  virtual bool AddCertificate(const std::string& subject) = 0;
+  // Takes what the client has shown with its call, before any message arrives. AUTH_FAILED or
+  // BAD_ARGUMENTS: it is not accepted, and the stream has to end with that.
+  absl::Status SetProof(CallerProof proof);
 
   // An error returned by any of the following functions ends the stream with that status.
 
@@ -193,24 +194,33 @@ class Stream {
   StreamLoop* const loop_;
   bool wants_to_continue_ = false;
 
+  // Returns the identities that the client has proved.
+  const ClientIdentities& identities() const { return identities_; }
+  // Returns the name of the administrator's token that the client has shown; empty: none.
+  const std::string& token() const { return token_; }
   // Adds the identity that the credential proves. Returns false, and records the failed
   // authentication, if it proves none.
-  bool AddCredential(const v1::Credential& credential, ClientIdentities* identities);
-  // As AddCredential, for the credentials with which a stream begins. AUTH_FAILED: one of them proves
-  // nothing, or the client has not authenticated as it has to; that is recorded too.
-  absl::Status AddCredentials(const google::protobuf::RepeatedPtrField<v1::Credential>& credentials,
-                              ClientIdentities* identities);
-  // Counts a failed authentication, and writes it to the audit log. `reason` holds no secret.
-  void RecordFailedAuthentication(const ClientIdentities& identities, std::string_view reason);
-  // Makes the stream count for the first of `identities` that was proved. Returns an error if that
-  // has too many streams.
-  absl::Status JoinIdentity(std::span<const tree::Identity> identities);
+  bool AddCredential(const v1::Credential& credential);
+  // Adds the identities that the credentials of SetProof prove, and makes the stream count for the
+  // first identity. Called with the first message. AUTH_FAILED: a credential proves nothing, or the
+  // client has not authenticated as it has to; that is recorded too. TOO_MANY_STREAMS: as
+  // JoinIdentity.
+  absl::Status Authenticate();
+  // Makes the stream count for the first of its identities that was proved. Returns TOO_MANY_STREAMS
+  // if that has too many streams.
+  absl::Status JoinIdentity();
   // Counts that a limit was reached, and returns the error for the client.
   absl::Status OnLimit(Limit limit);
 
  private:
+  // Counts a failed authentication, and writes it to the audit log. `reason` holds no secret.
+  void RecordFailedAuthentication(std::string_view reason);
+
   const uint32_t tag_;
   const std::string address_;
+  ClientIdentities identities_;
+  std::string token_;
+  std::vector<v1::Credential> credentials_;  // not checked yet
   TenantShare tenants_;
   Outbox outbox_;
   bool finished_ = false;

@@ -68,16 +68,13 @@ void StreamLoop::OnWake() {
   ScheduleIterationEnd();
 }
 
-absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address,
-                                          const std::string& subject) {
+absl::StatusOr<uint32_t> StreamLoop::Open(Method method, CallerProof proof) {
   BeginIteration();
+  const std::string& address = proof.principal.address;
   if (absl::Status s = frontend_->AdmitStream(address); !s.ok()) return s;
   const uint32_t tag = NewTag();
-  std::unique_ptr<Stream> stream = MakeStream(this, tag, method, std::move(address));
-  if (!subject.empty() && !stream->AddCertificate(subject)) {
-    stream->Finish(
-        ToStatus(v1::ERROR_CODE_AUTH_FAILED, "the subject of the certificate is too long"));
-  }
+  std::unique_ptr<Stream> stream = MakeStream(this, tag, method, address);
+  if (absl::Status s = stream->SetProof(std::move(proof)); !s.ok()) stream->Finish(std::move(s));
   Add(std::make_shared<Client>(std::move(stream), &frontend_->service().memory()));
   return tag;
 }

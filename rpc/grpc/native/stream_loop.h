@@ -77,11 +77,9 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   ~StreamLoop();
 
   // --- From the transport ------------------------------------------------------------------------
-  // Called when a client at `address` calls `method`; `subject` is that of its valid certificate,
-  // or empty. Returns the tag of the new stream, which receives a message as after
-  // Transport::Receive, or an error if the stream is refused.
-  absl::StatusOr<uint32_t> Open(Method method, std::string address,
-                                const std::string& subject = {});
+  // Called when a client calls `method`. Returns the tag of the new stream, which receives a message
+  // as after Transport::Receive, or an error if the stream is refused.
+  absl::StatusOr<uint32_t> Open(Method method, CallerProof proof);
   // Called when a message has arrived, once after each Receive.
   void OnMessage(uint32_t tag, std::string_view bytes);
   // Called instead of OnMessage, once, when the client will send no more messages.

@@ -13,7 +13,6 @@
 #include "base/condition_variable.h"
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "rpc/grpc/caller.h"
 #include "rpc/grpc/native/stream_loop.h"
 
 namespace quorate::rpc::native {
@@ -51,10 +50,11 @@ class StreamThread final : public Transport {
   struct News {
     What what;
     uint64_t id;          // the handle's id
-    std::string bytes{};  // kMessage: the message; kOpened: the address
-    Method method{};      // kOpened
+    std::string bytes{};  // kMessage: the message
+    // kOpened.
+    Method method{};
     Channel* channel = nullptr;
-    std::string subject{};  // kOpened: of the client's certificate
+    std::unique_ptr<CallerProof> proof{};
   };
 
   void Push(News news) {
@@ -220,8 +220,7 @@ class StreamThread final : public Transport {
 
   void Handle(News& news) {
     if (news.what == What::kOpened) {
-      const absl::StatusOr<uint32_t> opened =
-          loop_.Open(news.method, std::move(news.bytes), news.subject);
+      const absl::StatusOr<uint32_t> opened = loop_.Open(news.method, std::move(*news.proof));
       if (opened.ok()) {
         tags_[news.id] = *opened;
         streams_[*opened] = {news.channel, news.id};
@@ -271,10 +270,13 @@ class StreamThread final : public Transport {
 
 // --- Handles -------------------------------------------------------------------------------------
 
-void StreamHandle::Open(Method method, std::string_view peer, std::string subject,
-                        Channel* channel) const {
-  thread_->Push(
-      {StreamThread::What::kOpened, id_, AddressOf(peer), method, channel, std::move(subject)});
+void StreamHandle::Open(Method method, CallerProof proof, Channel* channel) const {
+  thread_->Push({StreamThread::What::kOpened,
+                 id_,
+                 {},
+                 method,
+                 channel,
+                 std::make_unique<CallerProof>(std::move(proof))});
 }
 
 void StreamHandle::OnMessage(std::string bytes) const {

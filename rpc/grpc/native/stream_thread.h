@@ -51,11 +51,10 @@ class StreamHandle {
   StreamHandle() = default;
   StreamHandle(StreamThread* thread, uint64_t id) : thread_(thread), id_(id) {}
 
-  // Reports that a client at `peer` (in gRPC's notation) calls `method`; `subject` is that of its
-  // valid certificate, or empty. This must be the first call. From now on the channel is called,
+  // Reports that a client calls `method`. This must be the first call. From now on the channel is called,
   // and it must live until its Finish was called. The first message is expected as after
   // Channel::Read.
-  void Open(Method method, std::string_view peer, std::string subject, Channel* channel) const;
+  void Open(Method method, CallerProof proof, Channel* channel) const;
   void OnMessage(std::string bytes) const;
   void OnHalfClosed() const;
   // Reports that the message was sent, or never will be. The channel must live until this returns.

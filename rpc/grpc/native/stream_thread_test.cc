@@ -90,6 +90,12 @@ class FakeChannel final : public Channel {
 };
 
 // A stream thread in front of a tree that has the znode /long.
+CallerProof SomeCaller() {
+  CallerProof proof;
+  proof.principal.address = "10.0.0.1";
+  return proof;
+}
+
 class Front {
  public:
   Front() {
@@ -112,7 +118,7 @@ class Front {
   int64_t unsent() { return service.memory().used(MemoryUse::kUnsent); }
   StreamHandle Get(FakeChannel* channel) {
     const StreamHandle handle = threads.NewHandle();
-    handle.Open(Method::kGet, "ipv4:10.0.0.1:1", "", channel);
+    handle.Open(Method::kGet, SomeCaller(), channel);
     channel->AwaitRead();
     v1::GetRequest get;
     get.set_path("/long");
@@ -163,7 +169,7 @@ TEST_CASE("a stream's message counts as unsent until it is written, even if the 
   Front f;
   FakeChannel channel(/*is_call=*/false);
   const StreamHandle handle = f.threads.NewHandle();
-  handle.Open(Method::kWatch, "ipv4:10.0.0.1:1", "", &channel);
+  handle.Open(Method::kWatch, SomeCaller(), &channel);
   channel.AwaitRead();
   v1::WatchRequest watch;
   watch.set_path("/");

@@ -23,7 +23,6 @@ constexpr auto kProgressPeriod = std::chrono::seconds(5);
 WatchStream::WatchStream(StreamLoop* loop, uint32_t tag, std::string client_address)
     : Stream(loop, tag, std::move(client_address), /*is_call=*/false),
       opened_(loop->now()),
-      identities_(loop->frontend().config(), address()),
       sent_(loop->now()) {}
 
 absl::Status WatchStream::OnMessage(std::string_view bytes) {
@@ -33,8 +32,7 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
   if (!request_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the message is not a quorate.v1.WatchRequest");
   }
-  if (absl::Status s = AddCredentials(request_.credentials(), &identities_); !s.ok()) return s;
-  if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
+  if (absl::Status s = Authenticate(); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (!tree::IsValidPath(request_.path(), /*sequential=*/false) || request_.after_zxid() < 0 ||
       !FromProto(request_.scope(), &scope_)) {
@@ -106,8 +104,9 @@ void WatchStream::OnEvent(uint64_t number, const Event& event) {
 }
 
 void WatchStream::Send(const Event& event) {
-  const bool may_list = event.changes_children() && identities_.MayRead(event.parent_readers);
-  if (!IsTold(scope_, request_.path(), event, identities_.MayRead(event.readers), may_list)) return;
+  const bool may_list = event.changes_children() && identities().MayRead(event.parent_readers);
+  if (!IsTold(scope_, request_.path(), event, identities().MayRead(event.readers), may_list))
+    return;
   v1::Event told;
   ToProto(event, &told);
   AppendField(v1::WatchResponse::kEventsFieldNumber, told, outbox().Open());

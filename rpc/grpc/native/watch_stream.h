@@ -22,9 +22,6 @@ class WatchStream final : public Stream {
  public:
   WatchStream(StreamLoop* loop, uint32_t tag, std::string address);
 
-  bool AddCertificate(const std::string& subject) override {
-    return identities_.AddCertificate(subject);
-  }
   absl::Status OnMessage(std::string_view bytes) override;
   absl::Status OnResult(tree::ApplyResult result) override;
   void OnEvent(uint64_t number, const Event& event) override;
@@ -51,7 +48,6 @@ class WatchStream final : public Stream {
   void Send(const Event& event);
 
   const std::chrono::steady_clock::time_point opened_;
-  ClientIdentities identities_;
   State state_ = State::kNew;
   v1::WatchRequest request_;
   Scope scope_{};

@@ -167,10 +167,22 @@ class Fixture {
     v1::SessionOpened ignored;
     return OpenSession(&ignored);
   }
+  // Returns what a client has shown that shows digest credentials, each "user:password".
+  static CallerProof Digests(const std::vector<std::string>& secrets) {
+    CallerProof proof;
+    proof.principal.address = "10.0.0.1";
+    for (const std::string& secret : secrets) {
+      v1::Credential& credential = proof.credentials.emplace_back();
+      credential.set_scheme("digest");
+      credential.set_secret(secret);
+    }
+    return proof;
+  }
   // Makes a unary call, runs it to its end, and returns its status.
   template <class Request, class Response>
-  absl::Status Unary(Method method, const Request& request, Response* response) {
-    const uint32_t tag = transport.Open(method);
+  absl::Status Unary(Method method, const Request& request, Response* response,
+                     CallerProof proof = Digests({})) {
+    const uint32_t tag = transport.Open(method, std::move(proof));
     transport.Write(tag, request.SerializeAsString());
     Settle();
     REQUIRE(transport.outcome(tag).has_value());

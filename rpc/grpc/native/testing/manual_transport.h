@@ -43,7 +43,13 @@ class ManualTransport final
   // Returns the stream's tag; kRefused, which has an outcome already, if the stream is refused.
   uint32_t Open(Method method, const std::string& address = "10.0.0.1",
                 const std::string& subject = "") {
-    const absl::StatusOr<uint32_t> tag = loop_->Open(method, address, subject);
+    CallerProof proof;
+    proof.principal.address = address;
+    proof.principal.subject = subject;
+    return Open(method, std::move(proof));
+  }
+  uint32_t Open(Method method, CallerProof proof) {
+    const absl::StatusOr<uint32_t> tag = loop_->Open(method, std::move(proof));
     clients_[tag.ok() ? *tag : kRefused] = {};
     if (tag.ok()) return *tag;
     clients_[kRefused].outcome = tag.status();
