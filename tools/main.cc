@@ -5,6 +5,7 @@
 #include "base/build_version.h"
 #include "tools/administration/member_command.h"
 #include "tools/administration/rolling_restart.h"
+#include "tools/administration/sessions_command.h"
 #include "tools/administration/status.h"
 #include "tools/backup/backup.h"
 #include "tools/backup/recover.h"
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
   quorate::tools::AddDoctorCommand(&command_line);
   quorate::tools::AddRollingRestartCommand(&command_line);
   quorate::tools::AddMemberCommands(&command_line);
+  quorate::tools::AddSessionsCommands(&command_line);
   quorate::tools::AddShellCommand(&command_line);
   quorate::tools::AddWatchCommand(&command_line);
   quorate::tools::AddLockCommand(&command_line);

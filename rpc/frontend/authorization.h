@@ -46,6 +46,11 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kClusterChangeMembers, kGrpc, "quorate.v1.ClusterService/ChangeMembers", kAdministrator, "")   \
   ROW(kClusterBackup, kGrpc, "quorate.v1.ClusterService/Backup", kAdministrator,                     \
       "the whole tree, past every access control list")                                              \
+  ROW(kClusterListSessions, kGrpc, "quorate.v1.ClusterService/ListSessions", kAdministrator,         \
+      "has addresses and identities of clients")                                                     \
+  ROW(kClusterGetSession, kGrpc, "quorate.v1.ClusterService/GetSession", kAdministrator,             \
+      "has paths of ephemeral znodes, past every access control list")                               \
+  ROW(kClusterCloseSession, kGrpc, "quorate.v1.ClusterService/CloseSession", kAdministrator, "")     \
   ROW(kSession, kGrpc, "quorate.v1.SessionService/Session", kAccessLists, "")                        \
   ROW(kTreeGet, kGrpc, "quorate.v1.TreeService/Get", kAccessLists, "")                               \
   ROW(kTreeExists, kGrpc, "quorate.v1.TreeService/Exists", kAccessLists,                             \

@@ -132,7 +132,27 @@ class ClientFrontend : public Frontend {
     return sessions_.Find(session) == tag;
   }
   // Removes the mapping of `session` to `tag`, because the client is closed.
-  void ForgetSession(tree::SessionId session, uint32_t tag) { sessions_.Forget(session, tag); }
+  void ForgetSession(tree::SessionId session, uint32_t tag) {
+    sessions_.Forget(session, tag);
+    service_->attached_sessions().Detach(session, tag);
+  }
+  // Shows administrators the client of a session, from when it has attached the session; and again,
+  // when its identities have changed. The number of its watches is that of `tenants`.
+  void ShowSession(tree::SessionId session, uint32_t tag, ClientProtocol protocol,
+                   const std::string& address, std::span<const tree::Identity> identities,
+                   TenantShare* tenants) {
+    const bool is_new = tenants->shown() == nullptr;
+    auto client = std::make_shared<AttachedSession>();
+    client->tag = tag;
+    client->protocol = protocol;
+    client->address = address;
+    client->identities = IdentityTexts(identities);
+    client->since = is_new ? clock_->Now() : tenants->shown()->since;
+    tenants->ShowAt(client);
+    AttachedSessions& sessions = service_->attached_sessions();
+    is_new ? sessions.Attach(session, std::move(client))
+           : sessions.Update(session, std::move(client));
+  }
 
   const Config& config() const { return config_; }
   // Returns the content of /zookeeper/config; empty if standalone.

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/secrets.h"
+#include "base/strings.h"
 #include "tree/acl.h"
 
 namespace quorate::rpc {
@@ -39,6 +41,18 @@ std::string DigestId(std::string_view credentials) {
   EVP_EncodeBlock(text, hash, SHA_DIGEST_LENGTH);
   return std::string(credentials.substr(0, credentials.find(':'))) + ":" +
          reinterpret_cast<const char*>(text);
+}
+
+std::vector<std::string> IdentityTexts(std::span<const tree::Identity> identities) {
+  std::vector<std::string> texts;
+  for (const tree::Identity& identity : identities) {
+    if (texts.size() == kShownIdentitiesMax) break;
+    std::string text = absl::CHexEscape(
+        absl::StrCat(ToAbsl(identity.scheme), ":", ToAbsl(ClientIdentities::ShownId(identity)))
+            .substr(0, kShownIdentityBytesMax));
+    texts.push_back(text.substr(0, kShownIdentityBytesMax));
+  }
+  return texts;
 }
 
 ClientIdentities::ClientIdentities(const Config& config, std::string_view address)

@@ -98,4 +98,12 @@ class ClientIdentities {
   size_t bytes_ = 0;
 };
 
+// The most identities of a client that are shown, and the most bytes of each.
+inline constexpr size_t kShownIdentitiesMax = 16;
+inline constexpr size_t kShownIdentityBytesMax = 256;
+
+// Returns identities as texts in ASCII, "scheme:id", without the hash of a password; at most
+// kShownIdentitiesMax, and of a long one its beginning.
+std::vector<std::string> IdentityTexts(std::span<const tree::Identity> identities);
+
 }  // namespace quorate::rpc

@@ -29,7 +29,9 @@ struct TagRange {
 // The tags of the ZooKeeper front end, from 0 on as if it were the only one, and those of the
 // native front end.
 inline constexpr TagRange kZooKeeperTags{0, 0xF0000000};
-inline constexpr TagRange kNativeTags{0xF0000000, 0x10000000};
+inline constexpr TagRange kNativeTags{0xF0000000, 0x0FFF0000};
+// The tags of the commands by which administrators close sessions (SessionCloser).
+inline constexpr TagRange kCloserTags{0xFFFF0000, 0x10000};
 
 class Frontends final : public Frontend {
  public:

@@ -125,12 +125,15 @@ TEST_CASE("the history has an event before the front ends are notified of it") {
   frontends.OnTreeReplaced(tree::Tree());
 }
 
-TEST_CASE("the ranges of the two front ends take up all tags") {
+TEST_CASE("the ranges of the front ends take up all tags") {
   CHECK(kZooKeeperTags.Contains(0));
   CHECK(kZooKeeperTags.Contains(0xEFFFFFFF));
   CHECK_FALSE(kZooKeeperTags.Contains(0xF0000000));
   CHECK(kNativeTags.Contains(0xF0000000));
-  CHECK(kNativeTags.Contains(0xFFFFFFFF));
+  CHECK(kNativeTags.Contains(0xFFFEFFFF));
+  CHECK_FALSE(kNativeTags.Contains(0xFFFF0000));
+  CHECK(kCloserTags.Contains(0xFFFF0000));
+  CHECK(kCloserTags.Contains(0xFFFFFFFF));
 }
 
 }  // namespace

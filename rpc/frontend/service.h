@@ -17,6 +17,7 @@
 
 #include "base/failure_limit.h"
 #include "consensus/core/limits.h"
+#include "rpc/frontend/attached_sessions.h"
 #include "rpc/frontend/guarded_tree.h"
 #include "rpc/frontend/memory_budget.h"
 #include "rpc/frontend/tenant_limits.h"
@@ -219,6 +220,8 @@ class Service {
   const MemoryBudget& memory() const { return memory_; }
   // Returns the tenants of the server, for which front ends count their clients.
   TenantTable& tenants() { return tenants_; }
+  // Returns the sessions whose clients this server serves.
+  AttachedSessions& attached_sessions() { return attached_sessions_; }
 
   // Makes super_failures(), unless an earlier front end did. `clock` must outlive the clients of all
   // front ends. REQUIRES: called by each front end before its first client connects.
@@ -240,6 +243,7 @@ class Service {
  private:
   MemoryBudget memory_;
   TenantTable tenants_;
+  AttachedSessions attached_sessions_;
   std::optional<FailureLimit> super_failures_;
   std::atomic<int64_t> failed_authentications_{0};
 };

@@ -32,6 +32,7 @@
 #include "base/mutex.h"
 #include "base/strings.h"
 #include "rpc/config/config.h"
+#include "rpc/frontend/attached_sessions.h"
 #include "tree/types.h"
 
 namespace quorate::rpc {
@@ -236,7 +237,16 @@ class TenantShare {
   bool IsFarAboveBytes() const {
     return HasReached(Limit::kOutstandingBytes, &Tenant::outstanding_bytes, 0, 2);
   }
-  void SetWatches(size_t count) { Set(&Tenant::watches, count, &watches_); }
+  void SetWatches(size_t count) {
+    Set(&Tenant::watches, count, &watches_);
+    if (shown_ != nullptr) shown_->watches.store(watches_, std::memory_order_relaxed);
+  }
+  // Shows the number of watches at `session`, too, from now on.
+  void ShowAt(std::shared_ptr<AttachedSession> session) {
+    shown_ = std::move(session);
+    shown_->watches.store(watches_, std::memory_order_relaxed);
+  }
+  const std::shared_ptr<AttachedSession>& shown() const { return shown_; }
   bool MayWatch() const { return !HasReached(Limit::kWatches, &Tenant::watches, 0); }
   // Returns whether the tenant has twice its limit of watches.
   bool IsFarAboveWatches() const { return HasReached(Limit::kWatches, &Tenant::watches, 0, 2); }
@@ -285,6 +295,7 @@ class TenantShare {
 
   TenantTable* const table_;
   const bool is_connection_;
+  std::shared_ptr<AttachedSession> shown_;  // null: has no session, or not yet
   TenantPtr address_;
   TenantPtr identity_;                   // null: none is proved
   std::array<Tenant*, 2> tenants_ = {};  // the same two

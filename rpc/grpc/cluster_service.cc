@@ -2,7 +2,6 @@
 
 #include "rpc/grpc/cluster_service.h"
 
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "base/version.h"
 #include "rpc/grpc/caller.h"
 #include "rpc/grpc/server_info.h"
+#include "rpc/grpc/waiting_call.h"
 #include "rpc/proto/errors.h"
 #include "rpc/proto/times.h"
 
@@ -26,45 +26,6 @@ std::string Address(const std::string& host, uint16_t port) {
   return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
                                       : absl::StrCat(host, ":", port);
 }
-
-grpc::ServerUnaryReactor* FinishWith(grpc::CallbackServerContext* context,
-                                     const grpc::Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(status);
-  return reactor;
-}
-
-// A call that the node thread answers. If the server ends first, the call gets no answer.
-class WaitingCall : public grpc::ServerUnaryReactor {
- public:
-  // Access to the call. It outlives the call: an answer after the end of the call is dropped.
-  class Handle {
-   public:
-    explicit Handle(WaitingCall* call) : call_(call) {}
-    // Finishes the call, unless it was finished already.
-    void Finish(const grpc::Status& status) {
-      WaitingCall* call = nullptr;
-      {
-        MutexLock lock(&mutex_);
-        call = std::exchange(call_, nullptr);
-      }
-      if (call != nullptr) call->ServerUnaryReactor::Finish(status);
-    }
-
-   private:
-    Mutex mutex_;
-    WaitingCall* call_ ABSL_GUARDED_BY(mutex_);
-  };
-
-  std::shared_ptr<Handle> handle() const { return handle_; }
-  void OnCancel() override {
-    handle_->Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the call was cancelled"));
-  }
-  void OnDone() override { delete this; }
-
- private:
-  const std::shared_ptr<Handle> handle_ = std::make_shared<Handle>(this);
-};
 
 // The most members that a request may name.
 constexpr int kMembersMax = 254;

@@ -22,6 +22,7 @@
 #include "rpc/frontend/administration.h"
 #include "rpc/frontend/administrators.h"
 #include "rpc/frontend/service.h"
+#include "rpc/frontend/session_closer.h"
 #include "rpc/grpc/backup_sender.h"
 #include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
 
@@ -49,6 +50,10 @@ class ClusterService : public v1::ClusterService::CallbackService {
   // from any thread until the server has ended.
   void SetMetrics(MetricsText text) { metrics_text_ = std::move(text); }
 
+  // Sets what closes sessions. REQUIRES: called before the service is registered; `closer` outlives
+  // the object.
+  void SetSessionCloser(SessionCloser* closer) { closer_ = closer; }
+
   // Sets the disk use that Status reports from now on.
   void SetDiskUse(DiskUse use);
 
@@ -56,6 +61,9 @@ class ClusterService : public v1::ClusterService::CallbackService {
   // The base class's overloads that are not for the callback API.
   using v1::ClusterService::CallbackService::Backup;
   using v1::ClusterService::CallbackService::ChangeMembers;
+  using v1::ClusterService::CallbackService::CloseSession;
+  using v1::ClusterService::CallbackService::GetSession;
+  using v1::ClusterService::CallbackService::ListSessions;
   using v1::ClusterService::CallbackService::Members;
   using v1::ClusterService::CallbackService::Metrics;
   using v1::ClusterService::CallbackService::Status;
@@ -83,6 +91,19 @@ class ClusterService : public v1::ClusterService::CallbackService {
   grpc::ServerWriteReactor<v1::BackupResponse>* Backup(grpc::CallbackServerContext* context,
                                                        const v1::BackupRequest* request) override;
 
+  grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* context,
+                                         const v1::ListSessionsRequest* request,
+                                         v1::ListSessionsResponse* response) override;
+  grpc::ServerUnaryReactor* GetSession(grpc::CallbackServerContext* context,
+                                       const v1::GetSessionRequest* request,
+                                       v1::GetSessionResponse* response) override;
+  grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context,
+                                         const v1::CloseSessionRequest* request,
+                                         v1::CloseSessionResponse* response) override;
+
+  // Fills `session`, with its client if this server serves it.
+  void SetSession(const tree::SessionInfo& known, v1::Session* session) const;
+
   // Records a call in the audit log, if there is one. `caller` is the result of AdmitCall.
   void RecordCall(const grpc::ServerContextBase& context, const absl::StatusOr<Principal>& caller,
                   std::string_view operation, std::string_view detail, AuditResult result);
@@ -103,6 +124,7 @@ class ClusterService : public v1::ClusterService::CallbackService {
   BackupSender* const backups_;
   AuditLog* audit_ = nullptr;
   MetricsText metrics_text_;
+  SessionCloser* closer_ = nullptr;
   const Clock* const clock_;
   const std::chrono::steady_clock::time_point started_;
 

@@ -41,6 +41,8 @@ class GrpcFrontend {
   }
   // As ClusterService::SetAudit. REQUIRES: called before Open.
   void SetAudit(AuditLog* audit) { cluster_.SetAudit(audit); }
+  // As ClusterService::SetSessionCloser. REQUIRES: called before Open.
+  void SetSessionCloser(SessionCloser* closer) { cluster_.SetSessionCloser(closer); }
   // As ClusterService::SetMetrics. REQUIRES: called before Open.
   void SetMetrics(ClusterService::MetricsText text) { cluster_.SetMetrics(std::move(text)); }
 

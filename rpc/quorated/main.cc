@@ -119,6 +119,9 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
       frontend_->statistics().handshakes_failed_elsewhere = quorate::rpc::FailedGrpcHandshakes;
       native_.emplace(config, service, &*administrators_, clock, random, &*history_);
       native_->SetRequestAudit(audit);
+      closer_.emplace(service, quorate::rpc::kCloserTags);
+      grpc_->SetSessionCloser(&*closer_);
+      entries.push_back({&*closer_, quorate::rpc::kCloserTags});
       entries.push_back({native_->frontend(), quorate::rpc::kNativeTags});
     }
     if (administrators_.has_value()) {
@@ -202,6 +205,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   std::optional<quorate::rpc::Administrators> administrators_;
   // These are set only if there is a grpcPort or grpcUnixSocket.
   std::optional<quorate::rpc::native::NativeStack> native_;
+  std::optional<quorate::rpc::SessionCloser> closer_;
   std::optional<quorate::rpc::GrpcFrontend> grpc_;
   std::optional<quorate::rpc::Frontends> frontends_;
   // Set if there is gRPC, which shows its metrics, or HTTP.

@@ -457,6 +457,7 @@ absl::Status Connection::OnSessionResult(const tree::ApplyResult& result) {
   timeout_ms_ = result.timeout_ms;
   tenants_.SetEphemerals(result.session_ephemerals);
   BeUp(/*read_only=*/false);
+  ShowSession();
   return absl::OkStatus();
 }
 

@@ -394,6 +394,8 @@ class Connection {
   // Makes the client count for the first identity that it has proved. Returns an error if that has
   // too many connections.
   absl::Status JoinIdentity();
+  // Shows administrators the session, once all members know it.
+  void ShowSession();
   // Lets the connect request wait until the tenant may open a session. Returns an error if it has
   // waited for too long.
   absl::Status DelaySession();

@@ -73,8 +73,16 @@ absl::Status Connection::CheckIncomplete() {
                    bytes, " bytes of them from this connection"));
 }
 
+void Connection::ShowSession() {
+  loop_->frontend().ShowSession(session_, tag_, ClientProtocol::kZooKeeper, address_,
+                                identities_.shown(), &tenants_);
+}
+
 absl::Status Connection::JoinIdentity() {
-  if (tenants_.SetIdentity(identities_.shown(), loop_->now())) return absl::OkStatus();
+  if (tenants_.SetIdentity(identities_.shown(), loop_->now())) {
+    if (tenants_.shown() != nullptr) ShowSession();
+    return absl::OkStatus();
+  }
   loop_->frontend().statistics().connections_refused.fetch_add(1);
   return absl::ResourceExhaustedError(
       "the client's identity has too many connections (limits.connectionsPerIdentity)");

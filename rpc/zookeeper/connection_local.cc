@@ -130,6 +130,7 @@ absl::Status Connection::FinishUpgrade(const tree::ApplyResult& result) {
   }
   is_local_ = false;
   attach_zxid_ = result.zxid;
+  ShowSession();
   return absl::OkStatus();
 }
 

@@ -209,6 +209,30 @@ def shared_identities_count_at_both_frontends(cluster):
         assert [(i.scheme, i.id) for i in identities] == [("ip", "127.0.0.1"), ("digest", "alice")]
 
 
+def shared_administrators_see_and_close_sessions(cluster):
+    path = _fresh("seen")
+    with native.Session(_grpc(cluster, 2), metadata=[native.digest("alice:wonder")]) as session, \
+            native.Member(_grpc(cluster, 1)) as first, native.Member(_grpc(cluster, 2)) as second:
+        session.write(1, native.create(path, b"", types.CREATE_MODE_EPHEMERAL))
+        for number in range(3):
+            session.call(watch=native.session.Request.Watch(watch_id=number, path=path, scope=types.WATCH_SCOPE_NODE))
+        session.call(add_credential=types.Credential(scheme="digest", secret=b"bob:builder"))
+        # Another member knows the session, and that it does not serve it.
+        assert first.session(session.id).session.member == 2 and not first.session(session.id).session.HasField("client")
+        shown = second.sessions()[session.id]
+        assert (shown.ephemerals, shown.client.protocol, shown.client.watches) == (1, 2, 3), shown
+        assert list(shown.client.identities) == ["ip:127.0.0.1", "digest:alice", "digest:bob"], shown
+        assert second.session(session.id).ephemerals == [path]
+        with native.Session(_grpc(cluster, 3), session.id, session.password) as moved:
+            assert session.wait_end() == "ABORTED"
+            moved.call(sync=native.session.Request.Sync())
+            assert first.close_session(session.id)
+            assert moved.wait_end() == "UNAUTHENTICATED"
+        assert not first.close_session(session.id) and not first.session(session.id).HasField("session")
+        with native.Tree(_grpc(cluster, 1)) as tree:
+            assert not tree.exists(path).result.HasField("stat")
+
+
 def shared_credentials_that_are_not_valid_are_refused(cluster):
     path = _fresh("refused")
     key = native.CREDENTIAL

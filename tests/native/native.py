@@ -163,6 +163,16 @@ class Member:
     def version(self):
         return self._call("Version", cluster.VersionRequest()).server
 
+    def sessions(self):
+        """Returns {id: Session} of the first page."""
+        return {one.id: one for one in self._call("ListSessions", cluster.ListSessionsRequest()).sessions}
+
+    def session(self, session_id):
+        return self._call("GetSession", cluster.GetSessionRequest(id=session_id))
+
+    def close_session(self, session_id):
+        return self._call("CloseSession", cluster.CloseSessionRequest(id=session_id)).closed
+
     def transfer_leadership(self, member):
         self._call("TransferLeadership", cluster.TransferLeadershipRequest(member=member))
 

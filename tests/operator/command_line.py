@@ -56,6 +56,8 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
             tempfile.TemporaryDirectory(prefix="quorate-operator-") as directory:
         where = cluster.command("grpc")
         line = f"127.0.0.1:{cluster.ports.base + 203}:{cluster.ports.base + 403}"
+        with zk.Connection(cluster.address(1)) as connection:
+            kept = f"0x{connection.session_id:x}"  # it lives on, until it expires or is closed
         new = ("--data-dir", f"{directory}/new", "--member", 1, "--members", "1,2,3")
         # For each command: words with which it succeeds, words with which it fails quickly, and whether its output has
         # several documents, one on each line.
@@ -68,6 +70,8 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
             "member add": ([3, line], [3, line, "--timeout", 1], False),
             "member move": ([3, line], [3, line, "--timeout", 1], False),
             "member remove": ([9], [9, "--timeout", 1], False),
+            "sessions list": ([], ["--after", "none"], False), "sessions show": ([kept], [kept], False),
+            "sessions close": ([kept], [kept], False),
             "rolling-restart": (["--dry-run"], ["--dry-run"], False),
             "shell": (["--", "ls", "/"], ["--timeout", 1, "--", "ls", "/"], True),
             "watch": (["/watched", "--after", "1", "--count", 1], ["relative"], True),

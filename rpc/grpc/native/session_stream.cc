@@ -218,6 +218,7 @@ void SessionStream::SendOpened() {
   outbox().Close();
   state_ = State::kUp;
   touched_ = true;
+  ShowSession();
 }
 
 absl::Status SessionStream::OnSessionClosed() {

@@ -110,8 +110,17 @@ void Stream::RecordFailedAuthentication(std::string_view reason) {
 }
 
 absl::Status Stream::JoinIdentity() {
-  if (tenants_.SetIdentity(identities_.shown(), loop_->now())) return absl::OkStatus();
-  return TooMany(Limit::kConnections);
+  if (!tenants_.SetIdentity(identities_.shown(), loop_->now())) {
+    return TooMany(Limit::kConnections);
+  }
+  if (tenants_.shown() != nullptr) ShowSession();
+  return absl::OkStatus();
+}
+
+void Stream::ShowSession() {
+  std::vector<tree::Identity> shown(identities_.shown().begin(), identities_.shown().end());
+  if (!token_.empty()) shown.push_back({"token", token_});
+  loop_->frontend().ShowSession(session(), tag_, ClientProtocol::kGrpc, address_, shown, &tenants_);
 }
 
 absl::Status Stream::OnLimit(Limit limit) {

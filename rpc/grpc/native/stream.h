@@ -206,6 +206,8 @@ class Stream {
   // client has not authenticated as it has to; that is recorded too. TOO_MANY_STREAMS: as
   // JoinIdentity.
   absl::Status Authenticate();
+  // Shows administrators the session of the stream, once it is attached.
+  void ShowSession();
   // Makes the stream count for the first of its identities that was proved. Returns TOO_MANY_STREAMS
   // if that has too many streams.
   absl::Status JoinIdentity();
