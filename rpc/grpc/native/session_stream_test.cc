@@ -615,7 +615,8 @@ TEST_CASE("WhoAmI shows everything that the client has proved") {
   v1::Request who;
   who.mutable_who_am_i();
   std::string text;
-  for (const auto& identity : f.CallOne(tag, who).who_am_i().identities()) {
+  const v1::Response response = f.CallOne(tag, who);
+  for (const auto& identity : response.who_am_i().identities()) {
     text += identity.scheme() + ":" + identity.id() + " ";
   }
   CHECK(text ==

@@ -75,7 +75,8 @@ absl::StatusOr<uint32_t> StreamLoop::Open(Method method, CallerProof proof) {
   const uint32_t tag = NewTag();
   std::unique_ptr<Stream> stream = MakeStream(this, tag, method, address);
   if (absl::Status s = stream->SetProof(std::move(proof)); !s.ok()) stream->Finish(std::move(s));
-  Add(std::make_shared<Client>(std::move(stream), &frontend_->service().memory()));
+  Client& client = Add(std::make_shared<Client>(std::move(stream), &frontend_->service().memory()));
+  if (client.finished()) MarkDirty(client);  // ends at once, before any message
   return tag;
 }
 
