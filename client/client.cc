@@ -266,6 +266,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   if (options.connect_timeout_ms < 0 || options.default_deadline_ms < 0) {
     return absl::InvalidArgumentError("a timeout or deadline must not be negative (0: none)");
   }
+  if (options.nearest_patience_ms < 1) {
+    return absl::InvalidArgumentError("nearest_patience_ms must be positive");
+  }
   if (options.retry.pause_min_ms < 1 || options.retry.pause_max_ms < options.retry.pause_min_ms ||
       options.retry.give_up_after_ms < 0) {
     return absl::InvalidArgumentError(

@@ -35,7 +35,8 @@
 //   DEADLINE_EXCEEDED, CANCELLED   the message says whether a write may have been made
 //   UNAUTHENTICATED                the session in which the call was made has ended (ErrorOf:
 //                                  kSessionExpired)
-//   RESOURCE_EXHAUSTED             too many calls or bytes are pending: wait for some of them
+//   RESOURCE_EXHAUSTED             too many calls or bytes are pending: wait for some of them, or
+//                                  set ClientOptions::when_full
 //   INVALID_ARGUMENT               an invalid path, or text that is not UTF-8; nothing was
 //                                  sent
 //   FAILED_PRECONDITION            the client was closed, or a blocking function was called on the
@@ -118,6 +119,33 @@ struct RetryPolicy {
   int give_up_after_ms = 0;
 };
 
+// A call that begins, for metrics and traces. Its end has the same number.
+struct CallBegin {
+  // Unique within the client.
+  uint64_t call = 0;
+  // The name of the function without "Async", such as "Get"; "Commit" for a transaction of several
+  // operations, and the name of the operation for one of a single operation.
+  std::string name{};
+};
+
+// A call that has ended.
+struct CallEnd {
+  uint64_t call = 0;
+  std::string name{};
+  // The outcome, as the caller gets it.
+  absl::Status status{};
+  // From the call of the function to its answer, with all attempts.
+  std::chrono::nanoseconds duration{};
+  // host:port of the member that answered; empty if none did.
+  std::string server{};
+};
+
+// What a call does that would exceed ClientOptions::pending_calls_max or pending_bytes_max.
+enum class WhenFull {
+  kRefuse,  // it fails with RESOURCE_EXHAUSTED
+  kBlock,   // the function waits on the calling thread, Async or not, until other calls have ended
+};
+
 // The importance of a log line.
 enum class LogLevel { kInfo, kWarning };
 
@@ -126,6 +154,15 @@ struct ClientOptions {
   // "host:port[,host:port...][/chroot]": gRPC ports; all paths are below the chroot. Names are
   // resolved again for each connection.
   std::string servers{};
+  // Whether the client measures the round trips to all servers, when it starts, when SetServers
+  // changes the list and when it leaves a member, and tries near ones first. Servers are equally near
+  // if their latencies are below 1 ms or within a factor of about two; then one is chosen at random, as
+  // without this option. A client does not
+  // leave a member because another one has become nearer; ChangeMember makes it try them again.
+  bool prefer_nearest = false;
+  // How long a measurement may take. Connect waits for the first one; servers that do not answer in
+  // time are tried after those that do. Connect fails with INVALID_ARGUMENT if it is not positive.
+  int nearest_patience_ms = 1'000;
   // The requested session timeout; the servers may grant a different one, within their limits.
   int session_timeout_ms = 10'000;
   // How long Connect tries, in milliseconds; 0: session_timeout_ms.
@@ -171,9 +208,21 @@ struct ClientOptions {
   // nor drop a task. A client has one task at a time, which runs some callbacks. The client's
   // destructor waits for the last task.
   std::function<void(std::function<void()> task)> executor{};
-  // Limits of pending calls and of the bytes of their requests; a call beyond them fails at once.
+  // Limits of pending calls and of the bytes of their requests.
   size_t pending_calls_max = 100'000;
   size_t pending_bytes_max = size_t{256} << 20;
+  // With kBlock, threads that make calls are slowed to the rate at which the servers answer, instead
+  // of getting errors. The waiting counts for the deadline of the call: DEADLINE_EXCEEDED then, and
+  // nothing was sent; it ends with CANCELLED when the client is destroyed. RESOURCE_EXHAUSTED all the
+  // same: on the callback thread, where waiting could keep other calls from ending, and for a request
+  // that is larger than pending_bytes_max.
+  WhenFull when_full = WhenFull::kRefuse;
+  // Called on the thread that makes a call, before the call is sent. Must not throw or block. A Create
+  // with create_parents is one call.
+  std::function<void(const CallBegin&)> on_call_begin{};
+  // Called on the callback thread, right before the outcome of the call is delivered, once for each
+  // CallBegin. Blocking calls then wait for the callback thread, too.
+  std::function<void(const CallEnd&)> on_call_end{};
 };
 
 // deadline_ms, in all options: 0 means ClientOptions::default_deadline_ms, a negative value none.

@@ -569,20 +569,6 @@ TEST_CASE("credentials are presented again on the next stream") {
         std::vector<std::string>{"digest b25lOjE=", "digest dHdvOjI="});
 }
 
-TEST_CASE("credentials that a stream could not present are refused before they are sent") {
-  ScriptedServer server({});
-  auto client = Connect(server.address());
-  const Credential large{.secret = std::string(13'000, 'x')};
-  const absl::Status refused = client->AddCredential(large);
-  CHECK(refused.code() == absl::StatusCode::kResourceExhausted);
-  CHECK(client->AddCredential({.scheme = "Digest "}).code() == absl::StatusCode::kInvalidArgument);
-  for (const Credential& wrong : {large, Credential{.scheme = "a b"}, Credential{.scheme = ""}}) {
-    const auto connected = Client::Connect({.servers = server.address(), .credentials = {wrong}});
-    CHECK(connected.status().code() == absl::StatusCode::kInvalidArgument);
-  }
-  CHECK(client->Sync().ok());
-}
-
 TEST_CASE("a member that does not serve is left for another one") {
   std::atomic<int> refused{0};
   ScriptedServer bad({.at_moment = [&](int, Moment) {

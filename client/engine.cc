@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <limits>
 #include <random>
 #include <utility>
 
@@ -21,12 +22,6 @@ using std::chrono::milliseconds;
 
 // Memory of a pending request besides its message.
 constexpr size_t kPendingBytes = 200;
-// The most bytes of a request. The servers accept messages of up to 8 MB; the difference is for the
-// fields around the request.
-constexpr size_t kRequestBytesMax = 7u << 20;
-// The most operations that a server accepts in one write (quorate.v1.TreeService.Txn), for a caller with
-// one identity besides its address.
-constexpr int kOperationsMax = 250'000;
 // Bounds of the time that an attempt waits for a member's answer.
 constexpr milliseconds kPatienceMin{250};
 constexpr milliseconds kPatienceMax{2000};
@@ -161,7 +156,9 @@ void Engine::Stop() {
          is_over_ = true;
          next_attempt_ = Clock::time_point::max();
        }});
+  stop_measuring_.request_stop();
   thread_.join();
+  if (meter_.joinable()) meter_.join();
   callbacks_->Stop();
 }
 
@@ -216,38 +213,6 @@ std::unique_ptr<Engine::Pending> Engine::NewPending(uint64_t call,
   return pending;
 }
 
-void Engine::Submit(std::unique_ptr<Pending> pending) {
-  absl::Status refused;
-  if (pending->bytes > kRequestBytesMax ||
-      pending->request->write().operations_size() > kOperationsMax) {
-    refused = MakeError(v1::ERROR_CODE_TOO_LARGE, Describe(*pending->request));
-  } else {
-    MutexLock lock(&mutex_);
-    if (is_stopped_) {
-      refused = absl::CancelledError("the client was destroyed");
-    } else if (calls_ >= options_.pending_calls_max ||
-               call_bytes_ + pending->bytes > options_.pending_bytes_max) {
-      refused = absl::ResourceExhaustedError(
-          absl::StrCat(calls_, " calls of ", call_bytes_,
-                       " bytes are pending, the most that the client's options allow; wait until "
-                       "some are done"));
-    } else {
-      ++calls_;
-      call_bytes_ += pending->bytes;
-    }
-  }
-  if (refused.ok()) {
-    Add({std::move(pending), nullptr});
-    return;
-  }
-  if (pending->done == nullptr) return;
-  // `done` is shared, because Add may refuse the action, and `done` is then called here.
-  auto shared = std::make_shared<Done>(std::move(pending->done));
-  if (Add({nullptr, [this, shared, refused] { Deliver((*shared)(refused), 0); }})) return;
-  const std::shared_ptr<Delivery> delivery = (*shared)(refused);
-  if (delivery != nullptr && !callbacks_->Post(delivery)) delivery->Deliver();
-}
-
 void Engine::Cancel(uint64_t call) {
   Add({nullptr, [this, call] { GiveUp(call); }});
 }
@@ -273,6 +238,7 @@ absl::Status Engine::SetMembers(std::vector<std::string> members) {
          attempts_ = 0;
          ShuffleMembers();
          if (is_over_) return;
+         Measure();
          if (stream_ == nullptr) {
            next_attempt_ = Clock::now();
          } else if (std::find(members_.begin(), members_.end(), stream_->address()) ==
@@ -299,7 +265,13 @@ void Engine::SetState(Client::State state) {
 // --- The thread ----------------------------------------------------------------------------------
 
 void Engine::Run() {
-  Attempt();
+  if (options_.prefer_nearest) {
+    awaits_measurement_ = true;
+    next_attempt_ = Clock::now() + milliseconds(options_.nearest_patience_ms);
+    Measure();
+  } else {
+    Attempt();
+  }
   for (;;) {
     TakeInbox();
     CheckTime();
@@ -324,6 +296,7 @@ void Engine::Run() {
   {
     MutexLock lock(&mutex_);
     is_stopped_ = true;
+    space_.notify_all();
   }
   TakeInbox();  // takes the items that were added before is_stopped_ was set
   for (auto& [at, posted] : timers_) Deliver(std::move(posted), 0);
@@ -394,6 +367,7 @@ void Engine::Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Respo
     MutexLock lock(&mutex_);
     --calls_;
     call_bytes_ -= pending->bytes;
+    if (waiting_for_space_ > 0) space_.notify_all();
   }
   if (pending->done == nullptr) return;
   if (outcome.ok() && outcome->error() != v1::ERROR_CODE_UNSPECIFIED) {
@@ -580,10 +554,42 @@ void Engine::EndCalls(const absl::Status& status) {
 
 // --- Streams -------------------------------------------------------------------------------------
 
-void Engine::ShuffleMembers() { std::shuffle(members_.begin(), members_.end(), random_); }
+void Engine::ShuffleMembers() {
+  std::shuffle(members_.begin(), members_.end(), random_);
+  const auto rank = [this](const std::string& member) {
+    const auto found = latencies_.find(member);
+    return found == latencies_.end() ? std::numeric_limits<int>::max() : RankOf(found->second);
+  };
+  std::ranges::stable_sort(members_, {}, rank);
+}
+
+void Engine::Measure() {
+  if (!options_.prefer_nearest || is_stopping_) return;
+  if (std::exchange(is_measuring_, true)) {
+    measures_again_ = true;
+    return;
+  }
+  if (meter_.joinable()) meter_.join();  // it has posted its result, and ends
+  meter_ = StartThread("quorate-meter", [this, members = members_] {
+    auto measured = MeasureLatencies(access_, members, milliseconds(options_.nearest_patience_ms),
+                                     stop_measuring_.get_token());
+    Add({nullptr,
+         [this, measured = std::move(measured)]() mutable { OnMeasured(std::move(measured)); }});
+  });
+}
+
+void Engine::OnMeasured(Latencies latencies) {
+  is_measuring_ = false;
+  latencies_ = std::move(latencies);
+  if (std::exchange(measures_again_, false)) Measure();
+  if (!std::exchange(awaits_measurement_, false) || is_over_) return;
+  ShuffleMembers();
+  next_attempt_ = Clock::now();
+}
 
 void Engine::Attempt() {
   next_attempt_ = Clock::time_point::max();
+  awaits_measurement_ = false;
   const std::string& member = members_[attempts_++];
   auto stream = std::make_unique<Stream>(access_, credentials_.Texts(), member, &queue_, this);
   stream_ = stream.get();
@@ -632,6 +638,10 @@ void Engine::OnOpened(const v1::SessionOpened& opened) {
   }
   is_up_ = true;
   up_since_ = last_received_;
+  {
+    MutexLock lock(&mutex_);
+    server_ = stream_->address();
+  }
   if (!was_up_ || !is_stale_) served_at_.store(last_received_, std::memory_order_relaxed);
   const int64_t timeout_ms = v1::ToMs(opened.timeout()).value_or(0);
   timeout_ = milliseconds(std::clamp<int64_t>(timeout_ms, 1, INT32_MAX));
@@ -708,6 +718,10 @@ void Engine::EndStream() {
   if (stream_ == nullptr) return;
   stream_->Cancel();
   stream_ = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    server_.clear();
+  }
   DetachWatches();
   // The engine's own requests end with the stream.
   std::erase_if(pending_, [](const auto& pending) { return pending->call == 0; });
@@ -729,7 +743,8 @@ void Engine::OnDisconnected(const std::string& address, const absl::Status& reas
     back_off_ = milliseconds(options_.retry.pause_min_ms);
     ShuffleMembers();
     const auto left = std::find(members_.begin(), members_.end(), address);
-    if (left != members_.end()) std::iter_swap(left, members_.end() - 1);
+    if (left != members_.end()) std::rotate(left, left + 1, members_.end());
+    Measure();
   }
   AttemptNext();
 }

@@ -32,6 +32,7 @@
 #include <random>
 #include <ratio>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -41,6 +42,7 @@
 #include "base/mutex.h"
 #include "client/callback_queue.h"
 #include "client/client.h"
+#include "client/latency.h"
 #include "client/notifier.h"
 #include "client/presented_credentials.h"
 #include "client/stream.h"
@@ -146,6 +148,11 @@ class Engine final : public CallbackThread,
     bool is_live = false;         // the watch is set on the current stream
     bool is_reset = false;        // events were lost; a WatchReset is due
   };
+  // A call whose end is going to be reported.
+  struct Traced {
+    std::string name;
+    Clock::time_point begun;
+  };
   // An item of the inbox: a request or an action; with neither, it only wakes the thread.
   struct Posted {
     std::unique_ptr<Pending> pending;
@@ -161,6 +168,19 @@ class Engine final : public CallbackThread,
   std::unique_ptr<Pending> NewPending(uint64_t call, std::unique_ptr<v1::Request> request,
                                       int deadline_ms, Done done);
   void Submit(std::unique_ptr<Pending> pending);
+  // Takes space for a call. With WhenFull::kBlock, waits for it until the deadline of the call. Returns
+  // why there is none.
+  absl::Status TakeSpace(const Pending& pending);
+  // Returns whether there is space for a call with a request of so many bytes.
+  bool HasSpace(size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return calls_ < options_.pending_calls_max && call_bytes_ + bytes <= options_.pending_bytes_max;
+  }
+  // Reports the begin of a call to ClientOptions::on_call_begin, and makes its `done` report the end.
+  void Trace(Pending* pending);
+  // Returns `delivery` preceded by a call of ClientOptions::on_call_end. `delivery` is the delivery of
+  // the outcome of a traced call, or null if the call goes on.
+  std::shared_ptr<Delivery> WithEnd(uint64_t call, const absl::Status& status,
+                                    std::shared_ptr<Delivery> delivery);
   bool has_chains() const { return chains_.use_count() > 1; }
   // Puts `posted` into the inbox and wakes the thread. Returns false if the thread has ended.
   bool Add(Posted posted);
@@ -230,7 +250,11 @@ class Engine final : public CallbackThread,
   void SetState(Client::State state);
   // Passes a line to ClientOptions::log, if there is one.
   void Log(LogLevel level, std::string line);
+  // Puts the members into random order, with ClientOptions::prefer_nearest the near ones first.
   void ShuffleMembers();
+  // Begins to measure the latencies of the members, if ClientOptions::prefer_nearest is set.
+  void Measure();
+  void OnMeasured(Latencies latencies);
 
   // Requests.
   void Send();
@@ -276,6 +300,7 @@ class Engine final : public CallbackThread,
   PresentedCredentials credentials_;
   std::vector<std::string> members_;
   std::mt19937_64 random_;
+  std::stop_source stop_measuring_;
 
   const std::shared_ptr<void> chains_ = std::make_shared<int>(0);
   std::atomic<uint64_t> next_call_{1};
@@ -291,12 +316,17 @@ class Engine final : public CallbackThread,
 
   Mutex mutex_;
   std::condition_variable state_changed_;
+  std::condition_variable space_;  // some calls have ended, and others wait for their space
   std::vector<Posted> inbox_ ABSL_GUARDED_BY(mutex_);
   bool sleeps_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_waking_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;  // the inbox accepts nothing more
   size_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t call_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t waiting_for_space_ ABSL_GUARDED_BY(mutex_) = 0;  // threads
+  std::string server_ ABSL_GUARDED_BY(mutex_);            // the address of the member that serves
+  // The calls that were begun and have not ended, if there is an on_call_begin or on_call_end.
+  absl::flat_hash_map<uint64_t, Traced> traced_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> member_errors_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // why the session ended
   std::string password_ ABSL_GUARDED_BY(mutex_);
@@ -305,6 +335,7 @@ class Engine final : public CallbackThread,
   grpc::CompletionQueue queue_;
   grpc::Alarm alarm_;
   std::thread thread_;
+  std::thread meter_;  // measures latencies; started by the engine's thread
 
   // --- On the engine's thread --------------------------------------------------------------------
   bool is_stopping_ = false;
@@ -353,6 +384,11 @@ class Engine final : public CallbackThread,
   uint64_t acknowledged_ = 0;
   int64_t last_zxid_ = 0;
   int64_t stream_zxid_ = 0;
+
+  Latencies latencies_;
+  bool is_measuring_ = false;
+  bool measures_again_ = false;      // the members have changed since the measurement began
+  bool awaits_measurement_ = false;  // the first attempt waits for it, until next_attempt_
 
   std::map<uint64_t, Watched> watches_;
   std::map<uint64_t, std::shared_ptr<SessionNotifier>> listeners_;

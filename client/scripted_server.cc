@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
 
 namespace quorate {
 namespace {
@@ -31,10 +32,26 @@ bool IsSequential(v1::CreateMode mode) {
 
 }  // namespace
 
-ScriptedServer::ScriptedServer(Script script) : script_(std::move(script)) {
+class ScriptedServer::Cluster final : public v1::ClusterService::Service {
+ public:
+  explicit Cluster(const Script* script) : script_(script) {}
+
+  grpc::Status Version(grpc::ServerContext* /*context*/, const v1::VersionRequest* /*request*/,
+                       v1::VersionResponse* /*response*/) override {
+    if (script_->at_version != nullptr) script_->at_version();
+    return grpc::Status::OK;
+  }
+
+ private:
+  const Script* const script_;
+};
+
+ScriptedServer::ScriptedServer(Script script)
+    : script_(std::move(script)), cluster_(std::make_unique<Cluster>(&script_)) {
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
   builder.RegisterService(this);
+  builder.RegisterService(cluster_.get());
   server_ = builder.BuildAndStart();
 }
 

@@ -37,6 +37,8 @@ class ScriptedServer final : public v1::SessionService::Service {
     std::function<void(const v1::Request& request, v1::Response* response)> at_answer{};
     // Unless this returns OK, the write is refused with the returned code.
     std::function<v1::ErrorCode(const v1::Request::Write& write)> refuses{};
+    // Called by each ClusterService/Version before it is answered.
+    std::function<void()> at_version{};
     // While this returns true, the server does not answer.
     std::function<bool()> is_silent{};
     // Whether each item is sent in a separate message.
@@ -99,7 +101,10 @@ class ScriptedServer final : public v1::SessionService::Service {
   void SendEvents(size_t from, size_t to, const v1::Request::Watch* only, Attached* attached);
   grpc::Status Send(Attached* attached, v1::SessionResponse first, ServerStream* stream);
 
+  class Cluster;
+
   const Script script_;
+  std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 
