@@ -26,7 +26,8 @@ class Fixture {
   void CreateSession() {
     tree::CommandHeader header;
     header.kind = tree::CommandKind::kCreateSession;
-    header.proposer = {9, 1};  // another server
+    header.proposer = service.proposer();
+    header.proposer_tag = kNativeTags.first;  // of a client, not of a close
     header.session = kSession;
     CommandBatch batch;
     tree::AppendCreateSession(header, 4000, std::string(tree::kPasswordBytes, 'p'),

@@ -26,7 +26,10 @@ class ApplyingService final : public FakeService {
     if (applies) Apply(&closer);
   }
 
+  tree::Proposer proposer() const override { return {member, incarnation}; }
+
   bool applies = true;
+  uint16_t member = 3;
   SessionCloser closer{this, kCloserTags};
 };
 
@@ -47,11 +50,11 @@ class Fixture {
   }
   ~Fixture() { server.Stop(); }
 
-  // Creates a session that is attached to `member`, with ephemerals at these paths.
-  void Create(int64_t id, uint16_t member, const std::vector<std::string>& paths = {}) {
+  // Creates a session that is attached to this member, with ephemerals at these paths.
+  void Create(int64_t id, const std::vector<std::string>& paths = {}) {
     CommandBatch batch;
     const auto add = [&](tree::CommandHeader header, auto append) {
-      header.proposer = {member, member == 3 ? service.incarnation : 1};
+      header.proposer = service.proposer();
       header.proposer_tag = kCloserTags.first;
       header.session = tree::SessionId(id);
       const size_t offset = batch.bytes->size();
@@ -122,11 +125,10 @@ class Fixture {
 TEST_CASE("sessions are listed in pages, in ascending order") {
   Fixture f;
   CHECK(f.List().sessions().empty());
-  std::vector<int64_t> ids;
-  for (int64_t id = -3; id <= 1200; ++id) {
-    if (id != 0) ids.push_back(id);
-  }
-  for (const int64_t id : ids) f.Create(id, 1);
+  // The ids of members above 127 are negative.
+  std::vector<int64_t> ids = {INT64_MIN + 1, INT64_MIN + 2, -(int64_t{1} << 62)};
+  for (int64_t id = 1; id <= 1200; ++id) ids.push_back(id);
+  for (const int64_t id : ids) f.Create(id);
   std::vector<int64_t> listed;
   std::vector<int> pages;
   v1::ListSessionsRequest request;
@@ -140,10 +142,10 @@ TEST_CASE("sessions are listed in pages, in ascending order") {
   CHECK(listed == ids);
   CHECK(pages == std::vector<int>{1000, 203});
   request.set_limit(5);
-  request.set_after_id(-3);
+  request.set_after_id(ids[0]);
   const v1::ListSessionsResponse five = f.List(request);
   CHECK(five.sessions_size() == 5);
-  CHECK(five.sessions(0).id() == -2);
+  CHECK(five.sessions(0).id() == ids[1]);
   CHECK(five.more());
   request.set_limit(4'000'000'000);
   CHECK(f.List(request).sessions_size() == 1000);
@@ -154,9 +156,9 @@ TEST_CASE("sessions are listed in pages, in ascending order") {
 
 TEST_CASE("of the client of a session, the member that serves it knows the rest") {
   Fixture f;
-  f.Create(7, 3);
-  f.Create(8, 1);
-  for (const int64_t id : {7, 8}) {
+  f.Create(7);
+  f.Create(8);
+  for (const int64_t id : {7, 9}) {
     auto client = std::make_shared<AttachedSession>();
     client->protocol = ClientProtocol::kGrpc;
     client->address = "10.0.0.1";
@@ -178,9 +180,14 @@ TEST_CASE("of the client of a session, the member that serves it knows the rest"
   CHECK(served.client().identities(1) == "digest:alice");
   CHECK(v1::ToMs(served.client().attached_for()) == 1500);
   CHECK(served.client().watches() == 5);
-  // Its client is connected here, but another member serves the session now.
-  CHECK(page.sessions(1).member() == 1);
+  CHECK(page.sessions(1).member() == 3);
   CHECK_FALSE(page.sessions(1).has_client());
+  // The client is still connected to this member, but its session has moved to another one.
+  f.service.member = 4;
+  const v1::ListSessionsResponse other = f.List();
+  CHECK(other.answered_by() == 4);
+  CHECK(other.sessions(0).member() == 3);
+  CHECK_FALSE(other.sessions(0).has_client());
 }
 
 TEST_CASE("a session is shown with its ephemerals, in pages") {
@@ -188,7 +195,7 @@ TEST_CASE("a session is shown with its ephemerals, in pages") {
   CHECK_FALSE(f.Get(7).has_session());
   std::vector<std::string> paths;
   for (int i = 0; i < 1001; ++i) paths.push_back("/e" + std::to_string(i));
-  f.Create(7, 1, paths);
+  f.Create(7, paths);
   const v1::GetSessionResponse first = f.Get(7);
   CHECK(first.session().ephemerals() == 1001);
   REQUIRE(first.ephemerals_size() == 1000);
@@ -210,7 +217,7 @@ TEST_CASE("a session is shown with its ephemerals, in pages") {
 
 TEST_CASE("a session is closed with its ephemerals, and that is recorded") {
   Fixture f;
-  f.Create(7, 1, {"/e"});
+  f.Create(7, {"/e"});
   v1::CloseSessionResponse response;
   REQUIRE(f.Close(7, &response).ok());
   CHECK(response.closed());
@@ -228,7 +235,7 @@ TEST_CASE("a session is closed with its ephemerals, and that is recorded") {
 
 TEST_CASE("a close whose outcome is not known says so, and one without an end can be left") {
   Fixture f;
-  f.Create(7, 1);
+  f.Create(7);
   f.service.applies = false;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
@@ -243,7 +250,7 @@ TEST_CASE("a close whose outcome is not known says so, and one without an end ca
 
 TEST_CASE("only administrators learn of sessions and close them") {
   Fixture f;
-  f.Create(7, 1);
+  f.Create(7);
   f.config.administrator_subjects = {"CN=admin"};
   Administrators others(f.config, &f.clock);
   ClusterService cluster(f.config, &f.service, nullptr, &others, nullptr, &f.clock);
