@@ -21,6 +21,7 @@
 #include "tree/command.h"
 #include "tree/dedup_table.h"
 #include "tree/pieces.h"
+#include "tree/subtree.h"
 #include "tree/types.h"
 
 namespace quorate::tree {
@@ -154,6 +155,18 @@ class Tree {
   // two pieces may or may not be counted. O(1) for the root.
   ErrorCode CountDescendants(std::string_view path, std::span<const Identity> identities,
                              size_t nodes_max, DescendantsPlace* place, bool* done) const;
+  // Reads everything below a znode in the order of the query, in pieces (tree/subtree.h). Calls
+  // `take` for the next znodes from `*place` on, until about `steps_max` steps were made or `take`
+  // returns false for a znode, which is then the next one of the next piece. Adds the steps, each
+  // about as long as a look at one znode, to `*steps`. What `take` gets is the state of now, and is
+  // valid during the call. A znode that exists from the first piece to the last is shown exactly
+  // once; one that is created or deleted in between may or may not be shown. A znode below the top
+  // that the caller may not read is shown without what is below it. REQUIRES: !place->done(),
+  // !place->has_names_to_sort(); the query is that of all earlier pieces.
+  ErrorCode ReadSubtree(const SubtreeQuery& query, std::span<const Identity> identities,
+                        size_t steps_max,
+                        const std::function<bool(const SubtreeEntry& entry)>& take,
+                        SubtreePlace* place, size_t* steps) const;
   // Reads the stat without a permission check, for watches. Returns false if there is no such node.
   bool FindStat(std::string_view path, Stat* stat) const;
 
