@@ -57,6 +57,7 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
       "as in ZooKeeper, it needs no permission")                                                     \
   ROW(kTreeList, kGrpc, "quorate.v1.TreeService/List", kAccessLists, "")                             \
   ROW(kTreeListRecursive, kGrpc, "quorate.v1.TreeService/ListRecursive", kAccessLists, "")           \
+  ROW(kTreeScan, kGrpc, "quorate.v1.TreeService/Scan", kAccessLists, "")                             \
   ROW(kTreeCreate, kGrpc, "quorate.v1.TreeService/Create", kAccessLists, "")                         \
   ROW(kTreeSet, kGrpc, "quorate.v1.TreeService/Set", kAccessLists, "")                               \
   ROW(kTreeDelete, kGrpc, "quorate.v1.TreeService/Delete", kAccessLists, "")                         \

@@ -134,6 +134,43 @@ def shared_lists_have_details_of_the_children_or_everything_below(cluster):
                 assert list(tree.call("ListRecursive", below).result.paths) == [path + "/a", path + "/e"]
 
 
+def shared_a_scan_goes_on_at_another_member(cluster):
+    path = _fresh("scan")
+    names = [f"{i:04}" for i in range(300)]
+    operation = types.Operation
+    with native.Tree(_grpc(cluster, 1)) as tree:
+        tree.create(path)
+        for begin in range(0, len(names), 100):
+            creates = [operation(create=operation.Create(path=f"{path}/{name}", data=name.encode() * 100))
+                       for name in names[begin:begin + 100]]
+            tree.call("Txn", native.tree.TxnRequest(operations=creates))
+        tree.create(f"{path}/{names[7]}/below")
+    for order in native.tree.SCAN_ORDER_PATHS, native.tree.SCAN_ORDER_LEVELS:
+        request = native.tree.ScanRequest(path=path, order=order, with_data=True, limit=70)
+        shown, pages, member = [], [], 0
+        while not pages or not pages[-1].complete:
+            with native.Tree(_grpc(cluster, cluster.numbers()[member % len(cluster.numbers())])) as tree:
+                pages = list(tree.scan(request))
+            assert sum(len(page.entries) for page in pages) <= 70
+            shown += [entry for page in pages for entry in page.entries]
+            request.token = pages[-1].token
+            member += 1
+        below = f"{path}/{names[7]}/below"
+        expected = [f"{path}/{name}" for name in names]
+        expected.insert(8 if order == native.tree.SCAN_ORDER_PATHS else len(expected), below)
+        assert [entry.path for entry in shown] == expected
+        assert all(entry.data == entry.path[-4:].encode() * 100 for entry in shown if entry.path != below)
+        assert member > 4
+    with native.Tree(_grpc(cluster, 1)) as tree:
+        children = native.tree.ScanRequest(path=path, depth_max=1, prefix="00")
+        assert len([entry for page in tree.scan(children) for entry in page.entries]) == 100
+        for bad in {"token": b"x"}, {"depth_max": 0}, {"kinds": [99]}, {"path": path + "/"}:
+            request = native.tree.ScanRequest(path=path)
+            for name, value in bad.items():
+                getattr(request, name).extend(value) if name == "kinds" else setattr(request, name, value)
+            _expect("INVALID_ARGUMENT", "BAD_ARGUMENTS", lambda: list(tree.scan(request)))
+
+
 def shared_both_frontends_show_the_same_tree(cluster):
     path = _fresh("frontends")
     zookeeper = _zookeeper(cluster, 3)
@@ -320,7 +357,7 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
                        if name.startswith("quorate.")}
             assert sorted(methods["quorate.v1.TreeService"]) == [
                 "Create", "CreateIfNotExists", "Delete", "Exists", "Get", "List", "ListRecursive",
-                "RemoveRecursive", "Set", "TryRemove", "Txn", "Watch"], methods
+                "RemoveRecursive", "Scan", "Set", "TryRemove", "Txn", "Watch"], methods
             assert methods["quorate.v1.SessionService"] == ["Session"], methods
             assert sorted(methods["quorate.v1.ClusterService"]) == [
                 "Backup", "ChangeMembers", "Members", "Metrics", "Status", "TransferLeadership",

@@ -126,6 +126,15 @@ class Tree:
     def list(self, path):
         return self.call("List", tree.ListRequest(path=path))
 
+    def scan(self, request, seconds=SECONDS):
+        """Returns the pages of a scan, as they come."""
+        stub = self.channel.unary_stream("/quorate.v1.TreeService/Scan", tree.ScanRequest.SerializeToString,
+                                         tree.ScanResponse.FromString)
+        try:
+            yield from stub(request, timeout=seconds)
+        except grpc.RpcError as error:
+            raise Failed(error) from None
+
     def exists(self, path):
         return self.call("Exists", tree.ExistsRequest(path=path))
 

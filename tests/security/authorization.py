@@ -157,7 +157,8 @@ def tree_request(method, private):
     create = op.Create(path=private.missing(), mode=types.CREATE_MODE_PERSISTENT)
     parts = {
         "Get": lambda: {"path": path}, "Exists": lambda: {"path": path}, "List": lambda: {"path": path},
-        "ListRecursive": lambda: {"path": path}, "Watch": lambda: {"path": path, "scope": types.WATCH_SCOPE_NODE},
+        "ListRecursive": lambda: {"path": path}, "Scan": lambda: {"path": path},
+        "Watch": lambda: {"path": path, "scope": types.WATCH_SCOPE_NODE},
         "Create": lambda: {"create": create}, "Set": lambda: {"set": op.Set(path=path)},
         "Delete": lambda: {"delete": op.Delete(path=path)},
         "CreateIfNotExists": lambda: {"create": create},

@@ -153,6 +153,7 @@ absl::Status Call::OnMessage(std::string_view bytes) {
       return BeginWrite<v1::TryRemoveRequest>(bytes);
     case Method::kTxn:
       return BeginWrite<v1::TxnRequest>(bytes);
+    case Method::kScan:
     case Method::kSession:
     case Method::kWatch:
       break;
@@ -182,18 +183,14 @@ absl::Status Call::BeginRead(std::string_view bytes) {
   options_ = request.options();
   wants_to_continue_ = true;
   state_ = State::kReady;
-  if (!options_.linearizable()) return options_.any_state() ? absl::OkStatus() : CheckFresh();
+  if (!options_.linearizable()) {
+    return options_.any_state() ? absl::OkStatus()
+                                : CheckFresh(loop_->status(), loop_->frontend().config());
+  }
   if (!loop_->frontend().service().status().in_touch) return OutOfTouch();
   state_ = State::kWaiting;
   loop_->JoinBarrier(tag());
   return absl::OkStatus();
-}
-
-absl::Status Call::CheckFresh() {
-  const ServerStatus& status = loop_->status();
-  if (absl::Status s = CheckCaughtUp(status); !s.ok()) return s;
-  const int64_t limit_ms = loop_->frontend().config().StaleReadLimitMs();
-  return limit_ms < 0 ? absl::OkStatus() : CheckContact(status, limit_ms);
 }
 
 void Call::OnBarrierDone(uint64_t) {

@@ -51,8 +51,6 @@ class Call final : public Stream {
   absl::Status BeginWrite(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
   // As BeginWrite, but does not record a write that is refused in the audit log.
   absl::Status TryToWrite(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
-  // Returns UNAVAILABLE if this member's state may be too old for a read that is not linearizable.
-  absl::Status CheckFresh();
   // Adds what the credentials prove, and checks the limits of the client.
   absl::Status Admit();
   template <class Response>

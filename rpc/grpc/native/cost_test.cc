@@ -369,6 +369,16 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
   recursive.set_path("/");
   cost("ListRecursive", "all znodes", Method::kListRecursive, recursive.SerializeAsString(),
        {reply_max, 0, 12 * reply_max});
+  // The sent bytes of a scan are many pages: the test lets the client take all of them.
+  v1::ScanRequest scan;
+  scan.set_path("/");
+  scan.set_with_stats(true);
+  scan.set_with_data(true);
+  cost("Scan", "all znodes with stats and data", Method::kScan, scan.SerializeAsString(),
+       {4 * reply_max, 0, 32 * kMiB});
+  scan.set_order(v1::SCAN_ORDER_LEVELS);
+  scan.add_kinds(v1::ZNODE_KIND_TTL);
+  cost("Scan", "none of all znodes", Method::kScan, scan.SerializeAsString(), {kMiB, 0, 32 * kMiB});
   v1::CreateRequest create;
   *create.mutable_create() = CreateOp("/large", std::string(kRequestBytes, 'x')).create();
   cost("Create", "data of 1 MB", Method::kCreate, create.SerializeAsString(),

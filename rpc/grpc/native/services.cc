@@ -85,12 +85,13 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
   grpc::ByteBuffer outgoing_;
 };
 
-class WatchReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public Channel {
+// A call with one request and any number of responses.
+class ResponsesReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public Channel {
  public:
-  WatchReactor(const Front& front, grpc::CallbackServerContext* context,
-               const grpc::ByteBuffer* request)
+  ResponsesReactor(const Front& front, Method method, grpc::CallbackServerContext* context,
+                   const grpc::ByteBuffer* request)
       : context_(context), handle_(front.threads->NewHandle()), request_(ToString(*request)) {
-    handle_.Open(Method::kWatch, front.ProofOf(*context), this);
+    handle_.Open(method, front.ProofOf(*context), this);
   }
 
   void Read() override {
@@ -169,7 +170,8 @@ using RawTree = v1::TreeService::WithRawCallbackMethod_Get<
                                 v1::TreeService::WithRawCallbackMethod_TryRemove<
                                     v1::TreeService::WithRawCallbackMethod_Txn<
                                         v1::TreeService::WithRawCallbackMethod_Watch<
-                                            v1::TreeService::Service>>>>>>>>>>>>;
+                                            v1::TreeService::WithRawCallbackMethod_Scan<
+                                                v1::TreeService::Service>>>>>>>>>>>>>;
 
 }  // namespace
 
@@ -199,6 +201,7 @@ class NativeServices::Tree final : public RawTree {
   using RawTree::List;
   using RawTree::ListRecursive;
   using RawTree::RemoveRecursive;
+  using RawTree::Scan;
   using RawTree::Set;
   using RawTree::TryRemove;
   using RawTree::Txn;
@@ -242,7 +245,10 @@ class NativeServices::Tree final : public RawTree {
     return new CallReactor(front_, Method::kTxn, context, request, response);
   }
   grpc::ServerWriteReactor<Bytes>* Watch(Context* context, const Bytes* request) override {
-    return new WatchReactor(front_, context, request);
+    return new ResponsesReactor(front_, Method::kWatch, context, request);
+  }
+  grpc::ServerWriteReactor<Bytes>* Scan(Context* context, const Bytes* request) override {
+    return new ResponsesReactor(front_, Method::kScan, context, request);
   }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One stream of a client of the native front end: a session, a unary call or a watch. It works on
+// One stream of a client of the native front end: a session, a unary call, a watch or a scan. It works on
 // encoded messages and does not depend on gRPC.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.
@@ -42,6 +42,7 @@ enum class Method : uint8_t {
   kRemoveRecursive,
   kTryRemove,
   kListRecursive,
+  kScan,
 };
 
 // The messages to be sent. Each message has all parts that were ready, up to a size that a gRPC

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "rpc/grpc/native/call.h"
+#include "rpc/grpc/native/scan_stream.h"
 #include "rpc/grpc/native/session_stream.h"
 #include "rpc/grpc/native/watch_stream.h"
 #include "rpc/proto/errors.h"
@@ -28,6 +29,8 @@ std::unique_ptr<Stream> MakeStream(StreamLoop* loop, uint32_t tag, Method method
   switch (method) {
     case Method::kSession:
       return std::make_unique<SessionStream>(loop, tag, std::move(address));
+    case Method::kScan:
+      return std::make_unique<ScanStream>(loop, tag, std::move(address));
     case Method::kWatch:
       return std::make_unique<WatchStream>(loop, tag, std::move(address));
     default:

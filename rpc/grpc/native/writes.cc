@@ -56,6 +56,12 @@ absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms) {
                                status.leader_contact_age_ms, " ms; try another one"));
 }
 
+absl::Status CheckFresh(const ServerStatus& status, const Config& config) {
+  if (absl::Status s = CheckCaughtUp(status); !s.ok()) return s;
+  const int64_t limit_ms = config.StaleReadLimitMs();
+  return limit_ms < 0 ? absl::OkStatus() : CheckContact(status, limit_ms);
+}
+
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied) {
   return ToStatus(
       v1::ERROR_CODE_UNAVAILABLE,

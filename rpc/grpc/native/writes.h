@@ -39,6 +39,8 @@ absl::Status CheckCaughtUp(const ServerStatus& status);
 // Returns Unavailable, with the reason for the client, if this member has had no contact with a
 // leader for more than `limit_ms` milliseconds.
 absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms);
+// Returns UNAVAILABLE if this member's state may be too old for a read that is not linearizable.
+absl::Status CheckFresh(const ServerStatus& status, const Config& config);
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied);
 
 // Sets `*request` to the operations of a write, with views into `operations`. If the result is not
