@@ -71,6 +71,18 @@ struct EventAcls {
   std::span<const Acl> parent;
 };
 
+// The data of the node of an event. Null data are as empty data.
+struct EventValues {
+  // The data as the command has left it: after its last change of the node, if it has several. No
+  // value for a deletion.
+  std::optional<std::string_view> value;
+  // The data before this change. No value for a creation.
+  std::optional<std::string_view> previous;
+  // The command also changed the ACL of some node: who may read the node now may not have been
+  // allowed to read `previous`.
+  bool changes_acls = false;
+};
+
 // A quota that a write exceeds.
 struct QuotaExcess {
   std::string_view path;  // the path that has the quota
@@ -91,6 +103,10 @@ class ApplyListener {
   // A change of an ACL is not reported. `acls` is valid only during the call.
   virtual void OnNodeEvent(EventType type, std::string_view path, Zxid zxid,
                            const EventAcls& acls) = 0;
+  // Returns whether OnNodeValues is to be called for the next event.
+  virtual bool WantsNodeValues() const { return false; }
+  // Called just before OnNodeEvent for the same event. `values` is valid until OnNodeEvent returns.
+  virtual void OnNodeValues(const EventValues& values) { static_cast<void>(values); }
   // Called when a session was created, attached (moved), closed or expired.
   virtual void OnSessionAttached(const SessionInfo& session) = 0;
   virtual void OnSessionClosed(SessionId session, Zxid zxid) = 0;

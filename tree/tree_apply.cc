@@ -158,13 +158,14 @@ void Tree::Impl::ApplyEndSession(const CommandHeader& header, Zxid zxid, ApplyLi
     result->error = ErrorCode::kSessionMoved;
     return;
   }
+  changes_acls_ = false;
   while (session->first != nullptr) {
     Znode* node = session->first;
     const std::string path = node->Path();
     const int64_t bytes = node->data.size();
     Detach(node, zxid);
     UpdateQuota(path, -bytes, -1);
-    listener->OnNodeEvent(EventType::kNodeDeleted, path, zxid, AclsOf(*node));
+    TellEvent({EventType::kNodeDeleted, path, node}, path, zxid, listener);
     Commit();
   }
   totals_.digest -= session->Hash();
@@ -186,10 +187,11 @@ void Tree::Impl::ApplyDeleteContainer(std::string_view command, Zxid zxid, Apply
   } else if (!ExpiryIndex::IsExpired(*node, ttls_are_held() ? kContainersOnlyMs : time_ms_)) {
     result->error = ErrorCode::kNotEmpty;
   } else {
+    changes_acls_ = false;
     const int64_t bytes = node->data.size();
     Detach(node, zxid);
     UpdateQuota(*path, -bytes, -1);
-    listener->OnNodeEvent(EventType::kNodeDeleted, *path, zxid, AclsOf(*node));
+    TellEvent({EventType::kNodeDeleted, *path, node}, *path, zxid, listener);
     Commit();
   }
 }
@@ -226,6 +228,7 @@ bool Tree::Impl::TryOps(const Request& request, const Context& context,
                         std::vector<OpResult>* results) {
   ASSERT(undo_.empty(), "the previous request was committed or rolled back");
   events_.clear();
+  changes_acls_ = false;
   numbered_paths_.clear();
   recursive_nodes_ = 0;
   recursive_path_bytes_ = 0;
@@ -246,10 +249,32 @@ bool Tree::Impl::TryOps(const Request& request, const Context& context,
 void Tree::Impl::CommitRequest(Zxid zxid, ApplyListener* listener) {
   for (const Event& event : events_) {
     const std::string path = event.path.empty() ? event.node->Path() : std::string();
-    listener->OnNodeEvent(event.type, event.path.empty() ? path : event.path, zxid,
-                          AclsOf(*event.node));
+    TellEvent(event, event.path.empty() ? path : event.path, zxid, listener);
   }
   Commit();
+}
+
+void Tree::Impl::TellEvent(const Event& event, std::string_view path, Zxid zxid,
+                           ApplyListener* listener) {
+  // The values outlive the call of OnNodeEvent.
+  EventValues values;
+  if (listener->WantsNodeValues()) {
+    values = ValuesOf(event, changes_acls_);
+    listener->OnNodeValues(values);
+  }
+  listener->OnNodeEvent(event.type, path, zxid, AclsOf(*event.node));
+}
+
+EventValues Tree::Impl::ValuesOf(const Event& event, bool changes_acls) {
+  EventValues values;
+  values.changes_acls = changes_acls;
+  if (event.type == EventType::kNodeDeleted) {
+    values.previous = event.node->data.view();
+  } else {
+    values.value = event.node->data.view();
+  }
+  if (event.previous != nullptr) values.previous = event.previous->view();
+  return values;
 }
 
 ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* result) {
@@ -561,7 +586,7 @@ void Tree::Impl::ReplaceData(Znode* node, std::string_view path, bool has_data,
   AddToDigest(*node);
   expiry_.Add(*node);
 
-  events_.push_back(Event{EventType::kNodeDataChanged, path, node});
+  events_.push_back(Event{EventType::kNodeDataChanged, path, node, &undo.data});
 }
 
 void Tree::Impl::SetConfig(Zxid zxid, std::string_view text, ApplyListener* listener) {
@@ -572,6 +597,7 @@ void Tree::Impl::SetConfig(Zxid zxid, std::string_view text, ApplyListener* list
   if (node == nullptr) return;
   ASSERT(undo_.empty(), "the previous request was committed or rolled back");
   events_.clear();
+  changes_acls_ = false;
   ReplaceData(node, kConfigPath, /*has_data=*/true, text, kConfigVersion, zxid);
   CommitRequest(zxid, listener);
 }
@@ -589,6 +615,7 @@ ErrorCode Tree::Impl::SetAcl(const Op& op, const Context& context, OpResult* res
   undo.node = node;
   undo.version = node->aversion();
   undo.acl_id = node->acl_id;
+  changes_acls_ = true;
   changes_.BeforeNodeChange(node);
   RemoveFromDigest(*node);
   node->acl_id = acls_.Ref(resolved_acl_);

@@ -119,6 +119,8 @@ class Tree::Impl {
     EventType type = EventType::kNodeCreated;
     std::string_view path;        // if empty, the event has the path of `node`
     const Znode* node = nullptr;  // exists until Commit, even if it was deleted
+    // A change of the data: the data before it, which exist until Commit.
+    const ZnodeData* previous = nullptr;
   };
 
   void AddSystemNode(std::string_view path);
@@ -159,6 +161,8 @@ class Tree::Impl {
   // Rollback must follow. If one failed, undoes the others and returns false.
   bool TryOps(const Request& request, const Context& context, std::vector<OpResult>* results);
   void CommitRequest(Zxid zxid, ApplyListener* listener);
+  // Notifies the listener of an event at `path`. REQUIRES: it is not committed yet.
+  void TellEvent(const Event& event, std::string_view path, Zxid zxid, ApplyListener* listener);
 
   void ApplyDeleteContainer(std::string_view command, Zxid zxid, ApplyListener* listener,
                             ApplyResult* result);
@@ -201,6 +205,7 @@ class Tree::Impl {
   Znode* Attach(Znode* parent, std::string_view path, SessionId owner, const Op& op,
                 const Context& context);
   void Detach(Znode* node, Zxid zxid);
+  static EventValues ValuesOf(const Event& event, bool changes_acls);
   // Returns the ACLs of the node and of its parent. REQUIRES: the node's change is not committed
   // yet.
   EventAcls AclsOf(const Znode& node) const;
@@ -241,6 +246,7 @@ class Tree::Impl {
   // State of the request that is being applied. These are members so that their memory is reused.
   std::deque<Undo> undo_;
   std::vector<Event> events_;
+  bool changes_acls_ = false;  // whether the request has set the ACL of a node
   std::deque<std::string> numbered_paths_;
   std::vector<Acl> resolved_acl_;
   std::vector<Znode*> subtree_;

@@ -39,6 +39,15 @@ void Frontends::OnNodeEvent(tree::EventType type, std::string_view path, tree::Z
   for (const Entry& entry : frontends_) entry.frontend->OnNodeEvent(type, path, zxid, acls);
 }
 
+bool Frontends::WantsNodeValues() const {
+  return std::any_of(frontends_.begin(), frontends_.end(),
+                     [](const Entry& entry) { return entry.frontend->WantsNodeValues(); });
+}
+
+void Frontends::OnNodeValues(const tree::EventValues& values) {
+  for (const Entry& entry : frontends_) entry.frontend->OnNodeValues(values);
+}
+
 void Frontends::OnSessionAttached(const tree::SessionInfo& session) {
   for (const Entry& entry : frontends_) entry.frontend->OnSessionAttached(session);
 }

@@ -48,6 +48,8 @@ class Frontends final : public Frontend {
   bool AllowsInlineApply() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
+  bool WantsNodeValues() const override;
+  void OnNodeValues(const tree::EventValues& values) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   // REQUIRES: the tag is in the range of a front end.

@@ -104,6 +104,8 @@ class Process : public rpc::ReplicaHost,
   std::shared_ptr<const rpc::RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   void OnTreeReplaced(const tree::Tree& tree) override;
+  bool WantsNodeValues() const override { return frontends_->WantsNodeValues(); }
+  void OnNodeValues(const tree::EventValues& values) override { frontends_->OnNodeValues(values); }
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;

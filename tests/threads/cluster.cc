@@ -126,6 +126,8 @@ class SlowFrontend final : public rpc::Frontend {
       : frontends_(std::move(frontends), history) {}
 
   bool AllowsInlineApply() const override { return frontends_.AllowsInlineApply(); }
+  bool WantsNodeValues() const override { return frontends_.WantsNodeValues(); }
+  void OnNodeValues(const tree::EventValues& values) override { frontends_.OnNodeValues(values); }
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override {
     frontends_.OnNodeEvent(type, path, zxid, acls);

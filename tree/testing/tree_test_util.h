@@ -119,6 +119,14 @@ class RecordingListener : public ApplyListener {
     last_event_acl.assign(acls.node.begin(), acls.node.end());
     last_event_parent_acl.assign(acls.parent.begin(), acls.parent.end());
   }
+  bool WantsNodeValues() const override { return wants_values; }
+  void OnNodeValues(const EventValues& node) override {
+    const auto text = [](const std::optional<std::string_view>& data) {
+      return data.has_value() ? std::string(*data) : std::string("none");
+    };
+    values.push_back(text(node.previous) + " -> " + text(node.value) +
+                     (node.changes_acls ? ", with an ACL" : ""));
+  }
   void OnSessionAttached(const SessionInfo& session) override {
     events.push_back("attached " + std::to_string(session.id.value()));
     attached.push_back(session);
@@ -140,7 +148,9 @@ class RecordingListener : public ApplyListener {
     result = std::move(applied);
   }
 
+  bool wants_values = false;
   std::vector<std::string> events;
+  std::vector<std::string> values;  // of the events, if wants_values
   std::vector<std::string> excesses;
   std::vector<SessionInfo> attached;
   Zxid last_event_zxid;
@@ -172,6 +182,7 @@ class Server {
   // proposer. Then checks the digest against one computed from scratch, unless !computes_digest.
   std::optional<ApplyResult> ApplyBytes(std::string_view command) {
     listener_ = RecordingListener();
+    listener_.wants_values = wants_values;
     tree_.Apply(tree_.last_zxid() + 1, command, self, &listener_);
     if (computes_digest) REQUIRE(tree_.digest() == tree_.ComputeDigest());
     return listener_.result;
@@ -271,6 +282,7 @@ class Server {
   uint64_t sequence = 0;
   int64_t time_ms = kStartMs;
   bool computes_digest = true;
+  bool wants_values = false;  // whether the listener wants the data of changed nodes
   std::vector<Identity> identities;
   bool enforces_quota = false;
   bool bounds_time = false;

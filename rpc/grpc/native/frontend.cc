@@ -16,12 +16,16 @@ namespace {
 
 // The approximate memory of a watch here and in its stream, in bytes, without its path.
 constexpr size_t kWatchBytes = 250;
+// The most bytes of data of recent events that are kept for watches that want them.
+constexpr size_t kValuesBytesMax = 16u << 20;
 
 }  // namespace
 
 NativeFrontend::NativeFrontend(const Config& config, Service* service, const Clock* clock,
                                RandomBytes* random, const EventHistory* history)
-    : ClientFrontend(config, service, clock, random, kNativeTags), history_(history) {}
+    : ClientFrontend(config, service, clock, random, kNativeTags),
+      history_(history),
+      values_(kValuesBytesMax, &service->memory()) {}
 
 // --- What was applied ----------------------------------------------------------------------------
 
@@ -35,6 +39,8 @@ bool NativeFrontend::AllowsInlineApply() const {
 void NativeFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                                  const tree::EventAcls& acls) {
   listings().OnNodeEvent(type, path);
+  const tree::EventValues* const values = std::exchange(event_values_, nullptr);
+  if (values == nullptr && values_.bytes() > 0 && !WantsNodeValues()) values_.Clear();
   MutexLock lock(&watches_mutex_);
   if (watches_.empty()) return;
   watchers_.clear();
@@ -44,10 +50,20 @@ void NativeFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tr
       Event{type, std::string(path), zxid, ReadersOf(acls.node),
             type == tree::EventType::kNodeDataChanged ? nullptr : ReadersOf(acls.parent)});
   const uint64_t number = history_->next_number() - 1;
+  if (values != nullptr) {
+    std::vector<uint64_t> valued;
+    valued_.Find(path, &valued);
+    if (!valued.empty()) values_.Add(number, *values);
+  }
   for (uint64_t watcher : watchers_) {
     const auto tag = static_cast<uint32_t>(watcher);
     LoopOf(tag).Push(EventItem{tag, number, event});
   }
+}
+
+void NativeFrontend::OnTreeReplaced(const tree::Tree& tree) {
+  values_.Clear();
+  ClientFrontend::OnTreeReplaced(tree);
 }
 
 WatchTotals NativeFrontend::watch_totals() const {
@@ -72,16 +88,25 @@ absl::Status NativeFrontend::AdmitStream(const std::string& address) {
   return absl::OkStatus();
 }
 
-void NativeFrontend::AddWatch(uint32_t tag, std::string_view path, Scope scope) {
+void NativeFrontend::AddWatch(uint32_t tag, std::string_view path, Scope scope, bool wants_values) {
   MutexLock lock(&watches_mutex_);
   watches_.Add(tag, path, scope);
+  if (wants_values) {
+    valued_.Add(tag, path, scope);
+    ++valued_count_;
+  }
   ++watch_totals_.count;
   watch_totals_.bytes += kWatchBytes + path.size();
 }
 
-void NativeFrontend::RemoveWatch(uint32_t tag, std::string_view path, Scope scope) {
+void NativeFrontend::RemoveWatch(uint32_t tag, std::string_view path, Scope scope,
+                                 bool wants_values) {
   MutexLock lock(&watches_mutex_);
   watches_.Remove(tag, path, scope);
+  if (wants_values) {
+    valued_.Remove(tag, path, scope);
+    --valued_count_;
+  }
   ASSERT(watch_totals_.count > 0, "a watch is removed once");
   --watch_totals_.count;
   watch_totals_.bytes -= kWatchBytes + path.size();

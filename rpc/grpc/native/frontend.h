@@ -5,10 +5,11 @@
 // depend on gRPC: those are in stream_thread.h and services.h, or in a test. A client of it is a
 // stream: a session, a unary call or a watch.
 //
-// Thread-safety: as described in rpc/frontend/client_frontend.h; history() and the watches are
+// Thread-safety: as described in rpc/frontend/client_frontend.h; history(), values() and the watches are
 // protected by the tree's lock.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "rpc/frontend/client_frontend.h"
 #include "rpc/frontend/event_history.h"
 #include "rpc/grpc/native/scoped_watches.h"
+#include "rpc/grpc/native/value_history.h"
 
 namespace quorate::rpc::native {
 
@@ -37,6 +39,11 @@ class NativeFrontend : public ClientFrontend<StreamLoop> {
   bool AllowsInlineApply() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
+  bool WantsNodeValues() const override {
+    return valued_count_.load(std::memory_order_relaxed) > 0;
+  }
+  void OnNodeValues(const tree::EventValues& values) override { event_values_ = &values; }
+  void OnTreeReplaced(const tree::Tree& tree) override;
   WatchTotals watch_totals() const override;
 
   // --- For the loops -----------------------------------------------------------------------------
@@ -45,8 +52,10 @@ class NativeFrontend : public ClientFrontend<StreamLoop> {
   absl::Status AdmitStream(const std::string& address);
   // REQUIRES, for the next three functions: the caller holds the read or write lock of the tree.
   const EventHistory& history() const { return *history_; }
-  void AddWatch(uint32_t tag, std::string_view path, Scope scope);
-  void RemoveWatch(uint32_t tag, std::string_view path, Scope scope);
+  const ValueHistory& values() const { return values_; }
+  // `wants_values` says that the data of the watch's events are to be kept in values().
+  void AddWatch(uint32_t tag, std::string_view path, Scope scope, bool wants_values = false);
+  void RemoveWatch(uint32_t tag, std::string_view path, Scope scope, bool wants_values = false);
 
  private:
   const EventHistory* const history_;
@@ -54,6 +63,11 @@ class NativeFrontend : public ClientFrontend<StreamLoop> {
   mutable Mutex watches_mutex_;
   ScopedWatches watches_ ABSL_GUARDED_BY(watches_mutex_);  // of streams, by tag
   WatchTotals watch_totals_ ABSL_GUARDED_BY(watches_mutex_);
+  ScopedWatches valued_ ABSL_GUARDED_BY(watches_mutex_);  // those of them that want values
+  std::atomic<size_t> valued_count_{0};
+  ValueHistory values_;  // protected by the tree's lock
+  // The data of the event that is being reported, or nullptr. Used only by the apply thread.
+  const tree::EventValues* event_values_ = nullptr;
   std::vector<uint64_t> watchers_;  // the watchers of one event, by tag; used only by OnNodeEvent
 };
 

@@ -526,7 +526,7 @@ absl::Status SessionStream::Continue() {
   absl::Status caught_up = feed_.CatchUp(
       loop_->frontend().history(),
       [this] { return !HasMuchToSend() && !loop_->has_spent_enough(); },
-      [this](const Event& event) {
+      [this](uint64_t, const Event& event) {
         loop_->Spend(1);
         SendIfSeen(event);
       });

@@ -27,8 +27,11 @@ absl::Status TooMany(Limit limit) {
 
 }  // namespace
 
-std::string* Outbox::Open() {
-  if (messages_.empty() || messages_.back().counted >= kMessageBytes) messages_.emplace_back();
+std::string* Outbox::Open(size_t part_bytes) {
+  const bool begins =
+      messages_.empty() || messages_.back().counted >= kMessageBytes ||
+      (messages_.back().counted > 0 && messages_.back().counted + part_bytes > kMessageBytes);
+  if (begins) messages_.emplace_back();
   return &messages_.back().bytes;
 }
 

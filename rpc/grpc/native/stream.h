@@ -51,7 +51,8 @@ class Outbox {
  public:
   // Returns the string to which the next part of a message is to be appended. Consecutive parts
   // form one message.
-  std::string* Open();
+  // A part of `part_bytes` begins a new message if the message would become too large with it.
+  std::string* Open(size_t part_bytes = 0);
   // Counts the bytes that were appended since Open.
   void Close();
   size_t bytes() const { return bytes_; }
@@ -83,7 +84,7 @@ class EventFeed {
   void GoBackTo(uint64_t number);
   bool lagging() const { return lagging_; }
 
-  // Calls `send(event)` for the events that were not sent yet, while `may_go_on()` returns true.
+  // Calls `send(number, event)` for the events that were not sent yet, while `may_go_on()` returns true.
   // Returns TOO_SLOW if some of the events are not in the history any more. REQUIRES: the tree is
   // locked, and the inbox is empty.
   template <class MayGoOn, class Send>
@@ -91,7 +92,10 @@ class EventFeed {
     if (!lagging_) return absl::OkStatus();
     if (history.IsLost(next_)) return Lost();
     EventHistory::Reader reader(history, next_);
-    while (!reader.at_end() && may_go_on()) send(reader.Next());
+    while (!reader.at_end() && may_go_on()) {
+      const uint64_t number = reader.number();
+      send(number, reader.Next());
+    }
     next_ = reader.number();
     lagging_ = !reader.at_end();
     return absl::OkStatus();

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "rpc/frontend/listing.h"
 #include "rpc/grpc/native/message_parts.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
 #include "rpc/proto/errors.h"
+#include "rpc/proto/times.h"
 #include "tree/path.h"
 
 namespace quorate::rpc::native {
@@ -17,12 +19,16 @@ namespace {
 
 // The interval at which a client without events gets the current zxid.
 constexpr auto kProgressPeriod = std::chrono::seconds(5);
+constexpr int64_t kProgressMsMin = 100;
+constexpr int64_t kProgressMsMax = 3'600'000;
+constexpr int kTypesMax = 16;
 
 }  // namespace
 
 WatchStream::WatchStream(StreamLoop* loop, uint32_t tag, std::string client_address)
     : Stream(loop, tag, std::move(client_address), /*is_call=*/false),
       opened_(loop->now()),
+      period_(kProgressPeriod),
       sent_(loop->now()) {}
 
 absl::Status WatchStream::OnMessage(std::string_view bytes) {
@@ -38,10 +44,37 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
       !FromProto(request_.scope(), &scope_)) {
     return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, {});
   }
+  if (absl::Status s = SetOptions(); !s.ok()) return s;
   if (absl::Status s = CheckCaughtUp(loop_->status()); !s.ok()) return s;
   state_ = State::kStarting;
   wants_to_continue_ = true;
   return CheckContact(loop_->status(), loop_->frontend().config().ContactLimitMs());
+}
+
+absl::Status WatchStream::SetOptions() {
+  if (request_.types_size() > kTypesMax) {
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the request has more than 16 types of events");
+  }
+  for (const int type : request_.types()) {
+    if (type <= v1::EVENT_TYPE_UNSPECIFIED || !v1::EventType_IsValid(type)) {
+      return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS,
+                      "this member does not know one of the types of events");
+    }
+    types_ |= 1u << static_cast<uint32_t>(type);
+  }
+  if (!request_.prefix().empty()) {
+    prefix_ = request_.path() == "/" ? "/" : request_.path() + "/";
+    prefix_ += request_.prefix();
+  }
+  if (!request_.has_progress_interval()) return absl::OkStatus();
+  const std::optional<int64_t> ms = v1::ToMs(request_.progress_interval());
+  if (!ms.has_value() || *ms < kProgressMsMin || *ms > kProgressMsMax) {
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS,
+                    "progress_interval is not between 0.1 s and 1 hour");
+  }
+  period_ = std::chrono::milliseconds(*ms);
+  always_reports_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status WatchStream::OnResult(tree::ApplyResult) {
@@ -67,7 +100,7 @@ absl::Status WatchStream::Start() {
   }
   if (!tenants().MayWatch()) return OnLimit(Limit::kWatches);
   tenants().SetWatches(1);
-  loop_->frontend().AddWatch(tag(), request_.path(), scope_);
+  loop_->frontend().AddWatch(tag(), request_.path(), scope_, wants_values());
   state_ = State::kUp;
   AddMessage();  // the first message has the zxid from which the watch begins
   return absl::OkStatus();
@@ -82,14 +115,15 @@ absl::Status WatchStream::Continue() {
   const auto has_room = [this] { return outbox().bytes() < EventFeed::kUnsentBytesMax; };
   absl::Status status = feed_.CatchUp(
       loop_->frontend().history(), [&] { return has_room() && !loop_->has_spent_enough(); },
-      [this](const Event& event) {
+      [this](uint64_t number, const Event& event) {
         loop_->Spend(1);
-        if (Sees(scope_, request_.path(), event.path)) Send(event);
+        if (Sees(scope_, request_.path(), event.path)) Send(number, event);
       });
   wants_to_continue_ = feed_.lagging() && has_room();
-  if (loop_->now() - sent_ >= kProgressPeriod) {
+  if (loop_->now() - sent_ >= period_) {
     sent_ = loop_->now();
-    if (outbox().empty() && loop_->seen_zxid() > sent_zxid_) AddMessage();
+    const bool reports = always_reports_ || loop_->seen_zxid() > sent_zxid_;
+    if (outbox().empty() && reports) AddMessage();
   }
   return status;
 }
@@ -100,17 +134,44 @@ void WatchStream::AddMessage() {
 }
 
 void WatchStream::OnEvent(uint64_t number, const Event& event) {
-  if (state_ == State::kUp && feed_.Takes(number, outbox().bytes())) Send(event);
+  if (state_ != State::kUp) return;
+  if (wants_values() && !feed_.lagging() && loop_->has_spent_enough()) {
+    // Very many watches of one znode copy its data: the tree is unlocked in between.
+    feed_.GoBackTo(number);
+    wants_to_continue_ = true;
+  }
+  if (feed_.Takes(number, outbox().bytes())) Send(number, event);
 }
 
-void WatchStream::Send(const Event& event) {
+void WatchStream::Send(uint64_t number, const Event& event) {
+  if (!event.path.starts_with(prefix_)) return;
   const bool may_list = event.changes_children() && identities().MayRead(event.parent_readers);
-  if (!IsTold(scope_, request_.path(), event, identities().MayRead(event.readers), may_list))
-    return;
+  const bool may_read = identities().MayRead(event.readers);
+  if (!IsTold(scope_, request_.path(), event, may_read, may_list)) return;
   v1::Event told;
   ToProto(event, &told);
-  AppendField(v1::WatchResponse::kEventsFieldNumber, told, outbox().Open());
+  if (types_ != 0 && (types_ & (1u << static_cast<uint32_t>(told.type()))) == 0) return;
+  if (wants_values()) AddValues(number, may_read, &told);
+  const size_t bytes = told.ByteSizeLong();
+  loop_->Spend(bytes / kBytesPerNode);
+  AppendField(v1::WatchResponse::kEventsFieldNumber, told, outbox().Open(bytes));
   outbox().Close();
+}
+
+void WatchStream::AddValues(uint64_t number, bool may_read, v1::Event* event) const {
+  const ValueHistory::Values* values = may_read ? loop_->frontend().values().Find(number) : nullptr;
+  if (values == nullptr) {
+    event->set_values_lost(true);
+    return;
+  }
+  if (request_.with_value() && values->value.has_value()) event->set_value(*values->value);
+  if (request_.with_previous_value() && values->previous.has_value()) {
+    if (values->changes_acls) {
+      event->set_values_lost(true);
+    } else {
+      event->set_previous_value(*values->previous);
+    }
+  }
 }
 
 absl::Status WatchStream::OnTreeReplaced() {
@@ -125,7 +186,7 @@ absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now,
     return ToStatus(v1::ERROR_CODE_NO_REQUEST, "no request was received");
   }
   if (state_ == State::kStarting) wants_to_continue_ = true;
-  if (state_ == State::kUp && now - sent_ >= kProgressPeriod) wants_to_continue_ = true;
+  if (state_ == State::kUp && now - sent_ >= period_) wants_to_continue_ = true;
   if (state_ == State::kNew) return absl::OkStatus();
   // Without contact with a leader, this member may miss changes. Therefore the client should watch
   // at another member.
@@ -141,7 +202,7 @@ void WatchStream::Complete(std::string* message) {
 
 void WatchStream::DropWatches(size_t max) {
   if (!has_watches() || max == 0) return;
-  loop_->frontend().RemoveWatch(tag(), request_.path(), scope_);
+  loop_->frontend().RemoveWatch(tag(), request_.path(), scope_, wants_values());
   tenants().SetWatches(0);
   state_ = State::kStarting;
 }

@@ -45,12 +45,22 @@ class WatchStream final : public Stream {
   absl::Status Start();
   // Adds a message to the outbox. It is empty except for the zxid that Complete adds.
   void AddMessage();
-  void Send(const Event& event);
+  // Sends the event with this number, unless the filters of the request exclude it.
+  void Send(uint64_t number, const Event& event);
+  // Sets the filters and the interval from the request.
+  absl::Status SetOptions();
+  bool wants_values() const { return request_.with_value() || request_.with_previous_value(); }
+  // Adds the data of the event with this number.
+  void AddValues(uint64_t number, bool may_read, v1::Event* event) const;
 
   const std::chrono::steady_clock::time_point opened_;
   State state_ = State::kNew;
   v1::WatchRequest request_;
   Scope scope_{};
+  uint32_t types_ = 0;           // a set of bits 1 << v1::EventType; 0: all
+  std::string prefix_{};         // of paths; empty: none
+  bool always_reports_ = false;  // whether a message is sent each period, even if nothing happened
+  std::chrono::milliseconds period_;
   EventFeed feed_;
   tree::Zxid sent_zxid_;  // the last zxid that was sent to the client
   std::chrono::steady_clock::time_point sent_;

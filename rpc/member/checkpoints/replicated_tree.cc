@@ -201,6 +201,12 @@ ReplicatedTree::News ReplicatedTree::TakeNews() {
   return news;
 }
 
+bool ReplicatedTree::WantsNodeValues() const { return frontend_->WantsNodeValues(); }
+
+void ReplicatedTree::OnNodeValues(const tree::EventValues& values) {
+  frontend_->OnNodeValues(values);
+}
+
 void ReplicatedTree::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                                  const tree::EventAcls& acls) {
   if (SeededBug("the event of a deletion is lost") && type == tree::EventType::kNodeDeleted) {

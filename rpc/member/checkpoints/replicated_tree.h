@@ -107,6 +107,8 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   News TakeNews();
 
  private:
+  bool WantsNodeValues() const override;
+  void OnNodeValues(const tree::EventValues& values) override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;
