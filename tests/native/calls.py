@@ -7,6 +7,7 @@ import contextlib
 import re
 import time
 
+import grpc
 import harness
 import kazoo.client
 import kazoo.exceptions
@@ -169,6 +170,42 @@ def shared_a_scan_goes_on_at_another_member(cluster):
             for name, value in bad.items():
                 getattr(request, name).extend(value) if name == "kinds" else setattr(request, name, value)
             _expect("INVALID_ARGUMENT", "BAD_ARGUMENTS", lambda: list(tree.scan(request)))
+
+
+def shared_a_watch_sends_data_and_reports_progress(cluster):
+    path = _fresh("watch-data")
+    with native.Tree(_grpc(cluster, 1)) as tree, native.Tree(_grpc(cluster, 2)) as writer:
+        watch = tree.watch(path, types.WATCH_SCOPE_SUBTREE, with_value=True, with_previous_value=True, prefix="a",
+                           types=[types.EVENT_TYPE_NODE_DATA_CHANGED, types.EVENT_TYPE_NODE_DELETED],
+                           progress_interval=native.duration_of(100))
+        begin = next(iter(watch)).zxid
+        assert begin > 0
+        writer.create(path)
+        for name in "a", "b":
+            writer.create(f"{path}/{name}", b"1")
+            writer.set(f"{path}/{name}", b"2")
+        writer.delete(path, recursive=True)
+        events = []
+        for response in watch:
+            events += response.events
+            if len(events) == 2:
+                break
+        assert [(event.path, event.previous_value, event.value, event.values_lost) for event in events] == [
+            (path + "/a", b"1", b"2", False), (path + "/a", b"2", b"", False)], events
+        assert not events[1].HasField("value")
+        # Nothing happens any more, and the zxid is reported all the same.
+        quiet = [next(iter(watch)) for _ in range(3)]
+        assert all(not response.events for response in quiet) and quiet[-1].zxid >= begin
+        watch.cancel()
+        for bad in {"types": [0]}, {"types": [77]}, {"progress_interval": native.duration_of(1)}:
+            _expect("INVALID_ARGUMENT", "BAD_ARGUMENTS", _first, tree.watch(path, types.WATCH_SCOPE_NODE, **bad))
+
+
+def _first(stream):
+    try:
+        return next(iter(stream))
+    except grpc.RpcError as error:
+        raise native.Failed(error) from None
 
 
 def shared_both_frontends_show_the_same_tree(cluster):

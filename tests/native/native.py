@@ -138,11 +138,11 @@ class Tree:
     def exists(self, path):
         return self.call("Exists", tree.ExistsRequest(path=path))
 
-    def watch(self, path, scope, after_zxid=0):
-        """Returns the stream of WatchResponses."""
+    def watch(self, path, scope, after_zxid=0, **options):
+        """Returns the stream of WatchResponses. The options are further fields of the request."""
         stub = self.channel.unary_stream("/quorate.v1.TreeService/Watch", tree.WatchRequest.SerializeToString,
                                          tree.WatchResponse.FromString)
-        return stub(tree.WatchRequest(path=path, scope=scope, after_zxid=after_zxid), timeout=SECONDS)
+        return stub(tree.WatchRequest(path=path, scope=scope, after_zxid=after_zxid, **options), timeout=SECONDS)
 
 
 class Member:
