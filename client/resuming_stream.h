@@ -137,10 +137,9 @@ class ResumingStream {
     return ok;
   }
 
-  // Ends the call, and returns its status.
+  // Returns the status of the call, which has ended or was cancelled.
   absl::Status End() {
     grpc::Status status;
-    call_->context.TryCancel();
     call_->reader->Finish(&status, nullptr);
     void* tag = nullptr;
     bool ok = false;
