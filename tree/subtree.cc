@@ -20,6 +20,8 @@ constexpr size_t kSortedAtOnceMax = 2048;
 // The numbers of bytes and of identities that count as one znode.
 constexpr size_t kBytesPerStep = 256;
 constexpr size_t kIdentitiesPerStep = 4;
+// The steps of a visit: a name is taken out of the order of many, found in the tree and shown.
+constexpr size_t kVisitSteps = 4;
 
 // Which children of a znode may belong to the read, or have such znodes below them.
 struct NameFilter {
@@ -263,7 +265,7 @@ bool SubtreeWalk::Show(const Znode& child, std::string_view path) {
 }
 
 bool SubtreeWalk::Visit() {
-  ++steps_;
+  steps_ += kVisitSteps;
   Level& level = place_.levels_.back();
   const std::string_view name = level.names.front();
   const Znode* child = nodes_.back()->children().Find(name);
