@@ -160,7 +160,9 @@ TEST_CASE("a long scan has pages of at most 1 MB, in short holds of the tree") {
 TEST_CASE("a scan whose client does not read waits with one page") {
   Fixture f;
   CreateMany(&f, "/p", 10 * kNodesPerHold);
-  const uint32_t tag = Begin(&f, ScanOf("/p"));
+  v1::ScanRequest request = ScanOf("/p");
+  request.set_with_stats(true);
+  const uint32_t tag = Begin(&f, request);
   f.transport.SetReads(tag, false);
   f.Settle();
   const uint64_t reads = f.service.tree_reads;
