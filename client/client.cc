@@ -227,24 +227,6 @@ std::function<void()> EndOf(const std::shared_ptr<Engine>& engine,
   };
 }
 
-// Adds the credentials of ClientOptions to `presented`; nullptr: only checks them. INVALID_ARGUMENT:
-// one has another form, or they exceed the limits.
-absl::Status Present(const std::vector<Credential>& credentials,
-                     internal::PresentedCredentials* presented) {
-  internal::PresentedCredentials checked;
-  if (presented == nullptr) presented = &checked;
-  for (const Credential& credential : credentials) {
-    v1::Credential message;
-    if (absl::Status s = internal::ToProto(credential, &message); !s.ok()) return s;
-    const std::string text = v1::CredentialText(credential.scheme, credential.secret);
-    if (absl::Status s = presented->Reserve(text); !s.ok()) {
-      return absl::InvalidArgumentError(s.message());
-    }
-    presented->Confirm(text);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void internal::RunAfter(Client* client, std::chrono::milliseconds delay,
@@ -277,7 +259,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
         "be negative (0: without a limit)");
   }
   const std::vector<Credential> credentials = std::move(options.credentials);
-  if (absl::Status s = Present(credentials, nullptr); !s.ok()) return s;
+  if (absl::Status s = internal::Present(credentials, nullptr); !s.ok()) return s;
   const int timeout_ms =
       options.connect_timeout_ms > 0 ? options.connect_timeout_ms : options.session_timeout_ms;
   const int default_deadline_ms = options.default_deadline_ms;
@@ -286,7 +268,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   if (!access.ok()) return access.status();
   const TlsOptions tls = options.tls;
   auto engine = std::make_shared<Engine>(servers->members, std::move(options), *std::move(access));
-  Present(credentials, &engine->credentials()).IgnoreError();  // was checked above
+  internal::Present(credentials, &engine->credentials()).IgnoreError();  // was checked above
   engine->Start();
   if (absl::Status s = engine->WaitUntilConnected(timeout_ms); !s.ok()) {
     engine->Stop();

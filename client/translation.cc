@@ -165,4 +165,19 @@ absl::Status ToProto(const Credential& credential, v1::Credential* to) {
   return absl::OkStatus();
 }
 
+absl::Status Present(const std::vector<Credential>& credentials, PresentedCredentials* presented) {
+  PresentedCredentials checked;
+  if (presented == nullptr) presented = &checked;
+  for (const Credential& credential : credentials) {
+    v1::Credential message;
+    if (absl::Status s = ToProto(credential, &message); !s.ok()) return s;
+    const std::string text = v1::CredentialText(credential.scheme, credential.secret);
+    if (absl::Status s = presented->Reserve(text); !s.ok()) {
+      return absl::InvalidArgumentError(s.message());
+    }
+    presented->Confirm(text);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace quorate::internal

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/presented_credentials.h"
 #include "client/transaction.h"
 #include "client/types.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
@@ -22,5 +23,8 @@ std::vector<Acl> FromProto(const google::protobuf::RepeatedPtrField<v1::Acl>& ac
 absl::Status ToProto(const Transaction::Operation& operation, std::string_view chroot,
                      v1::Operation* to);
 absl::Status ToProto(const Credential& credential, v1::Credential* to);
+// Adds the credentials of a program's options to `presented`, confirmed; nullptr: only checks them.
+// INVALID_ARGUMENT: one has another form, or they exceed the limits.
+absl::Status Present(const std::vector<Credential>& credentials, PresentedCredentials* presented);
 
 }  // namespace quorate::internal

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "client/paths.h"
+#include "client/presented_credentials.h"
 #include "client/resuming_stream.h"
 #include "client/translation.h"
+#include "rpc/proto/credentials.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
 #include "rpc/proto/times.h"
 
@@ -32,6 +34,7 @@ struct Target {
   std::vector<std::string> members;
   std::string chroot;
   internal::Access access;
+  std::vector<std::string> credentials;  // values of the metadata
 };
 
 template <class Request>
@@ -42,16 +45,19 @@ absl::StatusOr<Target> MakeTarget(const TreeStreamOptions& options, std::string_
   if (options.patience_ms < 1) return absl::InvalidArgumentError("patience_ms must be positive");
   absl::StatusOr<internal::Servers> servers = internal::ParseServers(options.servers);
   if (!servers.ok()) return servers.status();
-  for (const Credential& credential : options.credentials) {
-    absl::Status s = internal::ToProto(credential, request->add_credentials());
-    if (!s.ok()) return s;
-  }
+  internal::PresentedCredentials credentials;
+  if (absl::Status s = internal::Present(options.credentials, &credentials); !s.ok()) return s;
   absl::StatusOr<internal::Access> access = internal::Access::Load(
       options.tls, {.token = options.token, .file = options.token_file}, servers->members);
   if (!access.ok()) return access.status();
   request->set_path(AddChroot(servers->chroot, path));
   request->set_prefix(std::string(prefix));
-  return Target{std::move(servers->members), std::move(servers->chroot), *std::move(access)};
+  return Target{std::move(servers->members), std::move(servers->chroot), *std::move(access),
+                credentials.Texts()};
+}
+
+void Show(const std::vector<std::string>& credentials, grpc::ClientContext* context) {
+  for (const std::string& text : credentials) context->AddMetadata(v1::kCredentialKey, text);
 }
 
 }  // namespace
@@ -63,9 +69,11 @@ class Scan::Impl {
   Impl(v1::ScanRequest request, Target target, std::chrono::milliseconds patience)
       : request_(std::move(request)),
         chroot_(std::move(target.chroot)),
+        credentials_(std::move(target.credentials)),
         stream_(std::move(target.members), std::move(target.access), kScanSilenceMax, patience,
                 [this](v1::TreeService::Stub* stub, grpc::ClientContext* context,
                        grpc::CompletionQueue* queue) {
+                  Show(credentials_, context);
                   return stub->PrepareAsyncScan(context, request_, queue);
                 }) {}
 
@@ -99,6 +107,7 @@ class Scan::Impl {
  private:
   v1::ScanRequest request_;  // for the next call
   const std::string chroot_;
+  const std::vector<std::string> credentials_;
   bool is_complete_ = false;
   internal::ResumingStream<v1::ScanResponse> stream_;
 };
@@ -136,10 +145,12 @@ class EventStream::Impl {
        std::chrono::milliseconds patience)
       : request_(std::move(request)),
         chroot_(std::move(target.chroot)),
+        credentials_(std::move(target.credentials)),
         stream_(std::move(target.members), std::move(target.access), silence_max, patience,
                 [this](v1::TreeService::Stub* stub, grpc::ClientContext* context,
                        grpc::CompletionQueue* queue) {
                   RewindTo(zxid_);
+                  Show(credentials_, context);
                   return stub->PrepareAsyncWatch(context, request_, queue);
                 }) {
     zxid_ = request_.after_zxid();
@@ -191,6 +202,7 @@ class EventStream::Impl {
 
   v1::WatchRequest request_;  // for the next call
   const std::string chroot_;
+  const std::vector<std::string> credentials_;
   // All events up to zxid_ were returned and, beyond that, all before event_zxid_ and the first
   // event_count_ of event_zxid_.
   int64_t zxid_ = 0;

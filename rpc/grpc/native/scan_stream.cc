@@ -68,7 +68,6 @@ absl::Status BadRequest(std::string_view reason) {
 ScanStream::ScanStream(StreamLoop* loop, uint32_t tag, std::string client_address)
     : Stream(loop, tag, std::move(client_address), /*is_call=*/false),
       opened_(loop->now()),
-      identities_(loop->frontend().config(), address()),
       kept_(&loop->frontend().service().memory(), MemoryUse::kReads),
       sent_(loop->now()) {}
 
@@ -80,9 +79,7 @@ absl::Status ScanStream::OnMessage(std::string_view bytes) {
   if (!request_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return BadRequest("the message is not a quorate.v1.ScanRequest");
   }
-  if (absl::Status s = AddCredentials(request_.credentials(), &identities_); !s.ok()) return s;
-  request_.clear_credentials();
-  if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
+  if (absl::Status s = Authenticate(); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (tenants().IsAtBytes()) return OnLimit(Limit::kOutstandingBytes);
   if (tenants().IsAtOutstanding(0)) return OnLimit(Limit::kOutstandingRequests);
@@ -235,7 +232,7 @@ absl::Status ScanStream::ReadPage() {
   std::string page;
   size_t steps = 0;
   const tree::ErrorCode error = loop_->tree().ReadSubtree(
-      query_, identities_.all(), kNodesPerHold,
+      query_, identities().all(), kNodesPerHold,
       [&](const tree::SubtreeEntry& entry) { return Add(entry, &page); }, &place_, &steps);
   loop_->Spend(1 + steps);
   if (error != tree::ErrorCode::kOk) return Fail(native::ToProto(error));

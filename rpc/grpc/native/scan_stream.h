@@ -13,7 +13,6 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/counted_bytes.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
@@ -28,9 +27,6 @@ class ScanStream final : public Stream {
 
   ScanStream(StreamLoop* loop, uint32_t tag, std::string address);
 
-  bool AddCertificate(const std::string& subject) override {
-    return identities_.AddCertificate(subject);
-  }
   absl::Status OnMessage(std::string_view bytes) override;
   absl::Status OnResult(tree::ApplyResult result) override;
   void OnBarrierDone(uint64_t barrier) override;
@@ -63,7 +59,6 @@ class ScanStream final : public Stream {
   absl::Status Fail(v1::ErrorCode code) const;
 
   const std::chrono::steady_clock::time_point opened_;
-  ClientIdentities identities_;
   State state_ = State::kNew;
   v1::ScanRequest request_;
   tree::SubtreeQuery query_;
