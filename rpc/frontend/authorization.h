@@ -67,6 +67,17 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kTreeTxn, kGrpc, "quorate.v1.TreeService/Txn", kAccessLists, "")                               \
   ROW(kTreeWatch, kGrpc, "quorate.v1.TreeService/Watch", kAccessLists,                               \
       "events are sent to clients that may read the znode")                                          \
+  ROW(kLockAcquire, kGrpc, "quorate.v1.LockService/Acquire", kAccessLists,                           \
+      "and the password of the session")                                                             \
+  ROW(kLockRelease, kGrpc, "quorate.v1.LockService/Release", kAccessLists,                           \
+      "and the password of the session")                                                             \
+  ROW(kElectionCampaign, kGrpc, "quorate.v1.ElectionService/Campaign", kAccessLists,                 \
+      "and the password of the session")                                                             \
+  ROW(kElectionProclaim, kGrpc, "quorate.v1.ElectionService/Proclaim", kAccessLists,                 \
+      "and the password of the session")                                                             \
+  ROW(kElectionResign, kGrpc, "quorate.v1.ElectionService/Resign", kAccessLists,                     \
+      "and the password of the session")                                                             \
+  ROW(kElectionObserve, kGrpc, "quorate.v1.ElectionService/Observe", kAccessLists, "")               \
   ROW(kHealthCheck, kGrpc, "grpc.health.v1.Health/Check", kOpen, "for load balancers")               \
   ROW(kHealthWatch, kGrpc, "grpc.health.v1.Health/Watch", kOpen, "for load balancers")               \
   ROW(kReflection, kGrpc, "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", kOpen,    \

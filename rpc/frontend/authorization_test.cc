@@ -9,6 +9,7 @@
 #include <string>
 
 #include "rpc/proto/quorate/v1/cluster.pb.h"
+#include "rpc/proto/quorate/v1/lock.pb.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
 #include "rpc/zookeeper/four_letter_words.h"
@@ -52,6 +53,7 @@ TEST_CASE("the published RPCs and those of health and reflection are the rows of
   };
   AddMethods(v1::StatusRequest::descriptor()->file(), &methods);
   AddMethods(v1::SessionRequest::descriptor()->file(), &methods);
+  AddMethods(v1::AcquireRequest::descriptor()->file(), &methods);
   AddMethods(v1::GetRequest::descriptor()->file(), &methods);
   CHECK(methods == NamesOf(Protocol::kGrpc));
 }

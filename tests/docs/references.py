@@ -81,7 +81,7 @@ def test_error_codes_of_grpc():
 
 def test_grpc_methods():
     code = set()
-    for name in ("tree", "session", "cluster"):
+    for name in ("tree", "session", "lock", "cluster"):
         proto = text_of(f"rpc/proto/quorate/v1/{name}.proto")
         for service in re.finditer(r"^service (\w+) \{(.*?)^\}", proto, re.MULTILINE | re.DOTALL):
             code |= {f"{service.group(1)}/{method}" for method in re.findall(r"rpc (\w+)\(", service.group(2))}

@@ -26,7 +26,7 @@ namespace {
 using rpc::native::ManualTransport;
 using rpc::native::Method;
 
-constexpr uint8_t kMethods = 13;
+constexpr uint8_t kMethods = 19;
 const char kPassword[] = "0123456789abcdef";
 
 class NativeFront {

@@ -18,7 +18,7 @@ import zkwire as zk
 from client_tls import PATIENCE_SECONDS, place
 from google.protobuf import descriptor_pb2
 from grpc_access import DENIED, SUPER_DIGEST, TOKEN, bearer, channel, code_of, grpc_address, write
-from native import name_of, session, tree, types
+from native import lock, name_of, session, tree, types
 
 PAGE = os.path.join(harness.ROOT, "docs/reference/authorization.md")
 OPCODES = os.path.join(harness.ROOT, "rpc/zookeeper/opcodes.h")
@@ -72,8 +72,11 @@ class Private:
         """Returns the path of a new znode."""
         self.number += 1
         path = f"/private/{self.number}"
-        self.connection.call(zk.CREATE, zk.request_create(path, b"", acls=[MINE]))
+        self.create(path)
         return path
+
+    def create(self, path, flags=0):
+        self.connection.call(zk.CREATE, zk.request_create(path, b"", flags, acls=[MINE]))
 
     def missing(self):
         self.number += 1
@@ -171,6 +174,19 @@ def tree_request(method, private):
     return kind(**parts[method]())
 
 
+def lock_request(method, private):
+    """Returns the request of a method of LockService or ElectionService for a private queue, in which the session of
+    `private` has a contender unless the method is Acquire or Campaign."""
+    kind = getattr(lock, f"{method}Request")
+    path = private.path()
+    if method == "Observe":
+        return kind(path=path)
+    if method not in ("Acquire", "Campaign"):
+        private.create(f"{path}/_c_mine-lock-", flags=3)
+    return kind(contender=lock.Contender(path=path, id="mine", session_id=private.connection.session_id,
+                                         session_password=private.connection.password))
+
+
 def session_answer(made, private, metadata):
     """Reads a private znode in a session. Returns the name of the error."""
     messages = queue.Queue()
@@ -201,6 +217,8 @@ def answer(made, name, streams, private, metadata=()):
     request = b""
     if service == "quorate.v1.TreeService":
         request = tree_request(method, private).SerializeToString()
+    elif service in ("quorate.v1.LockService", "quorate.v1.ElectionService"):
+        request = lock_request(method, private).SerializeToString()
     elif service == REFLECTION:
         request = field(7, "")
     takes, returns = streams

@@ -46,7 +46,7 @@ class FakeService : public Service {
   // Returns whether either side of the tree's lock is held. REQUIRES: called on a thread that does not
   // hold it.
   bool is_tree_locked() { return !tree_.TryWrite().has_value(); }
-  tree::Proposer proposer() const override { return {3, incarnation}; }
+  tree::Proposer proposer() const override { return {member, incarnation}; }
   uint32_t cluster_version() const override { return version; }
   void Submit(CommandBatch batch) override { batches.push_back(std::move(batch)); }
   bool congested() const override { return is_congested; }
@@ -91,6 +91,7 @@ class FakeService : public Service {
   bool is_congested = false;
   uint32_t version = consensus::kVersionNewest;
   bool is_refusing_data = false;
+  uint16_t member = 3;
   uint64_t incarnation = 5;
   mutable size_t tree_reads = 0;  // times that the tree was locked for reading
 

@@ -153,9 +153,7 @@ absl::Status Call::OnMessage(std::string_view bytes) {
       return BeginWrite<v1::TryRemoveRequest>(bytes);
     case Method::kTxn:
       return BeginWrite<v1::TxnRequest>(bytes);
-    case Method::kScan:
-    case Method::kSession:
-    case Method::kWatch:
+    default:
       break;
   }
   ASSERT(false, "other methods are not calls");

@@ -19,6 +19,7 @@
 
 #include "rpc/frontend/listing.h"
 #include "rpc/grpc/native/testing/fixture.h"
+#include "rpc/proto/quorate/v1/lock.pb.h"
 #include "rpc/zookeeper/testing/loop_fixture.h"
 #include "tree/limits.h"
 
@@ -410,6 +411,47 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
   remove_recursive.mutable_remove()->set_path("/d/m");
   cost("RemoveRecursive", "more than 10,000 znodes", Method::kRemoveRecursive,
        remove_recursive.SerializeAsString(), {300, 500, 8 * kMiB});
+  const int64_t session = [&] {
+    v1::SessionOpened opened;
+    f.OpenSession(&opened);
+    return opened.session_id();
+  }();
+  const auto contender = [&](const std::string& path) {
+    v1::Contender made;
+    made.set_path(path);
+    made.set_id(std::string(64, 'x'));
+    made.set_session_id(session);
+    made.set_session_password(kPassword);
+    return made;
+  };
+  v1::AcquireRequest acquire;
+  *acquire.mutable_contender() = contender("/d/m");
+  acquire.set_data(std::string(kRequestBytes, 'x'));
+  cost("Acquire", "data of 1 MB, among all znodes", Method::kAcquire, acquire.SerializeAsString(),
+       {300, 2 * kMiB, 16 * kMiB});
+  v1::ProclaimRequest proclaim;
+  *proclaim.mutable_contender() = contender("/d/m");
+  proclaim.set_data(std::string(kRequestBytes, 'x'));
+  cost("Proclaim", "data of 1 MB, among all znodes", Method::kProclaim,
+       proclaim.SerializeAsString(), {300, 2 * kMiB, 16 * kMiB});
+  v1::ObserveRequest observe;
+  observe.set_path("/d/m");
+  cost("Observe", "data of 1 MB, among all znodes", Method::kObserve, observe.SerializeAsString(),
+       {2 * kMiB, 0, 8 * kMiB});
+  v1::ReleaseRequest release;
+  *release.mutable_contender() = contender("/d/m");
+  cost("Release", "among all znodes", Method::kRelease, release.SerializeAsString(),
+       {300, 500, 8 * kMiB});
+  std::string deep;
+  while (deep.size() < kRequestBytes) deep += "/y";
+  v1::CampaignRequest campaign;
+  *campaign.mutable_contender() = contender(deep);
+  cost("Campaign", "a path of 1 MB that does not exist", Method::kCampaign,
+       campaign.SerializeAsString(), {300, 0, 16 * kMiB});
+  v1::ResignRequest resign;
+  *resign.mutable_contender() = contender(deep);
+  cost("Resign", "a path of 1 MB that does not exist", Method::kResign, resign.SerializeAsString(),
+       {300, 500, 16 * kMiB});
   v1::TryRemoveRequest try_remove;
   try_remove.mutable_remove()->set_path("/large2");
   cost("TryRemove", "data of 1 MB", Method::kTryRemove, try_remove.SerializeAsString(),

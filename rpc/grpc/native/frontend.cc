@@ -3,6 +3,7 @@
 #include "rpc/grpc/native/frontend.h"
 
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
@@ -86,6 +87,14 @@ absl::Status NativeFrontend::AdmitStream(const std::string& address) {
                                    " streams already (maxClientCnxns)"));
   }
   return absl::OkStatus();
+}
+
+bool NativeFrontend::NotifyEphemerals(tree::SessionId session, size_t count) {
+  const std::optional<uint32_t> tag = TagOfSession(session);
+  if (!tag.has_value()) return false;
+  LoopOf(*tag).Push(EphemeralsItem{*tag, count});
+  LoopOf(*tag).Wake();
+  return true;
 }
 
 void NativeFrontend::AddWatch(uint32_t tag, std::string_view path, Scope scope, bool wants_values) {

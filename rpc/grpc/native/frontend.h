@@ -50,6 +50,9 @@ class NativeFrontend : public ClientFrontend<StreamLoop> {
   // Counts a new stream from `address`. Returns TOO_MANY_STREAMS if it would exceed maxCnxns or
   // maxClientCnxns. Otherwise Release must follow when the stream ends.
   absl::Status AdmitStream(const std::string& address);
+  // Notifies the stream of the session that it has `count` ephemerals now. Returns false if the session
+  // has no stream here.
+  bool NotifyEphemerals(tree::SessionId session, size_t count);
   // REQUIRES, for the next three functions: the caller holds the read or write lock of the tree.
   const EventHistory& history() const { return *history_; }
   const ValueHistory& values() const { return values_; }

@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "rpc/grpc/caller.h"
 #include "rpc/proto/errors.h"
+#include "rpc/proto/quorate/v1/lock.grpc.pb.h"
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
 #include "rpc/proto/quorate/v1/tree.grpc.pb.h"
 
@@ -85,7 +86,7 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
   grpc::ByteBuffer outgoing_;
 };
 
-// A call with one request and any number of responses.
+// The reactor of a method with one request and a stream of responses.
 class ResponsesReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public Channel {
  public:
   ResponsesReactor(const Front& front, Method method, grpc::CallbackServerContext* context,
@@ -172,6 +173,12 @@ using RawTree = v1::TreeService::WithRawCallbackMethod_Get<
                                         v1::TreeService::WithRawCallbackMethod_Watch<
                                             v1::TreeService::WithRawCallbackMethod_Scan<
                                                 v1::TreeService::Service>>>>>>>>>>>>>;
+using RawLock = v1::LockService::WithRawCallbackMethod_Acquire<
+    v1::LockService::WithRawCallbackMethod_Release<v1::LockService::Service>>;
+using RawElection = v1::ElectionService::WithRawCallbackMethod_Campaign<
+    v1::ElectionService::WithRawCallbackMethod_Proclaim<
+        v1::ElectionService::WithRawCallbackMethod_Resign<
+            v1::ElectionService::WithRawCallbackMethod_Observe<v1::ElectionService::Service>>>>;
 
 }  // namespace
 
@@ -255,16 +262,74 @@ class NativeServices::Tree final : public RawTree {
   const Front front_;
 };
 
+class NativeServices::Lock final : public RawLock {
+ public:
+  explicit Lock(const Front& front) : front_(front) {}
+
+  using RawLock::Acquire;  // the overloads that gRPC does not call
+  using RawLock::Release;
+
+  using Context = grpc::CallbackServerContext;
+  using Bytes = grpc::ByteBuffer;
+
+  grpc::ServerWriteReactor<Bytes>* Acquire(Context* context, const Bytes* request) override {
+    return new ResponsesReactor(front_, Method::kAcquire, context, request);
+  }
+  grpc::ServerUnaryReactor* Release(Context* context, const Bytes* request,
+                                    Bytes* response) override {
+    return new CallReactor(front_, Method::kRelease, context, request, response);
+  }
+
+ private:
+  const Front front_;
+};
+
+class NativeServices::Election final : public RawElection {
+ public:
+  explicit Election(const Front& front) : front_(front) {}
+
+  using RawElection::Campaign;  // the overloads that gRPC does not call
+  using RawElection::Observe;
+  using RawElection::Proclaim;
+  using RawElection::Resign;
+
+  using Context = grpc::CallbackServerContext;
+  using Bytes = grpc::ByteBuffer;
+  using Responses = grpc::ServerWriteReactor<Bytes>;
+
+  Responses* Campaign(Context* context, const Bytes* request) override {
+    return new ResponsesReactor(front_, Method::kCampaign, context, request);
+  }
+  grpc::ServerUnaryReactor* Proclaim(Context* context, const Bytes* request,
+                                     Bytes* response) override {
+    return new CallReactor(front_, Method::kProclaim, context, request, response);
+  }
+  grpc::ServerUnaryReactor* Resign(Context* context, const Bytes* request,
+                                   Bytes* response) override {
+    return new CallReactor(front_, Method::kResign, context, request, response);
+  }
+  Responses* Observe(Context* context, const Bytes* request) override {
+    return new ResponsesReactor(front_, Method::kObserve, context, request);
+  }
+
+ private:
+  const Front front_;
+};
+
 NativeServices::NativeServices(StreamThreads* threads, Administrators* administrators,
                                bool has_certificates)
     : sessions_(std::make_unique<Sessions>(Front{threads, administrators, has_certificates})),
-      tree_(std::make_unique<Tree>(Front{threads, administrators, has_certificates})) {}
+      tree_(std::make_unique<Tree>(Front{threads, administrators, has_certificates})),
+      lock_(std::make_unique<Lock>(Front{threads, administrators, has_certificates})),
+      election_(std::make_unique<Election>(Front{threads, administrators, has_certificates})) {}
 
 NativeServices::~NativeServices() = default;
 
 std::vector<std::pair<std::string, grpc::Service*>> NativeServices::services() {
   return {{v1::SessionService::service_full_name(), sessions_.get()},
-          {v1::TreeService::service_full_name(), tree_.get()}};
+          {v1::TreeService::service_full_name(), tree_.get()},
+          {v1::LockService::service_full_name(), lock_.get()},
+          {v1::ElectionService::service_full_name(), election_.get()}};
 }
 
 }  // namespace quorate::rpc::native

@@ -40,8 +40,12 @@ class NativeServices {
  private:
   class Sessions;
   class Tree;
+  class Lock;
+  class Election;
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<Tree> tree_;
+  std::unique_ptr<Lock> lock_;
+  std::unique_ptr<Election> election_;
 };
 
 }  // namespace quorate::rpc::native

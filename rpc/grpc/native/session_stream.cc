@@ -469,6 +469,10 @@ void SessionStream::CorrectEphemerals() {
   tenants().SetEphemerals(loop_->tree().EphemeralCount(session_) + ephemerals_in_flight_);
 }
 
+void SessionStream::OnEphemerals(size_t count) {
+  tenants().SetEphemerals(count + ephemerals_in_flight_);
+}
+
 void SessionStream::OnBarrierDone(uint64_t barrier) {
   if (state_ == State::kConfirming && confirm_barrier_ <= barrier) state_ = State::kCatchingUp;
   for (Pending& pending : pipeline_) {

@@ -79,6 +79,7 @@ class SessionStream final : public Stream {
   absl::Status OnTreeReplaced() override;
   size_t outstanding() const override { return pipeline_.size(); }
   void CorrectEphemerals() override;
+  void OnEphemerals(size_t count) override;
   size_t held_bytes() const override { return held_bytes_; }
   size_t kept_bytes() const override {
     return watch_bytes_ + (list_ == nullptr ? 0 : list_->bytes());

@@ -43,6 +43,12 @@ enum class Method : uint8_t {
   kTryRemove,
   kListRecursive,
   kScan,
+  kAcquire,  // methods of Lock
+  kRelease,
+  kCampaign,  // methods of Election
+  kProclaim,
+  kResign,
+  kObserve,
 };
 
 // The messages to be sent. Each message has all parts that were ready, up to a size that a gRPC
@@ -188,6 +194,9 @@ class Stream {
   // Corrects the number of ephemerals that the stream counts: some may have gone without a request of
   // its client. REQUIRES: the tree is locked.
   virtual void CorrectEphemerals() {}
+  // Called when the stream of a lock has created an ephemeral of this stream's session, which has
+  // `count` of them now.
+  virtual void OnEphemerals(size_t /*count*/) {}
   // Returns the bytes of the requests that wait for earlier requests.
   virtual size_t held_bytes() const { return 0; }
   // Returns the bytes that the stream keeps in addition to those requests and the outbox.

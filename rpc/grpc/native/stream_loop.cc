@@ -9,6 +9,9 @@
 
 #include "base/assert.h"
 #include "rpc/grpc/native/call.h"
+#include "rpc/grpc/native/contender_call.h"
+#include "rpc/grpc/native/contender_stream.h"
+#include "rpc/grpc/native/observe_stream.h"
 #include "rpc/grpc/native/scan_stream.h"
 #include "rpc/grpc/native/session_stream.h"
 #include "rpc/grpc/native/watch_stream.h"
@@ -33,6 +36,15 @@ std::unique_ptr<Stream> MakeStream(StreamLoop* loop, uint32_t tag, Method method
       return std::make_unique<ScanStream>(loop, tag, std::move(address));
     case Method::kWatch:
       return std::make_unique<WatchStream>(loop, tag, std::move(address));
+    case Method::kAcquire:
+    case Method::kCampaign:
+      return std::make_unique<ContenderStream>(loop, tag, std::move(address), method);
+    case Method::kRelease:
+    case Method::kProclaim:
+    case Method::kResign:
+      return std::make_unique<ContenderCall>(loop, tag, std::move(address), method);
+    case Method::kObserve:
+      return std::make_unique<ObserveStream>(loop, tag, std::move(address));
     default:
       return std::make_unique<Call>(loop, tag, std::move(address), method);
   }
@@ -245,6 +257,11 @@ void StreamLoop::HandleItem(Item& item) {
   } else if (auto* event = std::get_if<EventItem>(&item)) {
     DeliverTo(event->tag, [event](Client& client) {
       client.stream->OnEvent(event->number, *event->event);
+      return absl::OkStatus();
+    });
+  } else if (auto* ephemerals = std::get_if<EphemeralsItem>(&item)) {
+    DeliverTo(ephemerals->tag, [ephemerals](Client& client) {
+      client.stream->OnEphemerals(ephemerals->count);
       return absl::OkStatus();
     });
   } else if (auto* attached = std::get_if<SessionAttached>(&item)) {

@@ -64,9 +64,16 @@ struct EventItem {
   uint64_t number;
   std::shared_ptr<const Event> event;
 };
+// An item for the stream of a session: the number of its ephemerals, which has changed without a
+// request of the session.
+struct EphemeralsItem {
+  uint32_t tag;
+  size_t count;
+};
 struct LoopStream;  // a stream, with the state that its loop keeps for it
 
-class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, LoopStream, EventItem> {
+class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, LoopStream, EventItem,
+                                     EphemeralsItem> {
  public:
   // The interval at which OnTimer is to be called while there are streams.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(50);
