@@ -389,6 +389,7 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
         with native.Reflection(_grpc(cluster, 1), version) as reflection:
             names = reflection.services()
             assert {"quorate.v1.ClusterService", "quorate.v1.SessionService", "quorate.v1.TreeService",
+                    "quorate.v1.LockService", "quorate.v1.ElectionService",
                     "grpc.health.v1.Health"} <= set(names), names
             methods = {name: [method.name for method in reflection.service(name).methods] for name in names
                        if name.startswith("quorate.")}
@@ -396,6 +397,9 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
                 "Create", "CreateIfNotExists", "Delete", "Exists", "Get", "List", "ListRecursive",
                 "RemoveRecursive", "Scan", "Set", "TryRemove", "Txn", "Watch"], methods
             assert methods["quorate.v1.SessionService"] == ["Session"], methods
+            assert sorted(methods["quorate.v1.LockService"]) == ["Acquire", "Release"], methods
+            assert sorted(methods["quorate.v1.ElectionService"]) == [
+                "Campaign", "Observe", "Proclaim", "Resign"], methods
             assert sorted(methods["quorate.v1.ClusterService"]) == [
                 "Backup", "ChangeMembers", "Members", "Metrics", "Status", "TransferLeadership",
                 "Version"], methods

@@ -27,13 +27,13 @@ def _load_messages():
     """Generates the messages' classes from the .proto files, and loads them."""
     directory = tempfile.mkdtemp(prefix="quorate-proto-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    files = [f"{PACKAGE}/{name}.proto" for name in ("types", "tree", "session", "cluster")]
+    files = [f"{PACKAGE}/{name}.proto" for name in ("types", "tree", "session", "cluster", "lock")]
     subprocess.run(["protoc", f"--proto_path={PROTO}", f"--python_out={directory}", *files], check=True)
     sys.path.insert(0, directory)
     return [importlib.import_module(file[:-len(".proto")].replace("/", ".") + "_pb2") for file in files]
 
 
-types, tree, session, cluster = _load_messages()
+types, tree, session, cluster, lock = _load_messages()
 
 
 def name_of(code):
