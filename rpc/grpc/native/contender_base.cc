@@ -20,9 +20,7 @@ namespace quorate::rpc::native {
 
 ContenderBase::ContenderBase(StreamLoop* loop, uint32_t tag, std::string client_address,
                              bool is_call)
-    : Stream(loop, tag, std::move(client_address), is_call),
-      opened_(loop->now()),
-      identities_(loop->frontend().config(), address()) {}
+    : Stream(loop, tag, std::move(client_address), is_call), opened_(loop->now()) {}
 
 // --- The message ---------------------------------------------------------------------------------
 
@@ -37,11 +35,8 @@ absl::Status ContenderBase::NotARequest() {
   return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the message is not a request of this method");
 }
 
-absl::Status ContenderBase::Begin(
-    const v1::Contender& contender,
-    const google::protobuf::RepeatedPtrField<v1::Credential>& credentials) {
-  if (absl::Status s = AddCredentials(credentials, &identities_); !s.ok()) return s;
-  if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
+absl::Status ContenderBase::Begin(const v1::Contender& contender) {
+  if (absl::Status s = Authenticate(); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (tenants().IsAtBytes()) return OnLimit(Limit::kOutstandingBytes);
   if (tenants().IsAtOutstanding(0)) return OnLimit(Limit::kOutstandingRequests);
@@ -103,8 +98,8 @@ void ContenderBase::BeginScan(std::string own_name) {
 
 absl::StatusOr<bool> ContenderBase::Scan(bool* exists) {
   *exists = true;
-  size_t spent = 1 + identities_.all().size() / kIdentitiesPerNode;
-  const tree::ErrorCode error = scan_->ReadNext(loop_->tree(), identities_.all(), &spent);
+  size_t spent = 1 + identities().all().size() / kIdentitiesPerNode;
+  const tree::ErrorCode error = scan_->ReadNext(loop_->tree(), identities().all(), &spent);
   loop_->Spend(spent);
   if (error == tree::ErrorCode::kNoNode) {
     *exists = false;
@@ -120,7 +115,7 @@ absl::StatusOr<bool> ContenderBase::Scan(bool* exists) {
 absl::Status ContenderBase::Submit(const Operations& operations, bool in_session) {
   const absl::Status status = TryToSubmit(operations, in_session);
   if (!status.ok()) {
-    RecordRefused(loop_->frontend().request_audit(), session_, identities_.shown(), operations);
+    RecordRefused(loop_->frontend().request_audit(), session_, identities().shown(), operations);
   }
   return status;
 }
@@ -133,7 +128,7 @@ absl::Status ContenderBase::TryToSubmit(const Operations& operations, bool in_se
                 "this member has too much to do; the write was not made: try again");
   }
   tree::Request request;
-  request.identities = identities_.all();
+  request.identities = identities().all();
   request.enforces_quota = loop_->frontend().config().enforce_quota;
   const v1::ErrorCode refused =
       MakeRequest(operations, loop_->frontend().config(), service, &request);

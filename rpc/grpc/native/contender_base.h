@@ -21,7 +21,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "rpc/frontend/client_identities.h"
 #include "rpc/grpc/native/contender_queue.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/lock.pb.h"
@@ -30,9 +29,6 @@ namespace quorate::rpc::native {
 
 class ContenderBase : public Stream {
  public:
-  bool AddCertificate(const std::string& subject) override {
-    return identities_.AddCertificate(subject);
-  }
   void OnBarrierDone(uint64_t barrier) override;
   size_t kept_bytes() const override { return path_.size() + name_prefix_.size(); }
   absl::Status CheckTime(std::chrono::steady_clock::time_point now,
@@ -52,8 +48,7 @@ class ContenderBase : public Stream {
     return NotARequest();
   }
   // Takes the contender of the message, after Decode, and checks the limits of the client.
-  absl::Status Begin(const v1::Contender& contender,
-                     const google::protobuf::RepeatedPtrField<v1::Credential>& credentials);
+  absl::Status Begin(const v1::Contender& contender);
   // Looks for the session in the tree. Returns whether the call may go on: false until a barrier has
   // confirmed that the session does not exist. SESSION_EXPIRED, SESSION_MOVED. REQUIRES: the tree is
   // locked.
@@ -84,7 +79,6 @@ class ContenderBase : public Stream {
   const std::string& prefix() const { return prefix_; }
   const std::string& name_prefix() const { return name_prefix_; }
   tree::SessionId contender_session() const { return session_; }
-  const ClientIdentities& identities() const { return identities_; }
   bool is_new() const { return is_new_; }
   std::chrono::steady_clock::time_point opened() const { return opened_; }
 
@@ -94,7 +88,6 @@ class ContenderBase : public Stream {
   absl::Status TryToSubmit(const Operations& operations, bool in_session);
 
   const std::chrono::steady_clock::time_point opened_;
-  ClientIdentities identities_;
   bool is_new_ = true;  // no message has arrived
   uint64_t barrier_ = 0;
   bool is_confirmed_ = false;

@@ -26,17 +26,17 @@ absl::Status ContenderCall::OnMessage(std::string_view bytes) {
   if (method_ == Method::kRelease) {
     v1::ReleaseRequest request;
     if (absl::Status s = Decode(bytes, &request); !s.ok()) return s;
-    return Begin(request.contender(), request.credentials());
+    return Begin(request.contender());
   }
   if (method_ == Method::kResign) {
     v1::ResignRequest request;
     if (absl::Status s = Decode(bytes, &request); !s.ok()) return s;
-    return Begin(request.contender(), request.credentials());
+    return Begin(request.contender());
   }
   v1::ProclaimRequest request;
   if (absl::Status s = Decode(bytes, &request); !s.ok()) return s;
   data_ = std::move(*request.mutable_data());
-  return Begin(request.contender(), request.credentials());
+  return Begin(request.contender());
 }
 
 absl::Status ContenderCall::Continue() {

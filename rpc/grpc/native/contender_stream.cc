@@ -52,7 +52,7 @@ template <class Request>
 absl::Status ContenderStream::TakeRequest(std::string_view bytes) {
   Request request;
   if (absl::Status s = Decode(bytes, &request); !s.ok()) return s;
-  if (absl::Status s = Begin(request.contender(), request.credentials()); !s.ok()) return s;
+  if (absl::Status s = Begin(request.contender()); !s.ok()) return s;
   if (!tenants().MayWatch()) return OnLimit(Limit::kWatches);
   if (request.has_wait()) {
     const std::optional<int64_t> wait_ms = v1::ToMs(request.wait());

@@ -16,9 +16,7 @@
 namespace quorate::rpc::native {
 
 ObserveStream::ObserveStream(StreamLoop* loop, uint32_t tag, std::string client_address)
-    : Stream(loop, tag, std::move(client_address), /*is_call=*/false),
-      opened_(loop->now()),
-      identities_(loop->frontend().config(), address()) {}
+    : Stream(loop, tag, std::move(client_address), /*is_call=*/false), opened_(loop->now()) {}
 
 absl::Status ObserveStream::OnMessage(std::string_view bytes) {
   if (state_ != State::kNew)
@@ -27,8 +25,7 @@ absl::Status ObserveStream::OnMessage(std::string_view bytes) {
   if (!request_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the message is not a quorate.v1.ObserveRequest");
   }
-  if (absl::Status s = AddCredentials(request_.credentials(), &identities_); !s.ok()) return s;
-  if (absl::Status s = JoinIdentity(identities_.shown()); !s.ok()) return s;
+  if (absl::Status s = Authenticate(); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (!tenants().MayWatch()) return OnLimit(Limit::kWatches);
   const std::optional<std::string_view> prefix = PrefixOf(request_.layout());
@@ -93,8 +90,8 @@ absl::Status ObserveStream::Search() {
     state_ = State::kShowing;
     return absl::OkStatus();
   }
-  size_t spent = 1 + identities_.all().size() / kIdentitiesPerNode;
-  const tree::ErrorCode error = scan_->ReadNext(loop_->tree(), identities_.all(), &spent);
+  size_t spent = 1 + identities().all().size() / kIdentitiesPerNode;
+  const tree::ErrorCode error = scan_->ReadNext(loop_->tree(), identities().all(), &spent);
   loop_->Spend(spent);
   if (error != tree::ErrorCode::kOk && error != tree::ErrorCode::kNoNode) {
     v1::ErrorDetail detail;
@@ -132,7 +129,7 @@ absl::Status ObserveStream::Show() {
     std::string_view data;
     bool has_data = false;
     const tree::ErrorCode error =
-        loop_->tree().GetData(leader_, identities_.all(), &data, &has_data, &stat);
+        loop_->tree().GetData(leader_, identities().all(), &data, &has_data, &stat);
     if (error == tree::ErrorCode::kNoNode) {
       BeginSearch();
       return absl::OkStatus();

@@ -13,7 +13,6 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "rpc/frontend/client_identities.h"
 #include "rpc/grpc/native/contender_queue.h"
 #include "rpc/grpc/native/scope.h"
 #include "rpc/grpc/native/stream.h"
@@ -25,9 +24,6 @@ class ObserveStream final : public Stream {
  public:
   ObserveStream(StreamLoop* loop, uint32_t tag, std::string client_address);
 
-  bool AddCertificate(const std::string& subject) override {
-    return identities_.AddCertificate(subject);
-  }
   absl::Status OnMessage(std::string_view bytes) override;
   absl::Status OnResult(tree::ApplyResult result) override;
   void OnEvent(uint64_t number, const Event& event) override;
@@ -60,7 +56,6 @@ class ObserveStream final : public Stream {
   void Watch(const std::string& path, Scope scope);
 
   const std::chrono::steady_clock::time_point opened_;
-  ClientIdentities identities_;
   State state_ = State::kNew;
   v1::ObserveRequest request_;
   std::string prefix_;
