@@ -436,6 +436,28 @@ Proposer ProposerOf(std::string_view command) {
           LoadInt<std::endian::little, uint64_t>(command.data() + 16)};
 }
 
+std::string_view FirstPathOf(std::string_view bytes) {
+  const absl::StatusOr<CommandHeader> header = DecodeHeader(bytes);
+  if (!header.ok()) return {};
+  LittleEndianReader reader(bytes.substr(kCommandHeaderBytes));
+  if (header->kind == CommandKind::kSequencedRequest) {
+    reader.Int<uint64_t>();  // its number
+    reader.Int<uint64_t>();  // the number that is acknowledged
+  } else if (header->kind != CommandKind::kRequest) {
+    return {};
+  }
+  reader.Int<uint8_t>();  // flags
+  const uint32_t identities = ReadCount(kMinIdentityBytes, &reader);
+  for (uint32_t i = 0; i < identities && reader.ok(); ++i) {
+    ReadString(&reader);
+    ReadString(&reader);
+  }
+  if (ReadCount(kMinOpBytes, &reader) == 0) return {};
+  reader.Int<uint8_t>();  // the kind of the operation
+  const std::string_view path = ReadString(&reader);
+  return reader.ok() ? path : std::string_view();
+}
+
 absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command) {
   if (command.size() < kCommandHeaderBytes) {
     return BadCommand("is shorter than its header", command);

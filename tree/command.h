@@ -204,6 +204,10 @@ void StampSequence(char* command, uint64_t sequence);
 // Returns the proposer of an encoded command. REQUIRES: as StampTime.
 Proposer ProposerOf(std::string_view command);
 
+// Returns the path of the first operation of the command with which `bytes` begin; empty if the command
+// has no operation. The path points into `bytes`. Cheap: decodes nothing behind the path.
+std::string_view FirstPathOf(std::string_view bytes);
+
 // Decodes the header alone. Returns InvalidArgument if the command is too short, or of an unknown
 // format or kind.
 absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command);

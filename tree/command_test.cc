@@ -168,6 +168,32 @@ TEST_CASE("StampTime and StampSequence write into an encoded command in place") 
   CHECK(bytes == before);
 }
 
+TEST_CASE("the first path of a command is found without the bytes behind it") {
+  CommandHeader header;
+  header.session = SessionId(5);
+  Request request;
+  request.multi = true;
+  request.identities = {{"digest", "alice:x"}, {"ip", "10.0.0.1"}};
+  for (const std::string_view path : {"/first", "/second"}) {
+    Op& op = request.ops.emplace_back();
+    op.kind = OpKind::kDelete;
+    op.path = path;
+  }
+  std::string bytes;
+  SECTION("a request") { AppendRequest(header, request, &bytes); }
+  SECTION("a numbered request") { AppendSequencedRequest(header, 7, 6, request, &bytes); }
+  const size_t size = bytes.size();
+  AppendCloseSession(header, &bytes);
+  CHECK(FirstPathOf(bytes) == "/first");
+  CHECK(FirstPathOf(std::string_view(bytes).substr(size)).empty());
+  // However much is missing, nothing behind the end is read.
+  const size_t end = bytes.find("/first") + request.ops[0].path.size();
+  for (size_t i = 0; i < size; ++i) {
+    const std::string part = bytes.substr(0, i);
+    CHECK((FirstPathOf(part).empty() || i >= end));
+  }
+}
+
 TEST_CASE("a session command has a timeout and a password") {
   std::string bytes;
   AppendCreateSession(SampleHeader(), 4000, "secret", &bytes);

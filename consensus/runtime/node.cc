@@ -362,7 +362,17 @@ void Node::AskForCheckpoint() {
 }
 
 void Node::DispatchOutputs() {
-  while (node_.raft->HasOutput()) Dispatch(node_.raft->TakeOutput());
+  while (node_.raft->HasOutput()) {
+    ReportCommitted();
+    Dispatch(node_.raft->TakeOutput());
+  }
+}
+
+void Node::ReportCommitted() {
+  const Index committed = node_.raft->commit_index();
+  if (committed <= node_.committed_told) return;
+  node_.committed_told = committed;
+  observer_->OnCommitted(committed);
 }
 
 void Node::Dispatch(Output output) {

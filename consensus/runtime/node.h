@@ -75,6 +75,13 @@ class NodeObserver {
   virtual void OnReads(const std::vector<ReadResult>& reads) = 0;
   // Reports that the state machine has applied everything up to `index`.
   virtual void OnApplied(Index index) = 0;
+  // Called once for each batch of entries that was written to the log: everything up to `index` is
+  // durable here. Called on the thread that has written, the log thread or the node thread, and by one at
+  // a time, before the messages are sent that wait for the write.
+  virtual void OnDurable(Index index) = 0;
+  // Reports that everything up to `index` is committed, as far as this member knows; once for several
+  // commits that become known together, and before any of these entries is given to the state machine.
+  virtual void OnCommitted(Index index) = 0;
   // Returns whether the observer waits for the next OnApplied; otherwise that call may come a tick
   // later. Called after each batch of events has been handled.
   virtual bool AwaitsApplied() const = 0;
@@ -298,6 +305,7 @@ class Node {
     if (is_awaited.load()) events_.Wake();
   }
   void DispatchOutputs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void ReportCommitted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void Dispatch(Output output) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void PushApply(ApplyWork&& work);
   // Applies `range` on the node thread. Returns false, without applying, if that would have to wait
@@ -403,7 +411,8 @@ class Node {
   // --- Data of a single thread ---
   struct NodeThread {
     const std::unique_ptr<Raft> raft;
-    Index applied_told{};  // the index of the last OnApplied
+    Index applied_told{};    // the index of the last OnApplied
+    Index committed_told{};  // the index of the last OnCommitted
     // Keyed by the index that a checkpoint has to cover.
     std::multimap<Index, std::function<void()>> checkpoint_waiters{};
     // The batches of this iteration that have to be made durable.

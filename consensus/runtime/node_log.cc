@@ -257,6 +257,7 @@ absl::Status Node::PersistAndSend(std::vector<LogBatch> batches,
   log_.backlog.insert(log_.backlog.begin(), std::make_move_iterator(batches.begin()),
                       std::make_move_iterator(batches.end()));
   shared_.log_durable.store(data_dir_->log().last_index(), std::memory_order_release);
+  observer_->OnDurable(data_dir_->log().last_index());
   std::vector<Message> messages;
   for (LogBatch& batch : done) {
     auto& waiting = batch.output.messages_after_persist;

@@ -186,7 +186,7 @@ class Member : public PeerTransport, public NodeObserver {
   }
   void Stop() {
     log_full = false;
-    last_told = Index{0};
+    last_told = last_durable = last_committed = Index{0};
     node.reset();
     data_dir_.reset();
   }
@@ -216,6 +216,11 @@ class Member : public PeerTransport, public NodeObserver {
   }
   bool AwaitsApplied() const override { return false; }
   bool AwaitsTick() const override { return false; }
+  void OnDurable(Index index) override { last_durable = index; }
+  void OnCommitted(Index index) override {
+    REQUIRE(index > last_committed);
+    last_committed = index;
+  }
   void OnTick() override {}
   void OnClusterId(const std::string& id) override {
     CHECK(data_dir_->cluster_id() == id);
@@ -239,6 +244,8 @@ class Member : public PeerTransport, public NodeObserver {
   std::vector<SnapshotRejection> rejections;
   bool log_full = false;
   Index last_told;         // the last index of OnApplied
+  Index last_durable;      // ... of OnDurable
+  Index last_committed;    // ... of OnCommitted
   std::string cluster_id;  // once it is durable
 
  private:
@@ -398,7 +405,13 @@ TEST_CASE("a node makes small batches durable in its own step if its log has not
     REQUIRE(node.raft().Propose({Slice(std::string(bytes, 'x'))}).ok());
     node.Step(Node::Work::kNode);
   };
-  const auto is_durable = [&] { return node.raft().durable_index() == node.raft().last_index(); };
+  const auto is_durable = [&] {
+    const bool durable = node.raft().durable_index() == node.raft().last_index();
+    // One member alone commits what is durable.
+    CHECK((member.last_durable == node.raft().last_index()) == durable);
+    CHECK((member.last_committed == node.raft().last_index()) == durable);
+    return durable;
+  };
 
   propose(100);
   CHECK_FALSE(node.HasWork(Node::Work::kLog));

@@ -254,6 +254,8 @@ class Process : public PeerTransport, public NodeObserver {
   void OnApplied(Index) override;
   bool AwaitsApplied() const override { return OneIn(2); }
   bool AwaitsTick() const override { return OneIn(2); }
+  void OnDurable(Index) override {}
+  void OnCommitted(Index) override {}
   void OnTick() override { Jitter(); }
   void OnClusterId(const std::string&) override {}
   void OnLogFull(const absl::Status&) override {}

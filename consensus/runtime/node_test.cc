@@ -170,6 +170,15 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
     last_told = index;
     cluster_->Changed();
   }
+  void OnDurable(Index index) override {
+    MutexLock lock(&cluster_->mutex);
+    last_durable = index;
+  }
+  void OnCommitted(Index index) override {
+    MutexLock lock(&cluster_->mutex);
+    ASSERT(index > last_committed && last_applied < index, "commits are reported before apply");
+    last_committed = index;
+  }
   bool AwaitsApplied() const override { return awaits_applied; }
   bool AwaitsTick() const override { return false; }
   void OnTick() override {
@@ -194,7 +203,9 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
   // Guarded by the cluster's mutex.
   std::vector<std::string> applied;
   Index last_applied;
-  Index last_told;  // the last index of OnApplied
+  Index last_told;       // the last index of OnApplied
+  Index last_durable;    // ... of OnDurable
+  Index last_committed;  // ... of OnCommitted
   std::atomic<bool> awaits_applied{false};
   Status status;
   std::string cluster_id;

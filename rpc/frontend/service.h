@@ -20,6 +20,8 @@
 #include "rpc/frontend/attached_sessions.h"
 #include "rpc/frontend/guarded_tree.h"
 #include "rpc/frontend/memory_budget.h"
+#include "rpc/frontend/request_stages.h"
+#include "rpc/frontend/slow_requests.h"
 #include "rpc/frontend/tenant_limits.h"
 #include "rpc/membership/reconfiguration.h"
 #include "rpc/peer/frame.h"
@@ -218,6 +220,10 @@ class Service {
   // clients.
   MemoryBudget& memory() { return memory_; }
   const MemoryBudget& memory() const { return memory_; }
+  // Returns when the writes of the server's clients passed their stages, and the requests that took long.
+  ProgressMarks& marks() { return marks_; }
+  SlowRequests& slow_requests() { return slow_requests_; }
+  const SlowRequests& slow_requests() const { return slow_requests_; }
   // Returns the tenants of the server, for which front ends count their clients.
   TenantTable& tenants() { return tenants_; }
   // Returns the sessions whose clients this server serves.
@@ -242,6 +248,8 @@ class Service {
 
  private:
   MemoryBudget memory_;
+  ProgressMarks marks_;
+  SlowRequests slow_requests_;
   TenantTable tenants_;
   AttachedSessions attached_sessions_;
   std::optional<FailureLimit> super_failures_;

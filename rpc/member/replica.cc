@@ -242,6 +242,7 @@ Replica::~Replica() = default;
 void Replica::SetFrontend(Frontend* frontend) {
   frontend_ = frontend;
   replicated_.SetFrontend(frontend);
+  replicated_.SetMarks(&marks().applied, clock_);
 }
 
 void Replica::HandLeadershipOver() {
@@ -491,6 +492,14 @@ void Replica::OnApplied(consensus::Index index) {
   }
   FinishChange();
   FinishAppliedReconfigs();
+}
+
+void Replica::OnDurable(consensus::Index index) {
+  marks().durable.Add(index.value(), clock_->Now());
+}
+
+void Replica::OnCommitted(consensus::Index index) {
+  marks().committed.Add(index.value(), clock_->Now());
 }
 
 bool Replica::AwaitsApplied() const {
@@ -882,6 +891,12 @@ absl::Status Replica::Propose(std::vector<Slice> commands) {
 
 void Replica::Forward(MemberId leader, const std::vector<std::string_view>& commands) {
   links_->Forward(leader, commands);
+}
+
+void Replica::OnSent(uint64_t sequence) {
+  if (sequence == 0) return marks().sent.Restart();
+  const bool leads = raft_status_.role == consensus::Role::kLeader;
+  marks().sent.Add(sequence, clock_->Now(), leads);
 }
 
 uint32_t Replica::ClusterVersion() { return node_->raft().cluster_version(); }

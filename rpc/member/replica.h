@@ -203,6 +203,8 @@ class Replica final : public Service,
   void OnMembership(const consensus::Membership& membership) override;
   void OnReads(const std::vector<consensus::ReadResult>& reads) override;
   void OnApplied(consensus::Index index) override;
+  void OnDurable(consensus::Index index) override;
+  void OnCommitted(consensus::Index index) override;
   bool AwaitsApplied() const override;
   bool AwaitsTick() const override;
   void OnTick() override;
@@ -221,6 +223,7 @@ class Replica final : public Service,
   // WriteRouter::Actions
   absl::Status Propose(std::vector<Slice> commands) override;
   void Forward(consensus::MemberId leader, const std::vector<std::string_view>& commands) override;
+  void OnSent(uint64_t sequence) override;
   bool IsSending(consensus::MemberId leader) const override { return links_->IsSending(leader); }
   uint32_t ClusterVersion() override;
   int64_t NowMs() override;

@@ -154,7 +154,7 @@ void ReplicatedTree::ApplySome(std::span<const consensus::Entry> entries) {
 
 void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree::Tree* tree) {
   std::array<uint64_t, kEntriesPerLockMax> digests;
-  ASSERT(entries.size() <= digests.size());
+  ASSERT(!entries.empty() && entries.size() <= digests.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     const consensus::Entry& entry = entries[i];
     const tree::Zxid zxid(static_cast<int64_t>(entry.index.value()));
@@ -175,11 +175,16 @@ void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree
     digests[i] = tree->digest();
     if (observer_ != nullptr) observer_->OnEntryApplied(entry, *tree);
   }
+  SetAppliedMark(entries.back().index);
   digests_.Add(std::span(digests).first(entries.size()));
-  if (!entries.empty() && entries.back().kind == consensus::EntryKind::kCommand) {
+  if (entries.back().kind == consensus::EntryKind::kCommand) {
     const auto header = tree::DecodeHeader(entries.back().payload.view());
     if (header.ok()) pending_.command_ms = header->time_ms;
   }
+}
+
+void ReplicatedTree::SetAppliedMark(consensus::Index index) {
+  if (applied_marks_ != nullptr) applied_marks_->Add(index.value(), marks_clock_->Now());
 }
 
 void ReplicatedTree::RecordProposer(std::string_view command) {

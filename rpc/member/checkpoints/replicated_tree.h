@@ -50,6 +50,12 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
     audit_ = frontend == nullptr ? nullptr : frontend->request_audit();
   }
 
+  // Sets where marks of applied entries are set, and the clock for them. REQUIRES: as SetFrontend.
+  void SetMarks(MarkRing* applied, const Clock* clock) {
+    applied_marks_ = applied;
+    marks_clock_ = clock;
+  }
+
   // Sets the observer of applied entries. REQUIRES: as SetFrontend.
   void SetObserver(ApplyObserver* observer) { observer_ = observer; }
 
@@ -128,6 +134,7 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   // Records the deletion of a znode, if the command being applied is one of the cluster itself.
   void AuditDeletion(std::string_view path);
   void RecordApplied(consensus::Index index);
+  void SetAppliedMark(consensus::Index index);
   // Adds pending_ to news_.
   void PublishNews();
 
@@ -135,6 +142,8 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   Frontend* frontend_ = nullptr;
   RequestAudit* audit_ = nullptr;  // the front end's
   ApplyObserver* observer_ = nullptr;
+  MarkRing* applied_marks_ = nullptr;
+  const Clock* marks_clock_ = nullptr;  // set if applied_marks_ is
   GuardedTree tree_;
   DigestHistory digests_;
   std::optional<ReplayProgress> replay_;  // until it is done; apply thread

@@ -112,6 +112,23 @@ struct Fixture {
   tree::Zxid attached;
 };
 
+TEST_CASE("a mark tells when entries were applied, however they were applied") {
+  Fixture f;
+  f.replicated.SetFrontend(&f.frontend);
+  ManualClock clock;
+  MarkRing marks;
+  f.replicated.SetMarks(&marks, &clock);
+  f.replicated.Apply(f.NoOps(3));
+  const auto first = clock.Now();
+  clock.Advance(1);
+  const Entry entry = f.OpenSession();
+  REQUIRE(f.Try(entry));
+  CHECK(marks.Find(2)->time == first);
+  CHECK(marks.Find(3)->time == first);
+  CHECK(marks.Find(4)->time == clock.Now());
+  CHECK(!marks.Find(5).has_value());
+}
+
 TEST_CASE("own commands are audited, and what the cluster deletes, but not commands of others") {
   Fixture f;
   RecordedAudit audit;

@@ -74,9 +74,10 @@ void WriteRouter::SendUnsent() {
   if (status_.role == consensus::Role::kLeader) {
     while (sent_count_ < waiting_.size() && ProposeUnsent()) {
     }
-    return;
+  } else {
+    while (sent_count_ < waiting_.size() && sent_bytes_ < forward_window_bytes_) ForwardUnsent();
   }
-  while (sent_count_ < waiting_.size() && sent_bytes_ < forward_window_bytes_) ForwardUnsent();
+  if (sent_count_ > 0) actions_->OnSent(waiting_[sent_count_ - 1].sequence);
 }
 
 bool WriteRouter::ProposeUnsent() {
@@ -107,6 +108,7 @@ void WriteRouter::ForwardUnsent() {
 }
 
 void WriteRouter::SendAllAgain() {
+  if (sent_count_ > 0) actions_->OnSent(0);
   sent_count_ = 0;
   sent_bytes_ = 0;
   ticks_without_progress_ = 0;

@@ -42,6 +42,9 @@ class WriteRouter {
     virtual absl::Status Propose(std::vector<Slice> commands) = 0;
     virtual void Forward(consensus::MemberId leader,
                          const std::vector<std::string_view>& commands) = 0;
+    // Called when commands of this server up to number `sequence` were proposed or forwarded; and, with
+    // 0, when all that are not applied are going to be proposed or forwarded again.
+    virtual void OnSent(uint64_t sequence) = 0;
     // Returns whether commands that were forwarded to `leader` have not left this process yet.
     virtual bool IsSending(consensus::MemberId leader) const = 0;
     // Returns the cluster version, which every member understands.

@@ -35,6 +35,7 @@ class Recorder : public WriteRouter::Actions {
       forwarded.push_back(tree::DecodeHeader(command)->sequence);
     }
   }
+  void OnSent(uint64_t sequence) override { sent.push_back(sequence); }
   bool IsSending(MemberId) const override { return is_sending; }
   uint32_t ClusterVersion() override { return version; }
   int64_t NowMs() override { return now_ms; }
@@ -45,6 +46,7 @@ class Recorder : public WriteRouter::Actions {
   int64_t now_ms = 1000;
   std::vector<uint64_t> proposed;
   std::vector<uint64_t> forwarded;
+  std::vector<uint64_t> sent;  // OnSent
 };
 
 using Sequences = std::vector<uint64_t>;
@@ -126,6 +128,29 @@ TEST_CASE("after a change of leader only what was not applied is sent again, in 
   router.OnApplied(4);
   CHECK(router.waiting_count() == 0);
   CHECK(router.waiting_bytes() == 0);
+}
+
+TEST_CASE("it is reported up to which command all were sent, and when they are sent again") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.Submit(Batch(2));
+  router.OnStatus(Leads(2, 1));
+  CHECK(actions.sent.empty());
+  router.OnTermApplied(Term(1));
+  CHECK(actions.sent == Sequences{2});
+  router.Submit(Batch(3));
+  CHECK(actions.sent == Sequences{2, 5});
+  router.OnApplied(4);
+  router.OnStatus(Leads(1, 2));  // number 5 is sent again when the term has begun
+  CHECK(actions.sent == Sequences{2, 5, 0});
+  router.OnTermApplied(Term(2));
+  CHECK(actions.sent == Sequences{2, 5, 0, 5});
+  actions.refuse = true;
+  router.Submit(Batch(1));
+  CHECK(actions.sent.back() == 5);
+  actions.refuse = false;
+  router.OnTick();
+  CHECK(actions.sent.back() == 6);
 }
 
 TEST_CASE("a refused proposal is tried again at the next tick and nothing overtakes it") {
