@@ -148,6 +148,8 @@ struct Config {
   // The longest time without contact with a leader, in milliseconds, during which this server
   // answers gRPC reads that are not linearizable. -1: no limit. 0: not given.
   int stale_read_limit_ms = 0;
+  // Requests that take so long are recorded; 0: none are.
+  int slow_request_threshold_ms = 100;
   int min_session_timeout_ms = 0;  // after ParseConfig: the default if not given
   int max_session_timeout_ms = 0;
   int max_client_connections = 60;  // from one address; 0: no limit

@@ -241,6 +241,11 @@ constexpr ConfigKey kConfigKeys[] = {
      .meaning =
          "a member that has had no contact with its leader for so long refuses reads and ends "
          "watches of gRPC clients, which go to another member. -1: reads are served at any age"},
+    {.name = "slowRequestThresholdMs",
+     .value = Integer{&Config::slow_request_threshold_ms, 0, kHourMs, Unit::kMilliseconds},
+     .section = Section::kTimes,
+     .meaning = "a request of a ZooKeeper client that takes so long is recorded, with where its "
+                "time went (`quorate slow`). 0: none is"},
     {.name = "znode.container.checkIntervalMs",
      .value = Integer{&Config::container_check_interval_ms, 1, 24 * kHourMs, Unit::kMilliseconds},
      .section = Section::kTimes,

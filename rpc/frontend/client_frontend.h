@@ -174,6 +174,7 @@ class ClientFrontend : public Frontend {
         random_(random),
         tags_(tags) {
     service->tenants().SetLimits(TenantLimits(config));
+    service->slow_requests().SetThreshold(config.slow_request_threshold_ms);
     service->BeginSuperFailures(clock);
   }
 

@@ -143,6 +143,9 @@ class ClientLoop {
   // Returns the bytes of the batch that goes to the log in this iteration. Call AddedCommand after
   // each command that is appended to them.
   std::string& command_bytes() { return *batch_.bytes; }
+  // Returns the bytes of the batch, for a client that keeps them until its command is applied. They do
+  // not change from then on.
+  std::shared_ptr<const std::string> batch_bytes() const { return batch_.bytes; }
   // Adds the command that begins at `offset` of command_bytes() to the batch. Returns false if it
   // is too large for the log: it is then removed from the bytes.
   bool AddedCommand(size_t offset) {

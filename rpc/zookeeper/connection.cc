@@ -272,7 +272,7 @@ bool Connection::TakeFourLetterWord(std::string_view bytes) {
   return true;
 }
 
-void Connection::CountReply(const Pending& pending, size_t bytes) {
+void Connection::CountReply(const Pending& pending, size_t bytes, std::string_view body) {
   LoopStatistics& all = loop_->statistics();
   const int64_t resets = loop_->frontend().statistics().connection_resets();
   if (statistics_->resets_seen.value() != resets) {
@@ -292,6 +292,13 @@ void Connection::CountReply(const Pending& pending, size_t bytes) {
     all.read_latency_ms.Add(ms);
   }
   all.response_bytes.Add(static_cast<int64_t>(bytes));
+  // Other requests were answered in the iteration in which they came, without a wait.
+  if (us > 0 || pending.sequence != 0) {
+    const StageTimes stages = FindStages(pending, us);
+    all.stages.Add(stages);
+    if (loop_->frontend().service().slow_requests().IsSlow(us))
+      RecordSlow(pending, body, us, stages);
+  }
   statistics_->AddLatency(ms);
   statistics_->last_operation.Set(static_cast<int64_t>(pending.op));
   if (pending.xid >= 0) statistics_->last_xid.Set(pending.xid);
@@ -572,6 +579,7 @@ absl::Status Connection::OnRequest(Pending pending, std::string_view body) {
     Hold(std::move(pending), body);
   } else if (*progress != Progress::kAnswered) {
     pending.stage = *progress == Progress::kInFlight ? Stage::kInFlight : Stage::kReading;
+    if (pending.stage == Stage::kReading) pending.bytes = PathOfRead(pending.op, body);
     pipeline_.push_back(std::move(pending));
   } else {
     CountReply(pending, out_.size() - out_before);
@@ -695,6 +703,7 @@ absl::StatusOr<Connection::Progress> Connection::TryToStart(std::string_view bod
     const size_t offset = to.size();
     tree::AppendCloseSession(Header(tree::CommandKind::kCloseSession), &to);
     loop_->AddedCommand(offset);
+    KeepCommand(offset, pending);
     return Progress::kInFlight;
   }
   if (pending->op == OpCode::kSync) {
@@ -772,6 +781,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   const size_t size = to.size() - offset;
   if (loop_->AddedCommand(offset)) {
     if (is_local_) ++local_in_flight_;
+    KeepCommand(offset, pending);
     return Progress::kInFlight;
   }
   return absl::InvalidArgumentError(
@@ -885,6 +895,8 @@ absl::Status Connection::OnRequestResult(tree::ApplyResult& result) {
     }
   }
   pending->stage = Stage::kDone;
+  pending->sequence = result.header.sequence;
+  pending->zxid = result.zxid;
   if (result.error == ErrorCode::kSessionExpired) state_ = State::kFinished;
   SendDone(out_.size() - out_before);
   return absl::OkStatus();
@@ -978,8 +990,9 @@ absl::Status Connection::StartHeld() {
       pending.stage = Stage::kInFlight;
     } else if (*progress == Progress::kReading) {
       pending.stage = Stage::kReading;
+      pending.bytes = PathOfRead(pending.op, body);
     } else {
-      CountReply(pending, out_.size() - out_before);
+      CountReply(pending, out_.size() - out_before, body);
       pipeline_.pop_front();
     }
   }

@@ -213,22 +213,29 @@ class Connection {
   enum class Stage : uint8_t {
     kHeld,      // not begun: waits for the requests before it; `bytes` is its body
     kInFlight,  // a submitted command, or a sync
-    kReading,   // a read in several pieces; the first one of the pipeline
+    kReading,   // a read in several pieces; the first one of the pipeline; `bytes` is its path
     kDone,      // waits for the replies before it; `bytes` is its reply
   };
   struct Pending {
     Stage stage = Stage::kHeld;
+    bool has_path = false;  // of a sync in flight: its path, in `bytes`, is not null
     int32_t xid = 0;
     OpCode op = OpCode::kPing;
-    uint64_t barrier = 0;     // that a sync in flight or a linearizable read waits for; 0: none
-    bool has_path = false;    // of a sync in flight: its path, in `bytes`, is not null
     uint32_t ephemerals = 0;  // that a write in flight may create
+    uint32_t offset = 0;      // of the command of a write, in `command`
     // The error of a multi or multiRead that is too long to be received; kOk of other requests.
     tree::ErrorCode too_long = tree::ErrorCode::kOk;
+    uint64_t barrier = 0;  // that a sync in flight or a linearizable read waits for; 0: none
+    // The command of a write in flight, and of one that is done its sequence number and its zxid. From
+    // them it is found out where the time of a slow write went.
+    std::shared_ptr<const std::string> command;
+    uint64_t sequence = 0;
+    tree::Zxid zxid;
     std::chrono::steady_clock::time_point received;
     std::vector<OpCode> shapes;  // of a multi in flight
     std::string bytes;
   };
+  static_assert(sizeof(Pending) <= 128, "a deque allocates for each fourth request");
   enum class Progress { kAnswered, kReading, kInFlight, kMustWait };
   // A read in several pieces; the tree is unlocked between the pieces (long_reads.cc).
   class LongRead;
@@ -306,7 +313,17 @@ class Connection {
   // Returns whether `bytes` begin with a four-letter word. A complete one is answered.
   bool TakeFourLetterWord(std::string_view bytes);
   // Counts the reply to a request in the statistics. The reply has `bytes` bytes.
-  void CountReply(const Pending& pending, size_t bytes);
+  // `body`: that of the request, if the caller has it.
+  void CountReply(const Pending& pending, size_t bytes, std::string_view body = {});
+  // These are about slow requests (connection_slow.cc). Returns how long the stages of a request took
+  // that is answered now, after `us` microseconds.
+  StageTimes FindStages(const Pending& pending, int64_t us);
+  // Counts and records a request that was slow.
+  void RecordSlow(const Pending& pending, std::string_view body, int64_t us,
+                  const StageTimes& stages);
+  // Returns the path with which the body of a read begins, at most SlowRequests::kPathBytesMax bytes of it;
+  // empty for requests whose body does not begin with a path.
+  static std::string_view PathOfRead(OpCode op, std::string_view body);
 
   // Returns whether the client has to authenticate before this request.
   bool IsRefused(OpCode op) const;
@@ -329,6 +346,8 @@ class Connection {
   // Replies to the reconfig whose outcome is known. Returns an error if the connection has to be
   // closed, because the members may or may not have changed.
   absl::Status FinishReconfig();
+  // Keeps the command that begins at `offset` of the batch.
+  void KeepCommand(size_t offset, Pending* pending) const;
   void Hold(Pending pending, std::string_view body);
   // Discards received requests that have not begun.
   void DropRest();

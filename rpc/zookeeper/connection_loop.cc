@@ -95,7 +95,9 @@ struct LoopConnection : LoopClient<LoopConnection> {
 };
 
 ConnectionLoop::ConnectionLoop(ZkFrontend* frontend, Sockets* sockets)
-    : ClientLoop(frontend, sockets), statistics_(frontend->statistics().AddLoop()) {}
+    : ClientLoop(frontend, sockets),
+      statistics_(frontend->statistics().AddLoop()),
+      stage_finder_(&frontend->service().marks()) {}
 
 ConnectionLoop::~ConnectionLoop() = default;
 
@@ -364,6 +366,7 @@ void ConnectionLoop::Close(Client& client) {
 
 void ConnectionLoop::BeginIteration() {
   ClientLoop::BeginIteration();
+  stage_finder_.Forget();
   const int64_t resets = frontend_->statistics().server_resets();
   if (statistics_->resets_seen.value() == resets) return;
   statistics_->Clear();
@@ -501,6 +504,7 @@ void ConnectionLoop::OnBarrierDone(Client& client, uint64_t barrier) {
 
 std::chrono::milliseconds ConnectionLoop::OnTimer() {
   BeginIteration();
+  statistics_->stages.Tick(now_);
   const int64_t leader_contact_age_ms = frontend_->service().status().leader_contact_age_ms;
   if (leader_contact_age_ms > Connection::LeaderContactAgeMinMs(frontend_->config())) {
     for (const std::shared_ptr<Client>& client : in_order_) Attend(*client);

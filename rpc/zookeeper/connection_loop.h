@@ -134,6 +134,8 @@ class ConnectionLoop
   Handshakes& handshakes() { return handshakes_; }
   // Takes note that a handshake has ended, so that the next one may begin.
   void EndHandshake(uint32_t tag);
+  // Finds where the time of writes went that are answered in this iteration.
+  StageFinder& stage_finder() { return stage_finder_; }
   // Returns the statistics of the loop, to which its connections add.
   LoopStatistics& statistics() { return *statistics_; }
 
@@ -195,6 +197,7 @@ class ConnectionLoop
 
   Handshakes handshakes_;
   LoopStatistics* const statistics_;
+  StageFinder stage_finder_;
   // Tags of the connections that OnTimer checks. While a leader is in contact, a connection that
   // has a session and is read from needs no check, so that few of ten thousand connections are
   // here.

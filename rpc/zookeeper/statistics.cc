@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <utility>
 
 #include "base/assert.h"
@@ -83,42 +82,14 @@ Distribution LiveDistribution::value() const {
   return value;
 }
 
-size_t LatencyHistogram::BucketOf(int64_t us) {
-  return static_cast<size_t>(std::ranges::lower_bound(kBoundsUs, us) - kBoundsUs.begin());
-}
-
-void LatencyHistogram::Merge(const LatencyHistogram& other) {
-  for (size_t i = 0; i < kBuckets; ++i) buckets[i] += other.buckets[i];
-  sum_us += other.sum_us;
-}
-
-int64_t LatencyHistogram::count() const {
-  return std::accumulate(buckets.begin(), buckets.end(), int64_t{0});
-}
-
-void LiveOpLatencies::Add(OpCode op, int64_t us) {
-  ASSERT(us >= 0);
-  Histogram& histogram = histograms_[PositionOf(op)];
-  histogram.buckets[LatencyHistogram::BucketOf(us)].Add(1);
-  histogram.sum_us.Add(us);
-}
+void LiveOpLatencies::Add(OpCode op, int64_t us) { histograms_[PositionOf(op)].Add(us); }
 
 void LiveOpLatencies::Clear() {
-  for (Histogram& histogram : histograms_) {
-    for (Counter& bucket : histogram.buckets) bucket.Set(0);
-    histogram.sum_us.Set(0);
-  }
+  for (LiveLatencyHistogram& histogram : histograms_) histogram.Clear();
 }
 
 void LiveOpLatencies::AddTo(OpLatencies* sums) const {
-  for (size_t op = 0; op < histograms_.size(); ++op) {
-    LatencyHistogram one;
-    for (size_t i = 0; i < one.buckets.size(); ++i) {
-      one.buckets[i] = histograms_[op].buckets[i].value();
-    }
-    one.sum_us = histograms_[op].sum_us.value();
-    (*sums)[op].Merge(one);
-  }
+  for (size_t op = 0; op < histograms_.size(); ++op) (*sums)[op].Merge(histograms_[op].value());
 }
 
 void LiveSizes::Add(int64_t size) {
@@ -220,6 +191,19 @@ OpLatencies Statistics::SumOpLatencies() const {
   for (const auto& loop : loops_) {
     if (loop->resets_seen.value() == server_resets()) loop->op_latencies.AddTo(&sums);
   }
+  return sums;
+}
+
+StageHistograms Statistics::SumStages() const {
+  StageHistograms sums;
+  for (const auto& loop : loops_) loop->stages.AddTo(&sums);
+  return sums;
+}
+
+StageHistograms Statistics::SumRecentStages(std::chrono::seconds window,
+                                            std::chrono::steady_clock::time_point now) const {
+  StageHistograms sums;
+  for (const auto& loop : loops_) loop->stages.AddRecentTo(window, now, &sums);
   return sums;
 }
 

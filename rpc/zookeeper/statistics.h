@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,21 +19,14 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "rpc/frontend/latency_histogram.h"
+#include "rpc/frontend/request_stages.h"
 #include "rpc/zookeeper/opcodes.h"
 
 namespace quorate::rpc::zk {
 
-// A number with one writer. Thread-safety: Add and Set from the writer's thread, value from any.
-class Counter {
- public:
-  explicit Counter(int64_t value = 0) : value_(value) {}
-  void Add(int64_t count) { Set(value() + count); }
-  void Set(int64_t value) { value_.store(value, std::memory_order_relaxed); }
-  int64_t value() const { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<int64_t> value_;
-};
+using rpc::Counter;
+using rpc::LatencyHistogram;
 
 // A histogram of values: exact below 16; above, four buckets for each power of two. A value type.
 class Distribution {
@@ -88,23 +82,6 @@ class LiveSizes {
   Counter max_{-1};
 };
 
-// A histogram of latencies with fixed buckets, as Prometheus shows it. A value type.
-struct LatencyHistogram {
-  // The greatest latency of each bucket, in microseconds. One more bucket has those above the last.
-  static constexpr std::array<int64_t, 16> kBoundsUs = {
-      100,    250,     500,     1'000,   2'500,     5'000,     10'000,    25'000,
-      50'000, 100'000, 250'000, 500'000, 1'000'000, 2'500'000, 5'000'000, 10'000'000};
-  static constexpr size_t kBuckets = kBoundsUs.size() + 1;
-  // Returns the bucket of a latency.
-  static size_t BucketOf(int64_t us);
-
-  std::array<int64_t, kBuckets> buckets{};  // not cumulative
-  int64_t sum_us = 0;
-
-  void Merge(const LatencyHistogram& other);
-  int64_t count() const;
-};
-
 // The latencies of each opcode, in the order of kOpCodes; the last one is for unknown opcodes.
 inline constexpr size_t kLatencyHistograms = std::size(kOpCodes) + 1;
 using OpLatencies = std::array<LatencyHistogram, kLatencyHistograms>;
@@ -118,11 +95,7 @@ class LiveOpLatencies {
   void AddTo(OpLatencies* sums) const;
 
  private:
-  struct Histogram {
-    std::array<Counter, LatencyHistogram::kBuckets> buckets;
-    Counter sum_us;
-  };
-  std::array<Histogram, kLatencyHistograms> histograms_;
+  std::array<LiveLatencyHistogram, kLatencyHistograms> histograms_;
 };
 
 // The statistics of a loop since the last reset. Thread-safety: written on the loop's thread.
@@ -146,6 +119,7 @@ struct LoopStatistics {
   LiveSizes response_bytes;
   Counter resets_seen;  // not reset: the number of resets applied here
 
+  StageLatencies stages;  // not reset, because windows are computed from it
   // Not reset: the number of requests received and not answered.
   Counter outstanding;
 
@@ -225,6 +199,10 @@ class Statistics {
   Totals Sum() const;
   // Returns the latencies of the requests of all loops, by opcode.
   OpLatencies SumOpLatencies() const;
+  // Returns how long the stages of requests took in all loops: since the start, or in the last `window`.
+  StageHistograms SumStages() const;
+  StageHistograms SumRecentStages(std::chrono::seconds window,
+                                  std::chrono::steady_clock::time_point now) const;
   // The number of requests received and not answered, of all loops; cheaper than Sum.
   int64_t outstanding() const;
 
