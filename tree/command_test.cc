@@ -183,6 +183,7 @@ TEST_CASE("the first path of a command is found without the bytes behind it") {
   SECTION("a request") { AppendRequest(header, request, &bytes); }
   SECTION("a numbered request") { AppendSequencedRequest(header, 7, 6, request, &bytes); }
   const size_t size = bytes.size();
+  header.kind = CommandKind::kCloseSession;
   AppendCloseSession(header, &bytes);
   CHECK(FirstPathOf(bytes) == "/first");
   CHECK(FirstPathOf(std::string_view(bytes).substr(size)).empty());
