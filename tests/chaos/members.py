@@ -17,6 +17,7 @@ import certificates
 import harness
 import quorate_cli
 import zkwire as zk
+from disk_control import DiskControl, make_library
 from full_disk import MIB, RESERVE_MIB, Disk
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -391,30 +392,8 @@ def _words_of(status):
     return f"signal {-status}" if status < 0 else f"exit status {status}"
 
 
-class DiskControl:
-    """Controls disk.c in a member: how slow the disk is, and whether it is stalled."""
-
-    def __init__(self, path):
-        self.path = path
-        self.set()
-
-    def set(self, sync_ms=0, write_ms=0, stalled=False):
-        """Sets how long each sync and each write takes at most. While `stalled` is set, they wait."""
-        words = (int(sync_ms), int(write_ms), int(stalled), 0)
-        data = b"".join(word.to_bytes(4, "little") for word in words)
-        with open(self.path, "r+b" if os.path.exists(self.path) else "w+b") as file:
-            file.write(data)
-
-
 def clock_environment(path):
     """Returns the environment of a process whose wall clock is off by the value in the file, which is read again each
     second."""
     return {"LD_PRELOAD": CLOCK_LIBRARY, "FAKETIME_TIMESTAMP_FILE": path, "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-
-
-def make_library(directory):
-    library = os.path.join(directory, "disk.so")
-    subprocess.run(["cc", "-std=c11", "-O1", "-shared", "-fPIC", "-o", library,
-                    os.path.join(HERE, "disk.c"), "-ldl"], check=True)
-    return library
