@@ -15,6 +15,7 @@
 #include "tools/cli/command_line.h"
 #include "tools/cli/completion_command.h"
 #include "tools/monitor/doctor_command.h"
+#include "tools/monitor/slow_command.h"
 #include "tools/monitor/top_command.h"
 #include "tools/offline/commands.h"
 #include "tools/shell/guard_commands.h"
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
   command_line.SetVersion(quorate::ProgramVersionText());
   quorate::tools::AddStatusCommands(&command_line);
   quorate::tools::AddTopCommand(&command_line);
+  quorate::tools::AddSlowCommand(&command_line);
   quorate::tools::AddDoctorCommand(&command_line);
   quorate::tools::AddRollingRestartCommand(&command_line);
   quorate::tools::AddMemberCommands(&command_line);

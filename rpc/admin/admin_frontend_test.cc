@@ -257,6 +257,72 @@ TEST_CASE("monitor, mntr and the page of metrics show the same") {
   CHECK(f.Get("/metrics").body.find("leader_uptime") == std::string::npos);
 }
 
+// Records a slow write of 250 ms, with 200 ms in the log, and a slow read of a directory.
+void AddSlowRequests(SlowRequests* slow) {
+  slow->SetThreshold(100);
+  const auto now = std::chrono::steady_clock::time_point(std::chrono::hours(1));
+  SlowRequest write{.answered_ms = 1000,
+                    .operation = "setData",
+                    .session = -1,
+                    .client = "10.0.0.9:4000",
+                    .path = "/a\n",
+                    .zxid = 7,
+                    .us = 250'000};
+  write.stages.Set(RequestStage::kQueue, 50'000);
+  write.stages.Set(RequestStage::kLogWrite, 200'000);
+  REQUIRE(slow->Count(write.operation, now));
+  slow->Keep(write);
+  SlowRequest read{.answered_ms = 2000, .operation = "getChildren", .us = 100'000};
+  read.stages.Set(RequestStage::kRead, 100'000);
+  REQUIRE(slow->Count(read.operation, now));
+  slow->Keep(read);
+}
+
+TEST_CASE("slow requests are shown with their stages, as many as are asked for") {
+  AdminFixture f;
+  CHECK(f.Command("slow_requests")["requests"] == Json::array());
+  AddSlowRequests(&f.service.slow_requests());
+  const Json answer = f.Command("slow_requests");
+  CHECK(Keys(answer) == std::vector<std::string>{"threshold_ms", "counts", "not_kept", "requests",
+                                                 "command", "error"});
+  CHECK(answer["threshold_ms"] == 100);
+  CHECK(answer["counts"] == Json({{"getChildren", 1}, {"setData", 1}}));
+  REQUIRE(answer["requests"].size() == 2);
+  CHECK(answer["requests"][0] ==
+        Json({{"answered_ms", 1000},
+              {"operation", "setData"},
+              {"path", "/a\\n"},
+              {"session", "0xffffffffffffffff"},
+              {"client", "10.0.0.9:4000"},
+              {"zxid", 7},
+              {"us", 250'000},
+              {"longest_stage", "log_write"},
+              {"stages_us", {{"queue", 50'000}, {"log_write", 200'000}}}}));
+  CHECK(f.Command("slow_requests?count=1")["requests"].size() == 1);
+  CHECK(f.Command("slow_requests?count=1")["requests"][0]["operation"] == "getChildren");
+  CHECK(f.Command("slow_requests?count=x")["error"] == "?count= has to be a number");
+}
+
+TEST_CASE("slow requests are counted by operation, and stages have histograms and percentiles") {
+  AdminFixture f;
+  CHECK(f.Get("/metrics").body.find("quorate_slow_requests_total") == std::string::npos);
+  CHECK(f.Get("/metrics").body.find("quorate_request_stage_seconds") == std::string::npos);
+  AddSlowRequests(&f.service.slow_requests());
+  StageTimes times;
+  times.Set(RequestStage::kCommit, 300'000);
+  f.frontend.statistics().AddLoop()->stages.Add(times);
+  const std::string page = f.Get("/metrics").body;
+  for (const std::string line :
+       {"quorate_slow_requests_total{operation=\"setData\"} 1.0\n",
+        "quorate_request_stage_seconds_bucket{stage=\"commit\",le=\"0.5\"} 1.0\n",
+        "quorate_request_stage_seconds_count{stage=\"commit\"} 1.0\n",
+        "quorate_request_stage_p99_1m_seconds{stage=\"commit\"} 0.49"}) {
+    INFO(line);
+    CHECK(page.find(line) != std::string::npos);
+  }
+  CHECK(page.find("stage=\"apply\"") == std::string::npos);
+}
+
 TEST_CASE("names of metrics are legal, and each appears once") {
   std::set<std::string_view> names;
   for (const zk::Metric& metric : zk::Metrics()) CHECK(names.insert(metric.name).second);
@@ -445,6 +511,18 @@ TEST_CASE("the console shows addresses of members to administrators only") {
   CHECK(shown.find("member 1 cannot be reached") != std::string::npos);
   CHECK(shown.find("10.0.0.1") == std::string::npos);
   CHECK(shown.find("connection refused") == std::string::npos);
+}
+
+TEST_CASE("the console shows slow requests to administrators only") {
+  AdminFixture f;
+  AddSlowRequests(&f.service.slow_requests());
+  CHECK(Json::parse(f.Get("/console/api/slow").body)["requests"].size() == 2);
+  HttpRequest remote;
+  remote.caller.address = "10.0.0.9";
+  remote.host = "10.0.0.3:8080";
+  const HttpResponse refused = f.Get("/console/api/slow", remote);
+  CHECK(refused.status == 403);
+  CHECK(refused.body.find("10.0.0.9") == std::string::npos);
 }
 
 TEST_CASE("the console says what is wrong with a request for the tree") {

@@ -47,6 +47,7 @@ constexpr CommandInfo kCommands[] = {
     {"ruok", {}, Operation::kHttpRuok, true, ReportNothing},
     {"server_stats", {"srvr"}, Operation::kHttpServerStats, true, ReportServerStatistics},
     {"set_trace_mask", {"stmk"}, Operation::kHttpSetTraceMask, false, SetTraceMask},
+    {"slow_requests", {}, Operation::kHttpSlowRequests, false, ReportSlowRequests},
     {"stat_reset", {"srst"}, Operation::kHttpStatReset, true, ResetServerStatistics},
     {"stats", {"stat"}, Operation::kHttpStats, true, ReportStatistics},
     {"system_properties",

@@ -19,6 +19,7 @@
 #include "rpc/admin/console_files.h"
 #include "rpc/admin/health.h"
 #include "rpc/admin/request_origin.h"
+#include "rpc/admin/slow_requests_json.h"
 #include "rpc/frontend/config_node.h"
 #include "tree/acl.h"
 #include "tree/path.h"
@@ -162,7 +163,9 @@ std::optional<HttpResponse> Console::Respond(const RequestTarget& target,
     return file == nullptr ? std::nullopt : std::make_optional(FileResponse(*file));
   }
   const std::string_view name = std::string_view(path).substr(kConsoleApiPrefix.size());
-  if (name != "overview" && name != "children" && name != "node") return std::nullopt;
+  if (name != "overview" && name != "slow" && name != "children" && name != "node") {
+    return std::nullopt;
+  }
   const bool drops_address = request.is_passed_on;  // it is that of the proxy
   Caller caller{request.caller,
                 ClientIdentities(config_, drops_address ? "" : request.caller.address)};
@@ -170,6 +173,7 @@ std::optional<HttpResponse> Console::Respond(const RequestTarget& target,
     return Failure(absl::IsUnauthenticated(s) ? 401 : 403, ToStd(s.message()));
   }
   if (name == "overview") return Overview(request, caller);
+  if (name == "slow") return Slow(request, caller);
   if (const std::string why = TreeReason(request, caller); !why.empty()) return Failure(403, why);
   if (caller.identities.lacks_required()) return Failure(401, caller.identities.RequiredText());
   const ServerStatus status = service_.status();
@@ -260,11 +264,23 @@ std::string Console::HostReason(const HttpRequest& request) const {
          "address or the name of its server line, or HTTPS";
 }
 
+bool Console::SeesAll(const HttpRequest& request, const Caller& caller) const {
+  return tree::HasSuper(caller.identities.shown()) || IsAdministrator(request, caller);
+}
+
+HttpResponse Console::Slow(const HttpRequest& request, const Caller& caller) const {
+  if (!SeesAll(request, caller)) {
+    return Failure(403, "slow requests are shown to administrators and to the super user");
+  }
+  Json fields = Json::object();
+  AddSlowRequests(service_.slow_requests(), kConsoleSlowRequestsMax, &fields);
+  return JsonResponse(200, fields);
+}
+
 HttpResponse Console::Overview(const HttpRequest& request, const Caller& caller) const {
   const ServerStatus status = service_.status();
   const ClusterView view = administration_.cluster_view();
-  const bool shows_all =
-      tree::HasSuper(caller.identities.shown()) || IsAdministrator(request, caller);
+  const bool shows_all = SeesAll(request, caller);
   Json problems = Json::array();
   AddServerProblems(status, service_.metrics(), config_.ContactLimitMs(), &problems);
   Json members = Json::array();
@@ -308,7 +324,8 @@ HttpResponse Console::Overview(const HttpRequest& request, const Caller& caller)
                             {"members", std::move(members)},
                             {"problems", std::move(problems)},
                             {"identities", std::move(identities)},
-                            {"takes_credentials", IsPrivate(request)}});
+                            {"takes_credentials", IsPrivate(request)},
+                            {"sees_all", shows_all}});
 }
 
 HttpResponse Console::Children(const RequestTarget& target, const Caller& caller) const {

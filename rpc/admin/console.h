@@ -6,6 +6,7 @@
 //   /console/FILE           a file of the page; the page itself is at /
 //   /console/api/overview   the members and what is wrong, as this server sees them
 //   /console/api/children   ?path=&prefix=&after=&limit= some children of a znode, by name
+//   /console/api/slow       the last slow requests, for administrators and the super user
 //   /console/api/node       ?path= the data, the stat and the access control list of a znode
 //
 // The console only reads. What a request may read of the tree is decided by access control lists, as
@@ -43,6 +44,8 @@ inline constexpr size_t kConsoleChildrenMax = 500;
 inline constexpr size_t kConsoleChildrenDefault = 100;
 // The bytes of data that are shown of a znode.
 inline constexpr size_t kConsoleDataBytesMax = 64u << 10;
+// The slow requests that are shown.
+inline constexpr size_t kConsoleSlowRequestsMax = 50;
 // The entries of an access control list that are shown.
 inline constexpr size_t kConsoleAclEntriesMax = 1000;
 
@@ -73,7 +76,10 @@ class Console {
   bool IsAdministrator(const HttpRequest& request, const Caller& caller) const;
   // Returns why a request without TLS may have been led here by the name of another site.
   std::string HostReason(const HttpRequest& request) const;
+  // Returns whether the caller may see what is of all clients and members.
+  bool SeesAll(const HttpRequest& request, const Caller& caller) const;
   HttpResponse Overview(const HttpRequest& request, const Caller& caller) const;
+  HttpResponse Slow(const HttpRequest& request, const Caller& caller) const;
   HttpResponse Children(const RequestTarget& target, const Caller& caller) const;
   HttpResponse Node(const RequestTarget& target, const Caller& caller) const;
 

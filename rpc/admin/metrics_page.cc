@@ -30,6 +30,15 @@ constexpr LabelledMetric kLabelledMetrics[] = {
     {"quorate_request_latency_seconds", MetricType::kHistogram, "operation",
      "time from a request of a ZooKeeper client to its reply, in seconds, by operation; only "
      "operations that were requested"},
+    {"quorate_request_stage_seconds", MetricType::kHistogram, "stage",
+     "time that requests of ZooKeeper clients spent in a stage, in seconds; only stages that were "
+     "passed. Writes have the first five: queue, log_write, commit, apply, answer, barrier, read"},
+    {"quorate_request_stage_p99_1m_seconds", MetricType::kGauge, "stage",
+     "time in a stage that 99 % of the requests of the last minute did not exceed, in seconds"},
+    {"quorate_request_stage_p99_5m_seconds", MetricType::kGauge, "stage",
+     "the same, of the last five minutes"},
+    {"quorate_slow_requests_total", MetricType::kCounter, "operation",
+     "requests of ZooKeeper clients that took slowRequestThresholdMs or longer"},
     {"quorate_certificate_expiry_timestamp_seconds", MetricType::kGauge, "stores",
      "Unix time at which a certificate of this server expires, by the prefix of its stores' keys"},
     {"quorate_clock_timestamp_seconds", MetricType::kGauge, "",
@@ -112,6 +121,7 @@ std::string MetricsPage::Text(const std::set<std::string, std::less<>>& only,
   });
   for (const zk::UnusedMetric& metric : zk::UnusedMetrics()) text.Add(metric);
   AddLatencies(&text);
+  AddStages(&text);
   AddServer(status, &text);
   AddMembers(&text);
   Samples expiries;
@@ -132,6 +142,33 @@ void MetricsPage::AddLatencies(MetricsText* text) const {
   }
   const LabelledMetric& metric = Find("quorate_request_latency_seconds");
   text->AddHistograms(metric.name, metric.help, metric.label, histograms);
+}
+
+void MetricsPage::AddStages(MetricsText* text) const {
+  const zk::Statistics& statistics = frontend_.statistics();
+  const auto now = clock_.Now();
+  const StageHistograms all = statistics.SumStages();
+  const StageHistograms last_minute = statistics.SumRecentStages(std::chrono::minutes(1), now);
+  const StageHistograms last_five = statistics.SumRecentStages(std::chrono::minutes(5), now);
+  std::vector<MetricsText::LabelledHistogram> histograms;
+  Samples of_last_minute;
+  Samples of_last_five;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].count() == 0) continue;
+    const std::string stage(NameOf(static_cast<RequestStage>(i)));
+    histograms.emplace_back(stage, all[i]);
+    of_last_minute.emplace_back(stage, last_minute[i].PercentileUs(0.99) / kMicrosecondsPerSecond);
+    of_last_five.emplace_back(stage, last_five[i].PercentileUs(0.99) / kMicrosecondsPerSecond);
+  }
+  const LabelledMetric& metric = Find("quorate_request_stage_seconds");
+  text->AddHistograms(metric.name, metric.help, metric.label, histograms);
+  Add("quorate_request_stage_p99_1m_seconds", of_last_minute, text);
+  Add("quorate_request_stage_p99_5m_seconds", of_last_five, text);
+  Samples slow;
+  for (const auto& [operation, count] : frontend_.service().slow_requests().counts()) {
+    slow.emplace_back(operation, static_cast<double>(count));
+  }
+  Add("quorate_slow_requests_total", slow, text);
 }
 
 void MetricsPage::AddServer(const ServerStatus& status, MetricsText* text) const {

@@ -41,6 +41,8 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kClusterVersion, kGrpc, "quorate.v1.ClusterService/Version", kOpen, "")                        \
   ROW(kClusterMembers, kGrpc, "quorate.v1.ClusterService/Members", kReduced, "")                     \
   ROW(kClusterMetrics, kGrpc, "quorate.v1.ClusterService/Metrics", kAdministrator, "")               \
+  ROW(kClusterSlowRequests, kGrpc, "quorate.v1.ClusterService/SlowRequests", kAdministrator,         \
+      "has paths of znodes and addresses of clients")                                                \
   ROW(kClusterTransferLeadership, kGrpc, "quorate.v1.ClusterService/TransferLeadership",             \
       kAdministrator, "")                                                                            \
   ROW(kClusterChangeMembers, kGrpc, "quorate.v1.ClusterService/ChangeMembers", kAdministrator, "")   \
@@ -169,6 +171,8 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kHttpRuok, kHttp, "/commands/ruok", kOpen, "")                                                 \
   ROW(kHttpServerStats, kHttp, "/commands/server_stats", kOpen, "")                                  \
   ROW(kHttpSetTraceMask, kHttp, "/commands/set_trace_mask", kAdministrator, "")                      \
+  ROW(kHttpSlowRequests, kHttp, "/commands/slow_requests", kAdministrator,                           \
+      "has paths of znodes and addresses of clients")                                                \
   ROW(kHttpStatReset, kHttp, "/commands/stat_reset", kAdministrator, "")                             \
   ROW(kHttpStats, kHttp, "/commands/stats", kOpen, "has addresses of clients, as in ZooKeeper")      \
   ROW(kHttpSystemProperties, kHttp, "/commands/system_properties", kAdministrator,                   \
@@ -185,7 +189,9 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kHttpConsole, kHttp, "/console/*", kOpen, "the files of the web console")                      \
   ROW(kHttpConsoleOverview, kHttp, "/console/api/overview", kReduced, "")                            \
   ROW(kHttpConsoleChildren, kHttp, "/console/api/children", kAccessLists, "")                        \
-  ROW(kHttpConsoleNode, kHttp, "/console/api/node", kAccessLists, "")
+  ROW(kHttpConsoleNode, kHttp, "/console/api/node", kAccessLists, "")                                \
+  ROW(kHttpConsoleSlow, kHttp, "/console/api/slow", kAdministrator,                                  \
+      "has paths of znodes and addresses of clients; the super user sees them too")
 // clang-format on
 
 enum class Operation : uint8_t {

@@ -27,6 +27,25 @@ std::string Address(const std::string& host, uint16_t port) {
                                       : absl::StrCat(host, ":", port);
 }
 
+void SetSlowRequest(const SlowRequest& from, v1::SlowRequest* to) {
+  *to->mutable_answer_time() = v1::TimestampOfMs(from.answered_ms);
+  to->set_operation(std::string(from.operation));
+  to->set_path(from.path);
+  to->set_session(from.session);
+  to->set_client(from.client);
+  to->set_zxid(from.zxid);
+  *to->mutable_duration() = v1::DurationOfUs(from.us);
+  for (size_t i = 0; i < kRequestStages; ++i) {
+    const auto stage = static_cast<RequestStage>(i);
+    const int64_t us = from.stages.us(stage);
+    if (us < 0) continue;
+    v1::StageTime* time = to->add_stages();
+    time->set_stage(std::string(NameOf(stage)));
+    *time->mutable_duration() = v1::DurationOfUs(us);
+  }
+  to->set_longest_stage(std::string(NameOf(from.stages.longest())));
+}
+
 // The most members that a request may name.
 constexpr int kMembersMax = 254;
 
@@ -190,6 +209,25 @@ grpc::ServerUnaryReactor* ClusterService::Metrics(grpc::CallbackServerContext* c
   if (!caller.ok()) return Refuse(context, caller);
   ASSERT(metrics_text_);
   response->set_text(metrics_text_({request->names().begin(), request->names().end()}));
+  return FinishWith(context, grpc::Status::OK);
+}
+
+grpc::ServerUnaryReactor* ClusterService::SlowRequests(grpc::CallbackServerContext* context,
+                                                       const v1::SlowRequestsRequest* request,
+                                                       v1::SlowRequestsResponse* response) {
+  const auto caller = AdmitCall(Operation::kClusterSlowRequests, *context, administrators_);
+  if (!caller.ok()) return Refuse(context, caller);
+  const rpc::SlowRequests& slow = service_->slow_requests();
+  response->set_member(administration_->cluster_view().self.value());
+  *response->mutable_threshold() = v1::DurationOfMs(slow.threshold_ms());
+  uint64_t count = 0;
+  for (const auto& [operation, of_operation] : slow.counts()) {
+    count += static_cast<uint64_t>(of_operation);
+  }
+  response->set_count(count);
+  response->set_not_kept(static_cast<uint64_t>(slow.not_kept()));
+  const size_t count_max = request->count_max() == 0 ? SIZE_MAX : request->count_max();
+  for (const SlowRequest& one : slow.Last(count_max)) SetSlowRequest(one, response->add_requests());
   return FinishWith(context, grpc::Status::OK);
 }
 

@@ -66,6 +66,7 @@ class ClusterService : public v1::ClusterService::CallbackService {
   using v1::ClusterService::CallbackService::ListSessions;
   using v1::ClusterService::CallbackService::Members;
   using v1::ClusterService::CallbackService::Metrics;
+  using v1::ClusterService::CallbackService::SlowRequests;
   using v1::ClusterService::CallbackService::Status;
   using v1::ClusterService::CallbackService::TransferLeadership;
   using v1::ClusterService::CallbackService::Version;
@@ -82,6 +83,9 @@ class ClusterService : public v1::ClusterService::CallbackService {
   grpc::ServerUnaryReactor* Metrics(grpc::CallbackServerContext* context,
                                     const v1::MetricsRequest* request,
                                     v1::MetricsResponse* response) override;
+  grpc::ServerUnaryReactor* SlowRequests(grpc::CallbackServerContext* context,
+                                         const v1::SlowRequestsRequest* request,
+                                         v1::SlowRequestsResponse* response) override;
   grpc::ServerUnaryReactor* TransferLeadership(grpc::CallbackServerContext* context,
                                                const v1::TransferLeadershipRequest* request,
                                                v1::TransferLeadershipResponse* response) override;

@@ -23,8 +23,14 @@ std::optional<int64_t> ToMs(const google::protobuf::Duration& duration);
 // that are negative or a second or more.
 std::optional<int64_t> ToMs(const google::protobuf::Timestamp& time);
 
+// As ToMs, in microseconds.
+std::optional<int64_t> ToUs(const google::protobuf::Duration& duration);
+
 // Returns the duration of so many milliseconds.
 google::protobuf::Duration DurationOfMs(int64_t ms);
+
+// Returns the duration of so many microseconds.
+google::protobuf::Duration DurationOfUs(int64_t us);
 
 // Returns the time so many milliseconds after the epoch.
 google::protobuf::Timestamp TimestampOfMs(int64_t ms);

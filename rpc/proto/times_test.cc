@@ -20,6 +20,12 @@ TEST_CASE("milliseconds become durations and times, and come back") {
   CHECK(ToMs(TimestampOfMs(ms)) == ms);
 }
 
+TEST_CASE("microseconds become durations, and come back") {
+  const int64_t us = GENERATE(as<int64_t>{}, 0, 1, 999'999, 1'000'000, 1'234'567, -1, -1'000'001);
+  CHECK(ToUs(DurationOfUs(us)) == us);
+  CHECK_FALSE(ToUs(DurationOf(1, -1)).has_value());
+}
+
 TEST_CASE("durations are rounded to milliseconds toward zero") {
   CHECK(ToMs(DurationOf(1, 1'999'999)) == 1001);
   CHECK(ToMs(DurationOf(0, 999'999)) == 0);

@@ -6,6 +6,7 @@ import contextlib
 import harness
 import web
 import zkwire as zk
+from disk_control import slow_disk_cluster
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
@@ -110,3 +111,17 @@ def test_the_overview_follows_a_member_that_is_killed():
             await_page(driver, "the problem is named",
                        lambda: f"member {other} cannot be reached" in text(driver, "problems"))
             assert "unreachable" in text(driver, "members")
+
+
+def test_a_slow_request_is_shown_with_the_stage_that_took_longest():
+    with slow_disk_cluster(1, 1, web.STEADY) as (cluster, control), browser(cluster, 1) as driver:
+        await_page(driver, "nothing is slow", lambda: "0 requests took 100 ms" in text(driver, "slow-message"))
+        assert not driver.find_element(By.ID, "slow").is_displayed()
+        control.set(sync_ms=400)
+        with zk.Connection(cluster.address(1)) as client:
+            client.create(f"/{SCRIPT}", b"x")
+        control.set()
+        await_page(driver, "it is shown", lambda: driver.find_element(By.ID, "slow").is_displayed())
+        row = text(driver, "slow-requests")
+        assert f"/{SCRIPT}" in row and "log_write" in row and "create" in row, row
+        assert not driver.find_elements(By.CSS_SELECTOR, "main script")

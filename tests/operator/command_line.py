@@ -64,6 +64,7 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
         table = {
             "doctor": (["--seconds", 1], ["--seconds", 1], False),
             "top": (["--count", 1, "--interval", 1], ["--count", 1], True),
+            "slow": ([], ["--member", 9], False),
             "status": ([], [], False), "members": ([], [], False),
             "member safe-to-stop": ([1], [1], False),
             "member demote": ([3], [3, "--timeout", 1], False), "member promote": ([3], [3, "--timeout", 1], False),

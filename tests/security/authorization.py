@@ -433,8 +433,9 @@ def test_every_path_asks_for_what_the_table_says():
         console = {path for path in rows if path.startswith("/console/api/")}
         for path in console:
             answers = [web.get(cluster, path + "?path=/", headers=sent).status
-                       for sent in ({}, {"Authorization": "Basic dTpw"})]
-            assert answers == [200, 200], f"{path}: {answers}"
+                       for sent in ({}, {"Authorization": "Basic dTpw"}, {"Authorization": f"Bearer {TOKEN}"})]
+            others = 403 if rows[path][0] == "administrator" else 200
+            assert answers == [others, others, 200], f"{path}: {answers}"
             headers = {"Host": "other.example"}
             assert web.get(cluster, path + "?path=/", headers=headers).status == 403, path
         credentials = {"none": {}, "wrong": {"Authorization": f"Bearer {TOKEN[1:]}0"},

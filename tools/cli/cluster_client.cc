@@ -117,6 +117,18 @@ absl::StatusOr<std::string> ClusterClient::Metrics() {
   return std::move(*response.mutable_text());
 }
 
+absl::StatusOr<v1::SlowRequestsResponse> ClusterClient::SlowRequests(uint32_t count_max) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerTimeout);
+  Authorize(&context);
+  v1::SlowRequestsRequest request;
+  request.set_count_max(count_max);
+  v1::SlowRequestsResponse response;
+  const grpc::Status status = stub_->SlowRequests(&context, request, &response);
+  if (!status.ok()) return v1::FromGrpc(status);
+  return response;
+}
+
 std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses, const Access& access) {
   std::vector<std::future<absl::StatusOr<v1::StatusResponse>>> questions;
   questions.reserve(addresses.size());

@@ -47,6 +47,8 @@ class ClusterClient {
   absl::StatusOr<v1::StatusResponse> Status();
   absl::StatusOr<v1::MembersResponse> Members();
   absl::StatusOr<std::string> Metrics();
+  // Asks for the last `count_max` slow requests of the member's clients.
+  absl::StatusOr<v1::SlowRequestsResponse> SlowRequests(uint32_t count_max);
 
  private:
   const std::string address_;

@@ -67,9 +67,44 @@ function showOverview(view) {
   allowSignIn(view.takes_credentials);
 }
 
+// --- Slow requests -------------------------------------------------------------------------------
+
+const msText = (us) => (us / 1000).toFixed(1);
+
+function slowRow(request) {
+  const row = document.createElement('tr');
+  const stages = Object.entries(request.stages_us).map(([stage, us]) => `${stage} ${msText(us)}`);
+  row.append(element('td', new Date(request.answered_ms).toISOString()), element('td', request.operation),
+             element('td', request.path), element('td', msText(request.us)),
+             element('td', request.longest_stage), element('td', stages.join(', ')),
+             element('td', request.client), element('td', request.session));
+  return row;
+}
+
+async function refreshSlow(isAllowed) {
+  let text = 'Shown to administrators and to the super user.';
+  let requests = [];
+  try {
+    const slow = isAllowed ? await get('slow') : null;
+    if (slow !== null) {
+      requests = slow.requests.reverse();
+      const count = Object.values(slow.counts).reduce((sum, one) => sum + one, 0);
+      text = slow.threshold_ms === 0 ? 'Not recorded: slowRequestThresholdMs is 0.' :
+          `${count} requests took ${slow.threshold_ms} ms or longer since the start of this server.`;
+    }
+  } catch (error) {
+    text = `They cannot be read: ${error.message}`;
+  }
+  if (find('slow-message').textContent !== text) find('slow-message').textContent = text;
+  find('slow').hidden = requests.length === 0;
+  find('slow-requests').replaceChildren(...requests.map(slowRow));
+}
+
 async function refresh() {
   try {
-    showOverview(await get('overview'));
+    const view = await get('overview');
+    showOverview(view);
+    await refreshSlow(view.sees_all);
   } catch (error) {
     find('summary').textContent = `The overview cannot be read: ${error.message}`;
   }
