@@ -27,6 +27,7 @@
 #include "rpc/grpc/grpc_server.h"
 #include "rpc/grpc/server_info.h"
 #include "rpc/proto/errors.h"
+#include "rpc/proto/times.h"
 
 namespace quorate::rpc {
 namespace {
@@ -486,50 +487,6 @@ TEST_CASE("Metrics returns those that are asked for") {
   CHECK(ask({"b", "a", "b"}) == "metrics:a,b");
 }
 
-TEST_CASE("SlowRequests returns those that were slow, for administrators") {
-  Fixture fixture({}, WithSuperDigest());
-  SlowRequests& slow = fixture.member.slow_requests();
-  slow.SetThreshold(100);
-  for (int i = 1; i <= 2; ++i) {
-    SlowRequest request{.answered_ms = 1000 * i,
-                        .operation = "create",
-                        .session = 5,
-                        .client = "10.0.0.9:4000",
-                        .path = "/" + std::to_string(i),
-                        .zxid = i,
-                        .us = 150'001};
-    request.stages.Set(RequestStage::kQueue, 1);
-    request.stages.Set(RequestStage::kCommit, 150'000);
-    REQUIRE(slow.Count(request.operation, std::chrono::steady_clock::now()));
-    slow.Keep(request);
-  }
-  const auto ask = [&](const std::vector<std::string>& authorizations, uint32_t count_max,
-                       v1::SlowRequestsResponse* response) {
-    v1::SlowRequestsRequest request;
-    request.set_count_max(count_max);
-    return fixture.stub->SlowRequests(With(authorizations).get(), request, response);
-  };
-  v1::SlowRequestsResponse response;
-  CHECK(ask({}, 0, &response).error_code() == grpc::StatusCode::UNAUTHENTICATED);
-  const std::string right = "Basic " + absl::Base64Escape("super:pw");
-  REQUIRE(ask({right}, 0, &response).ok());
-  CHECK(v1::ToMs(response.threshold()) == 100);
-  CHECK(response.count() == 2);
-  REQUIRE(response.requests_size() == 2);
-  const v1::SlowRequest& first = response.requests(0);
-  CHECK(first.path() == "/1");
-  CHECK(first.operation() == "create");
-  CHECK(first.longest_stage() == "commit");
-  CHECK(v1::ToMs(first.answer_time()) == 1000);
-  CHECK(v1::ToUs(first.duration()) == 150'001);
-  REQUIRE(first.stages_size() == 2);
-  CHECK(first.stages(0).stage() == "queue");
-  CHECK(v1::ToUs(first.stages(1).duration()) == 150'000);
-  REQUIRE(ask({right}, 1, &response).ok());
-  REQUIRE(response.requests_size() == 1);
-  CHECK(response.requests(0).path() == "/2");
-}
-
 TEST_CASE("ChangeMembers asks the member, and returns its errors with codes") {
   Fixture fixture;
   fixture.member.view.membership_index = Index(5);
@@ -640,6 +597,50 @@ TEST_CASE("backups and the transfer of leadership need an administrator") {
   CHECK(v1::DetailOf(v1::FromGrpc(backup({})))->code() == v1::ERROR_CODE_AUTH_FAILED);
   CHECK(transfer({right}).error_code() != grpc::StatusCode::UNAUTHENTICATED);
   CHECK(backup({right}).ok());
+}
+
+TEST_CASE("SlowRequests returns those that were slow, for administrators") {
+  Fixture fixture({}, WithSuperDigest());
+  SlowRequests& slow = fixture.member.slow_requests();
+  slow.SetThreshold(100);
+  for (int i = 1; i <= 2; ++i) {
+    SlowRequest request{.answered_ms = 1000 * i,
+                        .operation = "create",
+                        .session = 5,
+                        .client = "10.0.0.9:4000",
+                        .path = "/" + std::to_string(i),
+                        .zxid = i,
+                        .us = 150'001};
+    request.stages.Set(RequestStage::kQueue, 1);
+    request.stages.Set(RequestStage::kCommit, 150'000);
+    REQUIRE(slow.Count(request.operation, std::chrono::steady_clock::now()));
+    slow.Keep(request);
+  }
+  const auto ask = [&](const std::vector<std::string>& authorizations, uint32_t count_max,
+                       v1::SlowRequestsResponse* response) {
+    v1::SlowRequestsRequest request;
+    request.set_count_max(count_max);
+    return fixture.stub->SlowRequests(With(authorizations).get(), request, response);
+  };
+  v1::SlowRequestsResponse response;
+  CHECK(ask({}, 0, &response).error_code() == grpc::StatusCode::UNAUTHENTICATED);
+  const std::string right = "Basic " + absl::Base64Escape("super:pw");
+  REQUIRE(ask({right}, 0, &response).ok());
+  CHECK(v1::ToMs(response.threshold()) == 100);
+  CHECK(response.count() == 2);
+  REQUIRE(response.requests_size() == 2);
+  const v1::SlowRequest& first = response.requests(0);
+  CHECK(first.path() == "/1");
+  CHECK(first.operation() == "create");
+  CHECK(first.longest_stage() == "commit");
+  CHECK(v1::ToMs(first.answer_time()) == 1000);
+  CHECK(v1::ToUs(first.duration()) == 150'001);
+  REQUIRE(first.stages_size() == 2);
+  CHECK(first.stages(0).stage() == "queue");
+  CHECK(v1::ToUs(first.stages(1).duration()) == 150'000);
+  REQUIRE(ask({right}, 1, &response).ok());
+  REQUIRE(response.requests_size() == 1);
+  CHECK(response.requests(0).path() == "/2");
 }
 
 TEST_CASE("callers that are no administrators get no addresses, digest, or sizes") {
