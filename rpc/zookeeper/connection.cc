@@ -44,10 +44,6 @@ constexpr size_t kSchemeBytesShown = 32;
 constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
 constexpr tree::Zxid kNoZxid{-1};  // of an event that shows none
 
-int64_t MsSinceEpoch(std::chrono::steady_clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-}
-
 }  // namespace
 
 Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
@@ -272,40 +268,6 @@ bool Connection::TakeFourLetterWord(std::string_view bytes) {
   return true;
 }
 
-void Connection::CountReply(const Pending& pending, size_t bytes, std::string_view body) {
-  LoopStatistics& all = loop_->statistics();
-  const int64_t resets = loop_->frontend().statistics().connection_resets();
-  if (statistics_->resets_seen.value() != resets) {
-    statistics_->Clear();
-    statistics_->resets_seen.Set(resets);
-  }
-  // Both times are those of loop iterations, so that a reply costs no reading of the clock.
-  const int64_t us =
-      std::chrono::duration_cast<std::chrono::microseconds>(loop_->now() - pending.received)
-          .count();
-  const int64_t ms = us / 1000;
-  all.op_latencies.Add(pending.op, us);
-  all.latency_ms.Add(ms);
-  if (IsWrite(pending.op)) {
-    all.update_latency_ms.Add(ms);
-  } else if (pending.op != OpCode::kPing) {
-    all.read_latency_ms.Add(ms);
-  }
-  all.response_bytes.Add(static_cast<int64_t>(bytes));
-  // Other requests were answered in the iteration in which they came, without a wait.
-  if (us > 0 || pending.sequence != 0) {
-    const StageTimes stages = FindStages(pending, us);
-    all.stages.Add(stages);
-    if (loop_->frontend().service().slow_requests().IsSlow(us))
-      RecordSlow(pending, body, us, stages);
-  }
-  statistics_->AddLatency(ms);
-  statistics_->last_operation.Set(static_cast<int64_t>(pending.op));
-  if (pending.xid >= 0) statistics_->last_xid.Set(pending.xid);
-  statistics_->last_zxid.Set(SeenZxid().value());
-  statistics_->last_response_ms.Set(MsSinceEpoch(loop_->now()));
-}
-
 // --- The session ---------------------------------------------------------------------------------
 
 absl::Status Connection::OnConnectRequest(std::string_view packet) {
@@ -444,8 +406,7 @@ void Connection::BeUp(bool read_only) {
   statistics_->timeout_ms.Set(timeout_ms_);
   statistics_->last_operation.Set(static_cast<int64_t>(OpCode::kCreateSession));
   statistics_->last_xid.Set(0);
-  statistics_->last_zxid.Set(SeenZxid().value());
-  statistics_->last_response_ms.Set(MsSinceEpoch(loop_->now()));
+  RecordLastReply();
   state_ = State::kUp;
   SetTouched();
   unread_ = true;  // parse what the client has sent already

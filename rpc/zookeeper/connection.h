@@ -312,10 +312,12 @@ class Connection {
   absl::Status RefuseUnauthenticated(int32_t xid);
   // Returns whether `bytes` begin with a four-letter word. A complete one is answered.
   bool TakeFourLetterWord(std::string_view bytes);
-  // Counts the reply to a request in the statistics. The reply has `bytes` bytes.
-  // `body`: that of the request, if the caller has it.
+  // These are about statistics (connection_slow.cc). Counts the reply to a request. The reply has `bytes`
+  // bytes. `body`: that of the request, if the caller has it.
   void CountReply(const Pending& pending, size_t bytes, std::string_view body = {});
-  // These are about slow requests (connection_slow.cc). Returns how long the stages of a request took
+  // Sets which zxid the last reply had, and when it was made.
+  void RecordLastReply();
+  // Returns how long the stages of a request took
   // that is answered now, after `us` microseconds.
   StageTimes FindStages(const Pending& pending, int64_t us);
   // Counts and records a request that was slow.

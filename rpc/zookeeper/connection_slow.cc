@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where the time of a connection's requests went, and the record of the slow ones.
+// The statistics of a connection's replies: where the time of requests went, and the record of the slow
+// ones.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -13,6 +15,46 @@
 #include "tree/command.h"
 
 namespace quorate::rpc::zk {
+
+void Connection::CountReply(const Pending& pending, size_t bytes, std::string_view body) {
+  LoopStatistics& all = loop_->statistics();
+  const int64_t resets = loop_->frontend().statistics().connection_resets();
+  if (statistics_->resets_seen.value() != resets) {
+    statistics_->Clear();
+    statistics_->resets_seen.Set(resets);
+  }
+  // Both times are those of loop iterations, so that a reply costs no reading of the clock.
+  const int64_t us =
+      std::chrono::duration_cast<std::chrono::microseconds>(loop_->now() - pending.received)
+          .count();
+  const int64_t ms = us / 1000;
+  all.op_latencies.Add(pending.op, us);
+  all.latency_ms.Add(ms);
+  if (IsWrite(pending.op)) {
+    all.update_latency_ms.Add(ms);
+  } else if (pending.op != OpCode::kPing) {
+    all.read_latency_ms.Add(ms);
+  }
+  all.response_bytes.Add(static_cast<int64_t>(bytes));
+  // Other requests were answered in the iteration in which they came, without a wait.
+  if (us > 0 || pending.sequence != 0) {
+    const StageTimes stages = FindStages(pending, us);
+    all.stages.Add(stages);
+    if (loop_->frontend().service().slow_requests().IsSlow(us))
+      RecordSlow(pending, body, us, stages);
+  }
+  statistics_->AddLatency(ms);
+  statistics_->last_operation.Set(static_cast<int64_t>(pending.op));
+  if (pending.xid >= 0) statistics_->last_xid.Set(pending.xid);
+  RecordLastReply();
+}
+
+void Connection::RecordLastReply() {
+  statistics_->last_zxid.Set(SeenZxid().value());
+  statistics_->last_response_ms.Set(
+      std::chrono::duration_cast<std::chrono::milliseconds>(loop_->now().time_since_epoch())
+          .count());
+}
 
 std::string_view Connection::PathOfRead(OpCode op, std::string_view body) {
   const bool begins_with_path =
