@@ -66,8 +66,9 @@ std::string Summary(const v1::SlowRequestsResponse& slow) {
   if (threshold_ms == 0) {
     return member + "slow requests are not recorded (slowRequestThresholdMs=0)\n";
   }
-  std::string text = absl::StrCat(member, slow.count(), " requests took ", threshold_ms,
-                                  " ms or longer since its start");
+  std::string text =
+      absl::StrCat(member, slow.count(), slow.count() == 1 ? " request" : " requests", " took ",
+                   threshold_ms, " ms or longer since its start");
   if (slow.not_kept() > 0)
     absl::StrAppend(&text, "; ", slow.not_kept(), " of them were only counted");
   return text + "\n";

@@ -90,7 +90,7 @@ async function refreshSlow(isAllowed) {
       requests = slow.requests.reverse();
       const count = Object.values(slow.counts).reduce((sum, one) => sum + one, 0);
       text = slow.threshold_ms === 0 ? 'Not recorded: slowRequestThresholdMs is 0.' :
-          `${count} requests took ${slow.threshold_ms} ms or longer since the start of this server.`;
+          `${count} request${count === 1 ? '' : 's'} took ${slow.threshold_ms} ms or longer since the start of this server.`;
     }
   } catch (error) {
     text = `They cannot be read: ${error.message}`;
