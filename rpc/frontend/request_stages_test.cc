@@ -85,27 +85,28 @@ TEST_CASE("A position whose mark was overwritten is not known") {
 
 TEST_CASE("A reader beside the writer finds no mark of another position") {
   MarkRing ring;
-  std::atomic<bool> ends{false};
+  std::atomic<uint64_t> written{0};
+  constexpr uint64_t kLast = 2000 * MarkRing::kMarks;
   std::thread writer([&] {
     // The time of each mark is its position.
-    for (uint64_t i = 1; i <= 200 * MarkRing::kMarks; ++i) {
+    for (uint64_t i = 1; i <= kLast; ++i) {
       ring.Add(i, MarkRing::TimePoint(std::chrono::nanoseconds(i)));
+      written.store(i);
     }
-    ends.store(true);
   });
-  uint64_t position = 1;
   size_t wrong = 0;
-  while (!ends.load()) {
+  for (uint64_t last = 0; last < kLast;) {
+    last = written.load();
+    // One of the oldest marks, which the writer is about to overwrite.
+    const uint64_t position = last < MarkRing::kMarks ? 1 : last - MarkRing::kMarks + 5;
     const auto found = ring.Find(position);
-    if (found.has_value()) {
-      const auto ns = static_cast<uint64_t>(found->time.time_since_epoch().count());
-      wrong += found->last != ns || found->first != ns || ns != position ? 1 : 0;
-    }
-    // Near the oldest marks, which are overwritten next.
-    position = found.has_value() ? position + 1 : position + MarkRing::kMarks / 2;
+    if (!found.has_value()) continue;
+    const auto ns = static_cast<uint64_t>(found->time.time_since_epoch().count());
+    wrong += found->last != position || found->first != position || ns != position ? 1 : 0;
   }
   writer.join();
   CHECK(wrong == 0);
+  CHECK(ring.Find(kLast - MarkRing::kMarks + 5)->last == kLast - MarkRing::kMarks + 5);
 }
 
 TEST_CASE("The stages of a write at the leader add up to its time") {
