@@ -403,10 +403,12 @@ absl::Status Run(const std::string& config_file) {
 }
 
 // Executes this program again in the same process, with the same process id, so that a supervisor
-// does not notice it. Returns only if that fails.
+// does not notice it. Returns only if that fails. In the archive that brings its own libraries, the
+// running program is the loader of these (deploy/archive/launcher), and the launcher is executed.
 absl::Status StartAgain(char** argv) {
   FlushLog();
-  execv("/proc/self/exe", argv);
+  const char* launcher = std::getenv("QUORATE_LAUNCHER");
+  execv(launcher != nullptr && *launcher != '\0' ? launcher : "/proc/self/exe", argv);
   return absl::ErrnoToStatus(errno, "the server ends, and could not start itself again");
 }
 

@@ -1,14 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archive of deploy/package --tar."""
+"""The archive of deploy/package --tar. Its programs run in a root that has no library and no loader at all: only a static
+shell, and what a kernel and an administrator make."""
 
 import filecmp
 import os
 import re
+import shutil
+import signal
 import subprocess
+import sys
 import tarfile
+import time
+
+import harness
+
+BUSYBOX = "/bin/busybox"
 
 
-def the_archive_names_its_libraries_and_its_programs_run(machine):
+class Bare:
+    """A root with the archive in /opt and nothing that a program could load."""
+
+    def __init__(self, machine, archive):
+        self.machine = machine
+        self.path = os.path.join(machine.directory, "bare")
+        for name in ("bin", "opt", "dev", "proc", "tmp", "srv"):
+            os.makedirs(f"{self.path}/{name}")
+        shutil.copy(BUSYBOX, f"{self.path}/bin/busybox")
+        for name in ("sh", "readlink", "dirname", "basename", "ls", "tar", "gzip"):
+            os.symlink("busybox", f"{self.path}/bin/{name}")
+        shutil.copy(archive, f"{self.path}/opt/archive.tar.gz")
+        machine.root.check_call(["mount", "-t", "proc", "proc", f"{self.path}/proc"])
+        self.run("tar", "-x", "-z", "-f", "/opt/archive.tar.gz", "-C", "/opt")
+
+    def command(self, *words):
+        return ["env", "-i", "PATH=/bin", shutil.which("chroot"), self.path, *words]
+
+    def run(self, *words, check=True):
+        result = subprocess.run(self.command(*words), capture_output=True, text=True, timeout=60, check=False)
+        assert not check or result.returncode == 0, f"{' '.join(words)}: {result.stdout}{result.stderr}"
+        return result
+
+
+def the_same_programs_give_the_same_archive(machine):
     archive, checksum = machine.build("archive", "--tar")
     assert checksum == archive + ".sha256"
     subprocess.run(["sha256sum", "--check", "--quiet", os.path.basename(checksum)], cwd=os.path.dirname(archive), check=True)
@@ -16,18 +49,65 @@ def the_archive_names_its_libraries_and_its_programs_run(machine):
     assert filecmp.cmp(archive, again, shallow=False), "the same programs give another archive"
     name = os.path.basename(archive).removesuffix(".tar.gz")
     with tarfile.open(archive) as files:
-        assert {os.path.dirname(member.name).partition("/")[0] or member.name for member in files} == {name}
-        libraries = files.extractfile(name + "/LIBRARIES").read().decode()
-    packages = libraries.partition("\n\n")[2].partition("\n\n")[2].split()
-    assert "librocksdb.so.7.8" in libraries and {"librocksdb7.8", "libc6"} <= set(packages), libraries
-    assert "libc6-i386" not in packages, "this is the C library of another architecture"
-    machine.require_root()
-    machine.root.run("apt-get", "--yes", "--quiet", "--no-install-recommends", "install", *packages, outside=True)
-    machine.root.run("tar", "--extract", "--directory", "/srv", "--file", machine.root.add(archive))
-    version = re.match(r"quorate-([0-9.]+)", name).group(1)
+        members = {member.name for member in files}
+        assert {member.partition("/")[0] for member in members} == {name}
+        text = files.extractfile(name + "/LIBRARIES").read().decode()
+    listed = re.findall(r"^    ([a-z0-9.+-]+)(?::\w+)? \S+$", text, re.MULTILINE)
+    assert {"librocksdb7.8", "libc6", "libstdc++6"} <= set(listed), listed
+    for package in listed:
+        assert f"{name}/licenses/{package}" in members, f"the licence of {package} is missing"
+    return f"{os.path.getsize(archive) >> 20} MiB"
+
+
+def its_programs_run_where_no_library_is(machine):
+    archive = machine.build("archive-bare", "--tar")[0]
+    name = os.path.basename(archive).removesuffix(".tar.gz")
+    bare = Bare(machine, archive)
+    programs = f"/opt/{name}"
     for program in ("quorated", "quorate"):
-        assert machine.root.output(f"/srv/{name}/{program}", "--version").startswith(f"{program} {version}")
-    assert machine.root.output("sh", "-c", f"ldd /srv/{name}/quorated /srv/{name}/quorate | grep 'not found' || true") == ""
+        assert bare.run(f"{programs}/{program}", "--version").stdout.startswith(program + " " + name.split("-")[1].split("~")[0])
+    ports = harness.Reservation(1)
+    client, grpc = ports.base + 1, ports.base + 101
+    with open(f"{bare.path}/srv/zoo.cfg", "w", encoding="utf-8") as file:
+        file.write(f"dataDir=/srv/data\nclientPort={client}\ngrpcPort={grpc}\n")
+    with open(f"{bare.path}/srv/log", "w", encoding="utf-8") as log, subprocess.Popen(
+            bare.command(f"{programs}/quorated", "/srv/zoo.cfg"), stdout=log, stderr=subprocess.STDOUT) as server:
+        try:
+            shell = (f"{programs}/quorate", "--server", f"localhost:{grpc}", "shell", "--")
+            deadline = time.monotonic() + harness.WAIT_SECONDS
+            while (made := bare.run(*shell, "create", "/bare", "yes", check=False)).returncode != 0:
+                assert time.monotonic() < deadline and server.poll() is None, made.stderr + _text(f"{bare.path}/srv/log")
+                time.sleep(0.1)
+            assert bare.run(*shell, "get", "/bare").stdout == "yes\n"
+            with open(f"/proc/{server.pid}/maps", encoding="utf-8") as maps:
+                loaded = set(re.findall(r" (/\S+\.so[.0-9]*)$", maps.read(), re.MULTILINE))
+            assert loaded and all(f"{programs}/lib/" in path for path in loaded), loaded
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(timeout=30) == 0, _text(f"{bare.path}/srv/log")
+        finally:
+            server.kill()
+            ports.release()
 
 
-TESTS = (the_archive_names_its_libraries_and_its_programs_run,)
+def _text(path):
+    with open(path, encoding="utf-8") as file:
+        return harness.end_of(file.read())
+
+
+def a_server_of_it_starts_itself_again(machine):
+    """A server that has to do so executes the launcher: the program that runs is the loader of the archive."""
+    sys.path.append(os.path.join(harness.ROOT, "tests/cluster"))
+    import setup  # pylint: disable=import-outside-toplevel
+    archive = machine.build("archive-again-started", "--tar")[0]
+    directory = os.path.join(machine.directory, "started")
+    os.mkdir(directory)
+    subprocess.run(["tar", "--extract", "--file", archive, "--directory", directory], check=True)
+    program = harness.SERVERS["quorate"]
+    harness.SERVERS["quorate"] = os.path.join(directory, os.path.basename(archive).removesuffix(".tar.gz"), "quorated")
+    try:
+        setup.alone_a_member_whose_clock_was_ahead_before_its_disk_was_lost_starts_itself_again("quorate")
+    finally:
+        harness.SERVERS["quorate"] = program
+
+
+TESTS = (the_same_programs_give_the_same_archive, its_programs_run_where_no_library_is, a_server_of_it_starts_itself_again)

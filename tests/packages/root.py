@@ -20,7 +20,7 @@ import harness
 SUITE = "bookworm"
 MIRROR = os.environ.get("QUORATE_DEBIAN_MIRROR", "http://deb.debian.org/debian")
 INSIDE = "QUORATE_PACKAGES_TEST_DIRECTORY"  # set in the namespaces; the directory of the run
-PROGRAMS = ("debootstrap", "dpkg-buildpackage", "dh", "help2man", "lintian", "strace", "unshare", "nsenter", "ip")
+PROGRAMS = ("busybox", "debootstrap", "dpkg-buildpackage", "dh", "help2man", "lintian", "strace", "unshare", "nsenter", "ip")
 READY_SECONDS = 30
 
 
