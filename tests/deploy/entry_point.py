@@ -12,11 +12,11 @@ import tempfile
 import yaml
 
 import harness
+import image
 import zkwire as zk
 
 ENTRY_POINT = os.path.join(harness.ROOT, "deploy/container/docker-entrypoint.sh")
 COMPOSE = os.path.join(harness.ROOT, "deploy/container/compose.yml")
-IMAGE = os.path.join(harness.ROOT, "deploy/image")
 SERVERS = "a.example:2888:3888,zkserver.b:2888:3888::7;c.example:2888:3888:observer::9 [fd00::1]:2888:3888"
 
 
@@ -264,10 +264,10 @@ def a_server_with_tls_has_no_plain_port(volumes):
 def the_compose_file_fits_the_image(volumes):
     with open(COMPOSE, encoding="utf-8") as file:
         compose = yaml.safe_load(file)
-    with open(IMAGE, encoding="utf-8") as file:
-        image = file.read()
-    exposed = set(re.findall(r'"(\d+)/tcp"', image))
-    places, published, numbers = set(re.search(r'"Volumes": \{(.*?)\}\}', image).group(1).split('"')), [], []
+    os.mkdir(f"{volumes.path}/tree")
+    config = image.pack(f"{volumes.path}/tree", f"{volumes.path}/image.tar").config
+    exposed, places = {port.removesuffix("/tcp") for port in config["ExposedPorts"]}, config["Volumes"]
+    published, numbers = [], []
     for name, service in compose["services"].items():
         volumes.run(**{key: str(value) for key, value in service["environment"].items()})
         server = volumes.keys()[f"server.{volumes.read('data/myid').strip()}"]

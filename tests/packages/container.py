@@ -2,18 +2,28 @@
 """The container image of deploy/image, whose entry point takes the variables of ZooKeeper's official image, and those of
 Bitnami's. Its programs run in a chroot, with the environment that the image has. tests/deploy has what needs no image."""
 
-import json
+import filecmp
 import os
+import shutil
 import signal
 import subprocess
-import tarfile
 import time
 
 import harness
+import oci
 import root as roots
 
+SIZE_MAX = 80 << 20  # compressed, as a registry sends it
 IMAGE = os.path.join(harness.ROOT, "deploy/image")
 PORT = "Client port found: 2181. Client address: localhost. Client SSL: false."
+
+
+def _make(machine):
+    """Makes the image. Returns the path of its file."""
+    result = subprocess.run([IMAGE, "--packages", os.path.dirname(machine.packages[0]), "--root", machine.archive],
+                            capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout.strip()
 
 
 class Container:
@@ -21,18 +31,15 @@ class Container:
 
     def __init__(self, machine):
         self.machine = machine
-        directory = os.path.dirname(machine.packages[0])
-        result = subprocess.run([IMAGE, "--packages", directory, "--root", machine.archive], capture_output=True, text=True,
-                                check=False)
-        assert result.returncode == 0, result.stdout + result.stderr
+        self.file = os.path.join(machine.directory, "image.tar")
+        os.rename(_make(machine), self.file)
+        self.image = oci.Image(self.file)
+        self.config = self.image.config
+        with open(self.file + ".layer", "wb") as file:
+            file.write(*self.image.layers)
         self.path = os.path.join(machine.directory, "container")
         os.mkdir(self.path)
-        with tarfile.open(result.stdout.strip()) as image:
-            manifest = json.load(image.extractfile("manifest.json"))[0]
-            self.config = json.load(image.extractfile(manifest["Config"]))["config"]
-            image.extract(manifest["Layers"][0], machine.directory)
-        machine.root.check_call(["tar", "--extract", "--directory", self.path, "--file",
-                                 os.path.join(machine.directory, manifest["Layers"][0])])
+        machine.root.check_call(["tar", "--extract", "--directory", self.path, "--file", self.file + ".layer"])
         with open(self.path + "/etc/hosts", "w", encoding="utf-8") as file:  # as a container engine does
             file.write("127.0.0.1 localhost\n")
         machine.root.check_call(["mount", "-t", "proc", "proc", self.path + "/proc"])
@@ -68,6 +75,7 @@ def the_image_runs_as_bitnamis_one(machine):
             assert status.stdout == PORT + "\nMode: standalone\n", status.stdout
             owner = container.run("stat", "-c", "%u:%g", "/bitnami/zookeeper/data/myid").stdout
             assert owner == "1001:0\n", owner
+            assert container.run(*container.config["Healthcheck"]["Test"][1:]).returncode == 0
             server.send_signal(signal.SIGTERM)
             output, _ = server.communicate(timeout=roots.READY_SECONDS)
         finally:
@@ -93,6 +101,7 @@ def the_image_runs_as_the_official_one(machine):
                 time.sleep(0.2)
             assert status.stdout == PORT + "\nMode: standalone\n", status.stdout
             assert container.run("sh", "-c", "echo ruok | nc -N localhost 2181").stdout == "imok"
+            assert container.run(*container.config["Healthcheck"]["Test"][1:]).returncode == 0
             created = container.run("zkCli.sh", "-server", "localhost:2181", "create", "/contained", "x")
             assert created.stdout.endswith("Created /contained\n"), created.stdout + created.stderr
             owner = container.run("stat", "-c", "%u:%g", "/data/checkpoints").stdout
@@ -114,4 +123,56 @@ def the_image_runs_as_the_official_one(machine):
     assert container.run("/docker-entrypoint.sh", "echo", "hello").stdout == "hello\n"
 
 
-TESTS = (the_image_runs_as_the_official_one, the_image_runs_as_bitnamis_one)
+def the_same_packages_give_the_same_image(machine):
+    container = _container(machine)
+    again = _make(machine)
+    assert filecmp.cmp(container.file, again, shallow=False), "the image differs: " + " ".join(_differences(machine, again))
+    os.unlink(again)
+    said = oci.read_by_other_programs(container.file, container.image.entry["annotations"]["org.opencontainers.image.ref.name"],
+                                      os.path.join(machine.directory))
+    shutil.rmtree(os.path.join(machine.directory, "layout"), ignore_errors=True)
+    shutil.rmtree(os.path.join(machine.directory, "unpacked"), ignore_errors=True)
+    size = os.path.getsize(container.file + ".layer")
+    assert size < SIZE_MAX, f"the layer has {size >> 20} MiB"
+    return f"{size / (1 << 20):.1f} MiB compressed" + ("" if said else "; skopeo is not installed")
+
+
+def _differences(machine, other):
+    """Returns the names of files that differ between the layers of two images, some of them."""
+    folders = []
+    for number, path in enumerate((_container(machine).file, other)):
+        folders.append(os.path.join(machine.directory, f"layer-{number}"))
+        os.mkdir(folders[-1])
+        subprocess.run(["tar", "--extract", "--gzip", "--directory", folders[-1]], input=oci.Image(path).layers[0], check=True)
+    found = subprocess.run(["diff", "--recursive", "--brief", "--no-dereference", *folders], capture_output=True, text=True,
+                           check=False).stdout
+    return found.splitlines()[:20]
+
+
+def the_image_runs_with_a_root_that_it_can_only_read(machine):
+    """As `docker run --read-only --tmpfs /conf --tmpfs /tmp --user 1000:1000` does."""
+    container = _container(machine)
+    script = ("for d in data datalog logs conf tmp; do mount -t tmpfs -o uid=1000,gid=1000,mode=755 tmpfs $1/$d; done; "
+              "mount --rbind $1 $1 && mount -o remount,bind,ro $1 && shift && exec \"$@\"")
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", container.path, *container.command(
+        *container.config["Entrypoint"], *container.config["Cmd"], user="1000:1000")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        try:
+            deadline = time.monotonic() + harness.WAIT_SECONDS
+            inside = ["nsenter", f"--mount=/proc/{server.pid}/ns/mnt"]
+            healthy = [*inside, *container.command("/healthcheck.sh")]
+            while subprocess.run(healthy, capture_output=True, check=False).returncode != 0:
+                assert time.monotonic() < deadline and server.poll() is None, "the server does not serve"
+                time.sleep(0.2)
+            written = subprocess.run([*inside, *container.command("touch", "/etc/written")], capture_output=True, text=True,
+                                     check=False)
+            assert "Read-only file system" in written.stderr, written
+            server.send_signal(signal.SIGTERM)
+            output, _ = server.communicate(timeout=roots.READY_SECONDS)
+        finally:
+            server.kill()
+    assert server.returncode == 0, output
+
+
+TESTS = (the_image_runs_as_the_official_one, the_image_runs_as_bitnamis_one, the_image_runs_with_a_root_that_it_can_only_read,
+         the_same_packages_give_the_same_image)
