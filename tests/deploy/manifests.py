@@ -254,9 +254,24 @@ def members_are_removed_before_an_upgrade_only_if_pods_will_stop(tools):
 
 def numbers_of_members_that_cannot_work_are_refused(tools):
     assert "replicaCount=2 is less than initialMembers=3" in tools.refused("replicaCount=2")
-    assert "cannot grow to replicaCount=3" in tools.refused("initialMembers=1")
+    assert "initialMembers=1 begins with replicaCount=1" in tools.refused("initialMembers=1")
     assert "initialMembers has to be 1 to 99" in tools.refused("initialMembers=0")
     assert not _jobs(tools.chart("initialMembers=1", "replicaCount=1"))
+
+
+def a_chart_that_begins_with_one_member_tells_the_pods_how_many_there_are(tools):
+    one, three = (tools.chart("initialMembers=1", f"replicaCount={count}", upgrade=count != 1) for count in (1, 3))
+    assert [_one(objects, "ConfigMap")["data"]["count"] for objects in (one, three)] == ["1", "3"]
+    assert _one(one, "StatefulSet")["spec"]["template"] == _one(three, "StatefulSet")["spec"]["template"], "pods restart"
+    assert _jobs(one) == {} and _jobs(three) == {"members": ["3"]}, (_jobs(one), _jobs(three))
+    spec = _one(one, "StatefulSet")["spec"]["template"]["spec"]
+    (volume,) = [volume["configMap"]["name"] for volume in spec["volumes"] if volume["name"] == "replicas"]
+    assert volume == _one(one, "ConfigMap")["metadata"]["name"]
+    with open(os.path.join(KUBERNETES, "scripts/pod.sh"), encoding="utf-8") as file:
+        assert "POD_REPLICAS_FILE:-/replicas/count}" in file.read()
+    assert {"name": "replicas", "mountPath": "/replicas", "readOnly": True} in spec["containers"][0]["volumeMounts"]
+    assert tools.problems(three) == "", tools.problems(three)
+    assert "ConfigMap" not in [thing["kind"] for thing in tools.chart()]
 
 
 def the_number_of_replicas_changes_members_and_no_configuration(tools):
@@ -319,6 +334,7 @@ def a_registry_that_does_not_serve_skips_a_test_and_a_missing_package_fails_it()
 TESTS = (the_schemas_of_kubernetes_accept_all_objects, names_ports_volumes_and_labels_fit_each_other,
          pods_run_scripts_of_the_image_without_privileges, the_base_is_the_chart_with_its_defaults,
          members_are_removed_before_an_upgrade_only_if_pods_will_stop, numbers_of_members_that_cannot_work_are_refused,
+         a_chart_that_begins_with_one_member_tells_the_pods_how_many_there_are,
          the_number_of_replicas_changes_members_and_no_configuration,
          a_service_monitor_gives_the_labels_that_alerts_need, there_is_one_version)
 

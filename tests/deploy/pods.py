@@ -31,6 +31,8 @@ class Pods:
         self.processes = {}
         self.tls = ""
         self.initial_members = 3
+        self.hosts = HOSTS
+        self.prefix = {}  # by ordinals: the words before a command that runs in a pod
         os.mkdir(f"{self.path}/secrets", 0o700)
         for name in ("administrator-token", "member-secret"):
             with open(f"{self.path}/secrets/{name}", "w", encoding="utf-8") as file:
@@ -52,19 +54,25 @@ class Pods:
         for kind in ("conf", "data"):
             os.makedirs(f"{self.path}/{ordinal}/{kind}", 0o700, exist_ok=True)
         values = {"QUORATED": harness.SERVERS["quorate"], "QUORATE": QUORATE, "POD_NAME": f"quorate-{ordinal}",
-                  "POD_INITIAL_MEMBERS": str(self.initial_members), "POD_HOSTS": HOSTS, "POD_TLS": self.tls,
+                  "POD_INITIAL_MEMBERS": str(self.initial_members), "POD_REPLICAS_FILE": f"{self.path}/replicas",
+                  "POD_HOSTS": self.hosts, "POD_TLS": self.tls,
                   "POD_SECRETS": f"{self.path}/secrets", "POD_DATA": f"{self.path}/{ordinal}/data",
-                  "POD_CONF": f"{self.path}/{ordinal}/conf", "POD_LISTEN": HOSTS % ordinal,
+                  "POD_CONF": f"{self.path}/{ordinal}/conf", "POD_LISTEN": self.hosts % ordinal,
                   "POD_LISTEN_FOR_MEMBERS_ON_ALL": "false", "POD_CLIENT_PORT": str(base + 1), "POD_GRPC_PORT": str(base + 2),
                   "POD_HTTP_PORT": str(base + 3), "POD_PEER_PORT": str(base + 4), "POD_ELECTION_PORT": str(base + 101),
                   "POD_TLS_PORT": str(base + 102)}
         return {**os.environ, **values, **variables}
 
+    def set_replicas(self, count):
+        """Says how many pods there shall be, as the chart's ConfigMap does."""
+        with open(f"{self.path}/replicas", "w", encoding="utf-8") as file:
+            file.write(str(count))
+
     def start(self, ordinal):
         environment = self.environment(ordinal)
         with open(f"{self.path}/{ordinal}/log", "a", encoding="utf-8") as log:
-            self.processes[ordinal] = subprocess.Popen([f"{SCRIPTS}/start.sh"], env=environment, stdout=log,
-                                                       stderr=subprocess.STDOUT)
+            self.processes[ordinal] = subprocess.Popen([*self.prefix.get(ordinal, ()), f"{SCRIPTS}/start.sh"], env=environment,
+                                                       stdout=log, stderr=subprocess.STDOUT)
 
     def stop(self, ordinal):
         """Stops a pod as Kubernetes does, by SIGTERM. Returns the exit status."""
@@ -90,8 +98,9 @@ class Pods:
 
     def script(self, name, *arguments, ordinal=0, status=0, **variables):
         """Runs a script in a pod. Returns both outputs."""
-        result = subprocess.run([f"{SCRIPTS}/{name}", *map(str, arguments)], env=self.environment(ordinal, **variables),
-                                capture_output=True, text=True, timeout=SECONDS, check=False)
+        result = subprocess.run([*self.prefix.get(ordinal, ()), f"{SCRIPTS}/{name}", *map(str, arguments)],
+                                env=self.environment(ordinal, **variables), capture_output=True, text=True, timeout=SECONDS,
+                                check=False)
         assert result.returncode == status, f"{result.stdout}{result.stderr}\n" + "\n".join(
             harness.end_of(self.log(i), 10) for i in self.processes)
         return result.stdout + result.stderr
@@ -104,7 +113,7 @@ class Pods:
     def probe(self, ordinal, path):
         """Returns the status of a probe; 0 without an answer."""
         try:
-            with urllib.request.urlopen(f"http://{HOSTS % ordinal}:{self.ports.base + 3}{path}", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://{self.hosts % ordinal}:{self.ports.base + 3}{path}", timeout=2) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code
@@ -122,7 +131,7 @@ class Pods:
                 raise AssertionError(f"{error}\n{harness.end_of(self.log(ordinal))}") from error
 
     def connect(self, ordinal):
-        return zk.Connection(f"{HOSTS % ordinal}:{self.ports.base + 1}")
+        return zk.Connection(f"{self.hosts % ordinal}:{self.ports.base + 1}")
 
     def make_leader(self, ordinal):
         with open(f"{self.path}/secrets/administrator-token", encoding="utf-8") as file:
@@ -131,13 +140,13 @@ class Pods:
         def leads():
             leader = self.leader()
             if leader not in (None, ordinal):
-                administration.transfer_leadership(f"{HOSTS % leader}:{self.ports.base + 2}", ordinal + 1, token)
+                administration.transfer_leadership(f"{self.hosts % leader}:{self.ports.base + 2}", ordinal + 1, token)
             return leader == ordinal
         harness.wait_for(f"pod {ordinal} leads", leads, SECONDS)
 
     def leader(self):
         """Returns the ordinal of the leader."""
-        found = [i for i in self.processes if "Mode: leader" in zk.four_letter(f"{HOSTS % i}:{self.ports.base + 1}", "srvr")]
+        found = [i for i in self.processes if "Mode: leader" in zk.four_letter(f"{self.hosts % i}:{self.ports.base + 1}", "srvr")]
         return found[0] if found else None
 
 
@@ -288,13 +297,75 @@ def a_cluster_shrinks_below_its_first_members_and_grows_again():
         pods.await_ready(0, 1, 2)
 
 
-def members_of_a_cluster_that_began_with_one_are_refused():
+def a_cluster_of_one_grows_to_three_and_shrinks_to_one():
     with Pods() as pods:
         pods.initial_members = 1
+        pods.set_replicas(1)
         pods.start(0)
         pods.await_ready(0)
-        assert "began with one member cannot get others" in pods.script("members.sh", 3, status=1)
-        assert (members := pods.members(1)) == "members: 1", members
+        assert "this is the only member" in pods.script("prestop.sh")
+        with pods.connect(0) as connection:
+            connection.create("/kept", b"data")
+        pods.set_replicas(3)
+        for ordinal in (1, 2):
+            pods.start(ordinal)
+        assert (members := pods.members(3)) == "members: 1 2 3", members
+        pods.await_ready(0, 1, 2)
+        assert "Safe: " in pods.script("prestop.sh", ordinal=0)
+        # The first pod, too, is filled by the others when it has lost its data.
+        pods.make_leader(1)
+        pods.lose_volume(0)
+        pods.start(0)
+        pods.await_ready(0)
+        assert pods.server_lines(0) == [1, 2, 3], pods.server_lines(0)
+        with pods.connect(0) as connection:
+            connection.sync("/")
+            assert connection.get("/kept")[0] == b"data"
+        assert (members := pods.members(1, "--remove")) == "members: 1", members
+        for ordinal in (2, 1):
+            pods.stop(ordinal)
+        pods.set_replicas(1)
+        assert pods.stop(0) == 0
+        pods.start(0)
+        pods.await_ready(0)
+        with pods.connect(0) as connection:
+            assert connection.get("/kept")[0] == b"data"
+
+
+def the_only_first_pod_begins_no_second_cluster_beside_others():
+    with Pods() as pods:
+        pods.initial_members = 1
+        pods.set_replicas(1)
+        pods.start(0)
+        pods.await_ready(0)
+        with pods.connect(0) as connection:
+            connection.create("/kept", b"data")
+        pods.set_replicas(3)
+        for ordinal in (1, 2):
+            pods.start(ordinal)
+        assert (members := pods.members(3)) == "members: 1 2 3", members
+        pods.await_ready(1, 2)
+        # All pods stop, the first one loses its volume, and starts before the others.
+        for ordinal in (2, 1):
+            pods.stop(ordinal)
+        pods.lose_volume(0)
+        pods.start(0)
+        harness.wait_for("the first pod waits", lambda: "waits for a pod that has the cluster" in pods.log(0), SECONDS)
+        assert pods.processes[0].poll() is None and not os.path.exists(f"{pods.path}/0/data/zoo.cfg.members")
+        for ordinal in (1, 2):
+            pods.start(ordinal)
+        pods.await_ready(0, 1, 2)
+        with pods.connect(0) as connection:
+            connection.sync("/")
+            assert connection.get("/kept")[0] == b"data"
+
+
+def a_pod_that_waits_for_the_cluster_stops_at_once():
+    with Pods() as pods:
+        pods.initial_members = 1
+        pods.start(0)  # without a file that tells how many pods there shall be
+        harness.wait_for("the first pod waits", lambda: "waits for a pod that has the cluster" in pods.log(0), SECONDS)
+        assert pods.stop(0) == 0
 
 
 def an_empty_number_is_written_again():
@@ -361,7 +432,8 @@ TESTS = (a_cluster_grows_and_shrinks_while_its_data_stays, a_pod_that_stops_wait
          a_first_pod_with_an_empty_volume_is_filled_by_a_leader_that_came_later,
          the_first_pods_found_no_second_cluster_when_all_their_volumes_are_lost,
          the_answer_of_the_newest_leader_counts,
-         a_cluster_shrinks_below_its_first_members_and_grows_again, members_of_a_cluster_that_began_with_one_are_refused,
+         a_cluster_shrinks_below_its_first_members_and_grows_again, a_cluster_of_one_grows_to_three_and_shrinks_to_one,
+         the_only_first_pod_begins_no_second_cluster_beside_others, a_pod_that_waits_for_the_cluster_stops_at_once,
          an_empty_number_is_written_again, data_of_a_version_that_kept_no_members_has_the_lines_it_began_with,
          pods_with_tls_take_what_cert_manager_makes,
          wrong_variables_are_named)

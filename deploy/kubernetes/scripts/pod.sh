@@ -5,6 +5,7 @@
 #   POD_NAME             the name of the pod, which ends with its ordinal
 #   POD_HOSTS            the names of all pods, with %d for the ordinal
 #   POD_INITIAL_MEMBERS  how many members the cluster had at first; it must never change
+#   POD_REPLICAS_FILE    if the cluster began with one member: a file with the number of pods that there shall be
 #   POD_ASKED_MEMBERS    how many pods, from the first on, a pod without data asks for the members
 #   POD_SECRETS          a directory with administrator-token and member-secret
 #   POD_TLS              a directory with tls.crt, tls.key and ca.crt, as cert-manager makes it; empty: no TLS
@@ -16,6 +17,7 @@
 # shellcheck shell=bash
 
 POD_INITIAL_MEMBERS=${POD_INITIAL_MEMBERS:-3}
+POD_REPLICAS_FILE=${POD_REPLICAS_FILE:-/replicas/count}
 POD_ASKED_MEMBERS=${POD_ASKED_MEMBERS:-9}
 POD_SECRETS=${POD_SECRETS:-/secrets}
 POD_TLS=${POD_TLS:-}

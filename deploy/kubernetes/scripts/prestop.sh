@@ -20,7 +20,12 @@ addresses() {
 }
 
 while true; do
-  if answer=$(administer "$(addresses)" member safe-to-stop "$number" 2>&1); then
+  members=$(addresses) || true
+  if [[ $members == "$(host_of "$number"):$POD_GRPC_PORT" ]]; then
+    echo "prestop.sh: nothing to wait for: this is the only member"
+    exit 0
+  fi
+  if answer=$(administer "$members" member safe-to-stop "$number" 2>&1); then
     echo "$answer"
     exit 0
   fi

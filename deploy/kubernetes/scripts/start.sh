@@ -8,6 +8,10 @@
 # members, and keeps their numbers in the file zoo.cfg.members beside its data. If none has a cluster yet, the
 # first pods name each other and found one. A later pod names all before it, too, and waits until members.sh
 # admits it.
+#
+# Of several first pods, those with data do not take part in a second cluster, so there is none. A single first pod
+# that has lost its data while no other pod answers could begin one. It does so only as long as there shall be no
+# other pod, and waits for one with the cluster otherwise.
 set -euo pipefail
 
 # shellcheck source=deploy/kubernetes/scripts/pod.sh
@@ -70,10 +74,32 @@ ask_for_members() {
   rm -r "$answers"
 }
 
+# Returns whether this pod may begin a cluster alone.
+may_begin_alone() {
+  [[ $number -eq 1 && $POD_INITIAL_MEMBERS -eq 1 && -r $POD_REPLICAS_FILE && $(<"$POD_REPLICAS_FILE") =~ ^[01]$ ]]
+}
+
+# Sets `found` to what ask_for_members prints. The first pod of a cluster that began with one member waits until
+# there is an answer, unless it may begin a cluster.
+find_members() {
+  local said=false
+  found=$(ask_for_members)
+  while [[ -z $found && $number -eq 1 && $POD_INITIAL_MEMBERS -eq 1 ]] && ! may_begin_alone; do
+    if ! $said; then
+      echo "start.sh: waits for a pod that has the cluster: this one has no data, and there may be other members" \
+        "($POD_REPLICAS_FILE does not say that there is one pod)" >&2
+      said=true
+    fi
+    # In the background, so that a signal ends the wait.
+    sleep 2 &
+    wait $!
+    found=$(ask_for_members)
+  done
+}
+
 # Prints the numbers of the members for the server.N lines, separated by spaces.
 members_of_lines() {
-  local member count=$POD_INITIAL_MEMBERS found
-  found=$(ask_for_members)
+  local member count=$POD_INITIAL_MEMBERS
   # Pods that start together are admitted in their order, and each has to know those before it.
   if [[ -n $found || $number -gt $count ]]; then count=$number; fi
   for ((member = 1; member <= count; ++member)); do
@@ -107,6 +133,8 @@ configuration() {
     echo "ssl.quorum.keyStore.location=$keys/server.pem"
     echo "ssl.quorum.trustStore.location=$keys/ca.pem"
   fi
+  # A single server is a cluster of one then, which can get other members.
+  if [[ $POD_INITIAL_MEMBERS -eq 1 ]]; then echo "standaloneEnabled=false"; fi
   for member in $members; do
     line=$(line_of "${member%:observer}")
     if [[ $member == *:observer ]]; then line=${line/#"${line%%;*}"/"${line%%;*}:observer"}; fi
@@ -124,7 +152,13 @@ if [[ ! -s $POD_DATA/myid ]]; then
 elif [[ $(<"$POD_DATA/myid") != "$number" ]]; then
   die "the data in $POD_DATA is that of member $(<"$POD_DATA/myid"), and this pod has member $number"
 fi
-if has_no_data; then write_line "$POD_DATA/zoo.cfg.members" "$(members_of_lines)"; fi
+if has_no_data; then
+  # The first process of a container ends at SIGTERM only if it says so.
+  trap 'exit 0' TERM
+  find_members
+  write_line "$POD_DATA/zoo.cfg.members" "$(members_of_lines)"
+  trap - TERM
+fi
 if [[ -s $POD_DATA/zoo.cfg.members ]]; then
   members=$(<"$POD_DATA/zoo.cfg.members")
 else # data of a version that wrote no such file
