@@ -78,12 +78,15 @@ def a_check_of_two_releases_finds_what_differs():
 
     with tempfile.TemporaryDirectory(prefix="quorate-release-") as path:
         one = _release(f"{path}/1", quorate="same", quorate_image="yesterday")
-        same = _release(f"{path}/2", quorate="same", quorate_image="today")
+        same = _release(f"{path}/2", quorate="same", quorate_image="yesterday")
         other = _release(f"{path}/3", quorate="other", quorate_image="today")
+        later = _release(f"{path}/4", quorate="same", quorate_image="today")
         result = check(one, same)
-        assert (result.returncode, result.stdout) == (0, "the same: 1 files\n"), result
+        assert (result.returncode, result.stdout) == (0, "the same: 2 files\n"), result
         result = check(one, other)
-        assert result.returncode == 1 and "quorate.tar" in result.stdout, result
+        assert result.returncode == 1 and "quorate.tar" in result.stdout and "the releases differ" in result.stderr, result
+        result = check(one, later)
+        assert result.returncode == 1 and "the images differ, and nothing else" in result.stderr, result
         with open(f"{same}/quorate.tar", "w", encoding="utf-8") as file:
             file.write("changed")
         result = check(one, same)
