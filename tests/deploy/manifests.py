@@ -284,6 +284,25 @@ def the_number_of_replicas_changes_members_and_no_configuration(tools):
     assert len(set(names)) == 2, f"a job would have to change: {names}"
 
 
+def the_secret_has_keys_for_the_names_of_the_pods(tools):
+    objects = tools.chart()
+    secret = _one(objects, "Secret")["data"]
+    assert set(secret) == {"administrator-token", "member-secret", "server.pem", "ca.crt"}, set(secret)
+    with tempfile.TemporaryDirectory(prefix="quorate-secret-") as path:
+        for name in ("server.pem", "ca.crt"):
+            with open(f"{path}/{name}", "wb") as file:
+                file.write(base64.b64decode(secret[name]))
+        environment = {entry["name"]: entry.get("value")
+                       for entry in _one(objects, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]["env"]}
+        pod = (environment["POD_HOSTS"] % 0).replace("$(POD_NAMESPACE)", "default")
+        for host, status in ((pod, 0), ("localhost", 0), ("quorate-0.other.svc.cluster.local", 2)):
+            checked = subprocess.run(["openssl", "verify", "-CAfile", f"{path}/ca.crt", "-verify_hostname", host,
+                                      f"{path}/server.pem"], capture_output=True, text=True, check=False)
+            assert checked.returncode == status, f"{host}: {checked.stdout}{checked.stderr}"
+        with open(f"{path}/server.pem", encoding="utf-8") as file:
+            assert "PRIVATE KEY-----" in file.read()
+
+
 def a_service_monitor_gives_the_labels_that_alerts_need(tools):
     objects = tools.chart("metrics.serviceMonitor.enabled=true")
     monitor = _one(objects, "ServiceMonitor")
@@ -336,7 +355,7 @@ TESTS = (the_schemas_of_kubernetes_accept_all_objects, names_ports_volumes_and_l
          members_are_removed_before_an_upgrade_only_if_pods_will_stop, numbers_of_members_that_cannot_work_are_refused,
          a_chart_that_begins_with_one_member_tells_the_pods_how_many_there_are,
          the_number_of_replicas_changes_members_and_no_configuration,
-         a_service_monitor_gives_the_labels_that_alerts_need, there_is_one_version)
+         the_secret_has_keys_for_the_names_of_the_pods, a_service_monitor_gives_the_labels_that_alerts_need, there_is_one_version)
 
 
 def run(runner):

@@ -25,6 +25,12 @@ class Nodes(plain.Pods):
         self.bridge = f"qpods{os.getpid() % 1000000}"
         self.names = [f"quorate-pod-{os.getpid()}-{ordinal}" for ordinal in range(count)]
         self.hosts = f"{network}.10%d"
+        # As the chart's secret has it: the token passes between pods with TLS only.
+        names = ",".join(["quorate", *(self.hosts % ordinal for ordinal in range(count))])
+        subprocess.run([plain.QUORATE, "certs", "create", f"{self.path}/certs", names], capture_output=True, check=True)
+        for source, target in (("quorate.pem", "server.pem"), ("ca.pem", "ca.crt")):
+            shutil.copy(f"{self.path}/certs/{source}", f"{self.path}/secrets/{target}")
+            os.chmod(f"{self.path}/secrets/{target}", 0o440)
         try:
             self._ip("link", "add", self.bridge, "type", "bridge")
             self._ip("address", "add", f"{network}.1/24", "dev", self.bridge)
@@ -175,7 +181,18 @@ def pods_that_are_killed_in_any_order_keep_the_members():
             assert (members := nodes.members(3)) == "members: 1 2 3", members
 
 
-TESTS = (the_life_of_a_cluster_under_writes_loses_none, pods_that_are_killed_in_any_order_keep_the_members)
+def without_tls_the_token_does_not_leave_the_pod():
+    with Nodes(3) as nodes:
+        for name in ("server.pem", "ca.crt"):
+            os.unlink(f"{nodes.path}/secrets/{name}")
+        for ordinal in range(3):
+            nodes.start(ordinal)
+        nodes.await_ready(0, 1, 2)
+        refused = nodes.script("members.sh", 3, status=1)
+        assert "the token would be sent unencrypted" in refused and "server.pem" in refused, refused
+
+
+TESTS = (without_tls_the_token_does_not_leave_the_pod, the_life_of_a_cluster_under_writes_loses_none, pods_that_are_killed_in_any_order_keep_the_members)
 
 
 def run(runner):

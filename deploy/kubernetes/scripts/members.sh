@@ -18,13 +18,17 @@ case "${2:-}" in
   *) die "unknown argument $2" ;;
 esac
 
+no_tls_hint() {
+  if [[ -z $POD_TLS ]] && ! has_grpc_keys; then echo " (without TLS: are server.pem and ca.crt in the secret?)"; fi
+}
+
 # The numbers of all members, and their gRPC addresses, separated by commas.
 numbers=()
 gates=""
 read_members() {
   local known=$POD_INITIAL_MEMBERS list number host
   if [[ $wanted -gt $known ]]; then known=$wanted; fi
-  list=$(administer "$(grpc_of "$known")" members) || die "the members are not known: see above"
+  list=$(administer "$(grpc_of "$known")" members) || die "the members are not known: see above$(no_tls_hint)"
   numbers=()
   gates=""
   while read -r number _ host _; do

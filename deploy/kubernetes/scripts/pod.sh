@@ -7,7 +7,8 @@
 #   POD_INITIAL_MEMBERS  how many members the cluster had at first; it must never change
 #   POD_REPLICAS_FILE    if the cluster began with one member: a file with the number of pods that there shall be
 #   POD_ASKED_MEMBERS    how many pods, from the first on, a pod without data asks for the members
-#   POD_SECRETS          a directory with administrator-token and member-secret
+#   POD_SECRETS          a directory with administrator-token and member-secret, and with server.pem (certificate and key)
+#                        and ca.crt for TLS of the gRPC port alone: quorate sends the token to other pods with TLS only
 #   POD_TLS              a directory with tls.crt, tls.key and ca.crt, as cert-manager makes it; empty: no TLS
 #   POD_TLS_CLIENT_AUTH  whether clients need a certificate with TLS: need (the default), want, none
 #   POD_EXTRA            lines of configuration
@@ -62,10 +63,17 @@ grpc_of() { # COUNT
   (IFS=, && echo "${addresses[*]}")
 }
 
+# Returns whether the gRPC port has TLS, although clients have none.
+has_grpc_keys() { [[ -z $POD_TLS && -r $POD_SECRETS/server.pem && -r $POD_SECRETS/ca.crt ]]; }
+
 # Runs `quorate` as an administrator.
 administer() { # ADDRESSES ARGUMENT...
   local options=(--server "$1" --token-file "$POD_SECRETS/administrator-token")
-  if [[ -n $POD_TLS ]]; then options+=(--ca "$POD_TLS/ca.crt" --cert "$POD_TLS/tls.crt" --key "$POD_TLS/tls.key"); fi
+  if [[ -n $POD_TLS ]]; then
+    options+=(--ca "$POD_TLS/ca.crt" --cert "$POD_TLS/tls.crt" --key "$POD_TLS/tls.key")
+  elif has_grpc_keys; then
+    options+=(--ca "$POD_SECRETS/ca.crt")
+  fi
   shift
   "${QUORATE:-quorate}" "${options[@]}" "$@"
 }

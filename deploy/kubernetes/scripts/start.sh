@@ -132,6 +132,11 @@ configuration() {
     echo "sslQuorumReloadCertFiles=true"
     echo "ssl.quorum.keyStore.location=$keys/server.pem"
     echo "ssl.quorum.trustStore.location=$keys/ca.pem"
+  elif has_grpc_keys; then
+    echo "grpcTls=true"
+    echo "ssl.keyStore.location=$keys/server.pem"
+    # Administrators prove themselves by their token.
+    echo "grpcTlsClientAuth=none"
   fi
   # A single server is a cluster of one then, which can get other members.
   if [[ $POD_INITIAL_MEMBERS -eq 1 ]]; then echo "standaloneEnabled=false"; fi
@@ -164,6 +169,7 @@ if [[ -s $POD_DATA/zoo.cfg.members ]]; then
 else # data of a version that wrote no such file
   members=$(seq -s ' ' 1 "$((number > POD_INITIAL_MEMBERS ? number : POD_INITIAL_MEMBERS))")
 fi
+if has_grpc_keys; then copy_private "$keys/server.pem" "$POD_SECRETS/server.pem"; fi
 configuration >"$POD_CONF/zoo.cfg"
 
 if [[ -n $POD_TLS ]]; then
