@@ -76,6 +76,14 @@ for address in "${addresses[@]}"; do
   grpc_servers+=${grpc_servers:+,}$host:$(grpc_port "$port")
 done
 
+# With TLS on the gRPC port of this machine's server, the server's trust store has the authority, if it is a file of
+# PEM.
+authority=$(config_value "$ZOOCFG" ssl.trustStore.location)
+if [[ -z ${QUORATE_CA:-} && -r $authority && $(config_value "$ZOOCFG" grpcTls) == true ]] &&
+  grep -q 'BEGIN CERTIFICATE' "$authority"; then
+  export QUORATE_CA=$authority
+fi
+
 echo "Connecting to $servers"
 if [[ $# -eq 0 ]]; then exec "$QUORATE" --server "$grpc_servers$chroot" shell "${options[@]}"; fi
 "$QUORATE" --server "$grpc_servers$chroot" shell "${options[@]}" -- "$@" || exit 1

@@ -179,6 +179,13 @@ def pods_that_are_killed_in_any_order_keep_the_members():
                 nodes.await_ready(0, 1, 2)
                 writer.more(f"after {order} were killed")
             assert (members := nodes.members(3)) == "members: 1 2 3", members
+        # zkCli.sh in a pod knows the authority.
+        base = nodes.ports.base
+        environment = dict(nodes.environment(1), ZOOCFGDIR=f"{nodes.path}/1/conf", ZK_GRPC_PORT=str(base + 2))
+        typed = subprocess.run([*nodes.prefix[1], os.path.join(harness.ROOT, "deploy/zookeeper/zkCli.sh"), "-server",
+                                f"{nodes.hosts % 1}:{base + 1}", "get", f"/{writer.acknowledged[0]}"], env=environment,
+                               capture_output=True, text=True, timeout=60, check=False)
+        assert typed.returncode == 0, typed.stdout + typed.stderr
 
 
 def without_tls_the_token_does_not_leave_the_pod():

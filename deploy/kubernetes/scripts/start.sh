@@ -135,6 +135,7 @@ configuration() {
   elif has_grpc_keys; then
     echo "grpcTls=true"
     echo "ssl.keyStore.location=$keys/server.pem"
+    echo "ssl.trustStore.location=$keys/ca.pem"
     # Administrators prove themselves by their token.
     echo "grpcTlsClientAuth=none"
   fi
@@ -169,7 +170,10 @@ if [[ -s $POD_DATA/zoo.cfg.members ]]; then
 else # data of a version that wrote no such file
   members=$(seq -s ' ' 1 "$((number > POD_INITIAL_MEMBERS ? number : POD_INITIAL_MEMBERS))")
 fi
-if has_grpc_keys; then copy_private "$keys/server.pem" "$POD_SECRETS/server.pem"; fi
+if has_grpc_keys; then
+  copy_private "$keys/server.pem" "$POD_SECRETS/server.pem"
+  copy_private "$keys/ca.pem" "$POD_SECRETS/ca.crt"
+fi
 configuration >"$POD_CONF/zoo.cfg"
 
 if [[ -n $POD_TLS ]]; then
