@@ -8,6 +8,7 @@ const SCHEMAS = {
   "batch/v1/Job": "IoK8sApiBatchV1Job",
   "networking.k8s.io/v1/NetworkPolicy": "IoK8sApiNetworkingV1NetworkPolicy",
   "policy/v1/PodDisruptionBudget": "IoK8sApiPolicyV1PodDisruptionBudget",
+  "v1/ConfigMap": "IoK8sApiCoreV1ConfigMap",
   "v1/Secret": "IoK8sApiCoreV1Secret",
   "v1/Service": "IoK8sApiCoreV1Service",
 };
