@@ -199,7 +199,8 @@ def without_tls_the_token_does_not_leave_the_pod():
         assert "the token would be sent unencrypted" in refused and "server.pem" in refused, refused
 
 
-TESTS = (without_tls_the_token_does_not_leave_the_pod, the_life_of_a_cluster_under_writes_loses_none, pods_that_are_killed_in_any_order_keep_the_members)
+TESTS = (without_tls_the_token_does_not_leave_the_pod,
+         the_life_of_a_cluster_under_writes_loses_none, pods_that_are_killed_in_any_order_keep_the_members)
 
 
 def run(runner):
