@@ -41,11 +41,18 @@ class Bare:
         return result
 
 
+def _archive(machine):
+    """Returns the path of the archive, which is made once for a machine."""
+    if not hasattr(machine, "tar"):
+        machine.tar, _ = machine.build("archive", "--tar")
+    return machine.tar
+
+
 def the_same_programs_give_the_same_archive(machine):
-    archive, checksum = machine.build("archive", "--tar")
-    assert checksum == archive + ".sha256"
-    subprocess.run(["sha256sum", "--check", "--quiet", os.path.basename(checksum)], cwd=os.path.dirname(archive), check=True)
-    again, _ = machine.build("archive-again", "--tar")
+    archive = _archive(machine)
+    again, checksum = machine.build("archive-again", "--tar")
+    assert checksum == again + ".sha256"
+    subprocess.run(["sha256sum", "--check", "--quiet", os.path.basename(checksum)], cwd=os.path.dirname(again), check=True)
     assert filecmp.cmp(archive, again, shallow=False), "the same programs give another archive"
     name = os.path.basename(archive).removesuffix(".tar.gz")
     with tarfile.open(archive) as files:
@@ -60,7 +67,7 @@ def the_same_programs_give_the_same_archive(machine):
 
 
 def its_programs_run_where_no_library_is(machine):
-    archive = machine.build("archive-bare", "--tar")[0]
+    archive = _archive(machine)
     name = os.path.basename(archive).removesuffix(".tar.gz")
     bare = Bare(machine, archive)
     programs = f"/opt/{name}"
@@ -98,7 +105,7 @@ def a_server_of_it_starts_itself_again(machine):
     """A server that has to do so executes the launcher: the program that runs is the loader of the archive."""
     sys.path.append(os.path.join(harness.ROOT, "tests/cluster"))
     import setup  # pylint: disable=import-outside-toplevel
-    archive = machine.build("archive-again-started", "--tar")[0]
+    archive = _archive(machine)
     directory = os.path.join(machine.directory, "started")
     os.mkdir(directory)
     subprocess.run(["tar", "--extract", "--file", archive, "--directory", directory], check=True)
