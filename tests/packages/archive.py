@@ -76,11 +76,11 @@ def its_programs_run_where_no_library_is(machine):
     ports = harness.Reservation(1)
     client, grpc = ports.base + 1, ports.base + 101
     with open(f"{bare.path}/srv/zoo.cfg", "w", encoding="utf-8") as file:
-        file.write(f"dataDir=/srv/data\nclientPort={client}\ngrpcPort={grpc}\n")
+        file.write(f"dataDir=/srv/data\nclientPort={client}\ngrpcPort={grpc}\nadmin.enableServer=false\n")
     with open(f"{bare.path}/srv/log", "w", encoding="utf-8") as log, subprocess.Popen(
             bare.command(f"{programs}/quorated", "/srv/zoo.cfg"), stdout=log, stderr=subprocess.STDOUT) as server:
         try:
-            shell = (f"{programs}/quorate", "--server", f"localhost:{grpc}", "shell", "--")
+            shell = (f"{programs}/quorate", "--server", f"127.0.0.1:{grpc}", "shell", "--")
             deadline = time.monotonic() + harness.WAIT_SECONDS
             while (made := bare.run(*shell, "create", "/bare", "yes", check=False)).returncode != 0:
                 assert time.monotonic() < deadline and server.poll() is None, made.stderr + _text(f"{bare.path}/srv/log")
