@@ -234,7 +234,7 @@ TEST_CASE("separate data and log directories are incomplete only if both are mar
   std::ofstream(record) << "of a tree";
   SECTION("neither is marked") { CHECK_FALSE(MakeMember(member, server.tree()).ok()); }
   SECTION("one of them is marked") {
-    const std::string& marked = GENERATE_COPY(member.data_dir, member.log_dir);
+    const std::string marked = GENERATE_COPY(as<std::string>{}, member.data_dir, member.log_dir);
     fs::create_directories(marked);
     std::ofstream(marked + "/unfinished") << "";
     CHECK_FALSE(MakeMember(member, server.tree()).ok());
