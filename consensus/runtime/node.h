@@ -77,7 +77,8 @@ class NodeObserver {
   virtual void OnApplied(Index index) = 0;
   // Called once for each batch of entries that was written to the log: everything up to `index` is
   // durable here. Called on the thread that has written, the log thread or the node thread, and by one at
-  // a time, before the messages are sent that wait for the write.
+  // a time, before the messages are sent that wait for the write. If entries were truncated before the write,
+  // called first with the index after which they were.
   virtual void OnDurable(Index index) = 0;
   // Reports that everything up to `index` is committed, as far as this member knows; once for several
   // commits that become known together, and before any of these entries is given to the state machine.

@@ -249,6 +249,9 @@ std::vector<Node::LogBatch> Node::TakeBatches() {
 
 absl::Status Node::PersistAndSend(std::vector<LogBatch> batches,
                                   std::optional<PersistId>* persisted) {
+  // Only the first batch may truncate.
+  const std::optional<Index> truncated =
+      batches.empty() ? std::nullopt : batches.front().output.truncate_after;
   std::vector<LogBatch> done;
   const Clock::time_point begin = Clock::now();
   const absl::Status status = Persist(batches, &done);
@@ -257,6 +260,7 @@ absl::Status Node::PersistAndSend(std::vector<LogBatch> batches,
   log_.backlog.insert(log_.backlog.begin(), std::make_move_iterator(batches.begin()),
                       std::make_move_iterator(batches.end()));
   shared_.log_durable.store(data_dir_->log().last_index(), std::memory_order_release);
+  if (truncated.has_value()) observer_->OnDurable(*truncated);
   observer_->OnDurable(data_dir_->log().last_index());
   std::vector<Message> messages;
   for (LogBatch& batch : done) {

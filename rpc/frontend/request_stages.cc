@@ -36,11 +36,6 @@ void MarkRing::Add(uint64_t position, TimePoint time, bool leads) {
     const Slot& last = slots_[(count - 1) % kMarks];
     if (last.position.load(std::memory_order_relaxed) == position) return;
   }
-  Append(position, time, leads);
-}
-
-void MarkRing::Append(uint64_t position, TimePoint time, bool leads) {
-  const uint64_t count = count_.load(std::memory_order_relaxed);
   Slot& slot = slots_[count % kMarks];
   // A reader that sees one of these values also sees the count of before, and so that the slot's earlier
   // mark is gone.
@@ -50,46 +45,18 @@ void MarkRing::Append(uint64_t position, TimePoint time, bool leads) {
   count_.store(count + 1, std::memory_order_release);
 }
 
-std::optional<MarkRing::Reached> MarkRing::Find(uint64_t position) const {
-  const uint64_t count = count_.load(std::memory_order_acquire);
-  // The oldest slot is the next one that is written, maybe at this moment.
-  const uint64_t oldest = count >= kMarks ? count - kMarks + 1 : 0;
-  std::optional<Reached> reached;
-  uint64_t next = count;  // the mark that was looked at last
-  bool has_begin = false;
-  while (next > oldest && !has_begin) {
-    const Slot& slot = slots_[--next % kMarks];
-    const uint64_t at = slot.position.load(std::memory_order_acquire);
-    has_begin = at < position;
-    if (has_begin) {
-      if (reached.has_value()) reached->first = at + 1;
-      break;
-    }
-    reached =
-        Reached{.first = position,
-                .last = at,
-                .time = TimePoint(TimePoint::duration(slot.time.load(std::memory_order_acquire))),
-                .leads = slot.leads.load(std::memory_order_acquire)};
-  }
-  // Without the mark before it, the oldest one may be later than the one of the position.
-  if (!has_begin && oldest > 0) return std::nullopt;
-  if (next + kMarks <= count_.load(std::memory_order_acquire)) return std::nullopt;  // overwritten
-  return reached;
-}
-
 // --- Stages of a request -------------------------------------------------------------------------
 
 RequestStage StageTimes::longest() const {
   return static_cast<RequestStage>(std::ranges::max_element(us_) - us_.begin());
 }
 
-const MarkRing::Reached* StageFinder::FindIn(const MarkRing& ring, uint64_t position,
-                                             MarkRing::Reached* kept) {
-  if (kept->Contains(position)) return kept;
-  const auto found = ring.Find(position);
-  if (!found.has_value()) return nullptr;
-  *kept = *found;
-  return kept;
+MarkRing::Progress StageFinder::FindIn(const MarkRing& ring, uint64_t position,
+                                       MarkRing::Progress* kept) {
+  if (kept->Contains(position)) return *kept;
+  const MarkRing::Progress found = ring.Find(position);
+  if (found.Contains(position)) *kept = found;
+  return found;
 }
 
 StageTimes StageFinder::Find(TimePoint received, TimePoint answered, uint64_t sequence,
@@ -103,18 +70,21 @@ StageTimes StageFinder::Find(TimePoint received, TimePoint answered, uint64_t se
     times.Set(stage, std::chrono::duration_cast<std::chrono::microseconds>(end - passed).count());
     passed = end;
   };
-  const MarkRing::Reached* sent = FindIn(marks_.sent, sequence, &sent_);
-  const MarkRing::Reached* committed = FindIn(marks_.committed, index, &committed_);
-  if (sent != nullptr) end_at(RequestStage::kQueue, sent->time);
-  if (sent != nullptr && sent->leads) {
-    const MarkRing::Reached* durable = FindIn(marks_.durable, index, &durable_);
+  const MarkRing::Progress sent = FindIn(marks_.sent, sequence, &sent_);
+  const MarkRing::Progress committed = FindIn(marks_.committed, index, &committed_);
+  if (sent.is_reached()) end_at(RequestStage::kQueue, sent.time);
+  // With very many marks under way, the one of `sent` is gone.
+  if (sent.is_reached() ? sent.leads : committed.is_reached() && committed.leads) {
+    const MarkRing::Progress durable = FindIn(marks_.durable, index, &durable_);
     const bool waited_for_disk =
-        durable != nullptr && (committed == nullptr || durable->time <= committed->time);
-    end_at(RequestStage::kLogWrite, waited_for_disk ? durable->time : passed);
+        durable.is_reached() && (!committed.is_reached() || durable.time <= committed.time);
+    end_at(RequestStage::kLogWrite, waited_for_disk ? durable.time : passed);
   }
-  if (committed != nullptr) end_at(RequestStage::kCommit, committed->time);
-  const MarkRing::Reached* applied = FindIn(marks_.applied, index, &applied_);
-  if (applied != nullptr) end_at(RequestStage::kApply, applied->time);
+  if (committed.is_reached()) end_at(RequestStage::kCommit, committed.time);
+  const MarkRing::Progress applied = FindIn(marks_.applied, index, &applied_);
+  if (applied.is_reached()) end_at(RequestStage::kApply, applied.time);
+  // The mark comes after the last change of its chunk. Results of the chunk may be answered before.
+  if (applied.state == MarkRing::State::kNotReached) end_at(RequestStage::kApply, answered);
   end_at(RequestStage::kAnswer, answered);
   return times;
 }

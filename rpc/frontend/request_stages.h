@@ -5,17 +5,17 @@
 //
 // A write is not stamped at each stage. Instead, the threads on its way set a mark once for each batch:
 // "everything up to this position has passed at this time" (MarkRing). When the write is answered, its
-// position tells when it passed. So the way of a request has no reading of the clock and no memory of its
-// own.
+// position tells when it passed. So a request takes no reading of the clock and no memory of its own: there
+// is one reading of the clock for each batch and stage.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -57,22 +57,31 @@ class MarkRing {
   static constexpr size_t kMarks = 1024;
 
   // Records that all positions up to `position` were reached at `time`. Nothing happens if that is the
-  // position of the last mark. A lower one says that the positions from it on are reached again.
+  // position of the last mark. A lower one says that the positions after it are going to be reached again.
   void Add(uint64_t position, TimePoint time, bool leads = false);
-  // Says that all positions are going to be reached again.
-  void Restart() { Append(0, TimePoint(), false); }
 
-  // What is known of some positions that were reached at the same time.
-  struct Reached {
+  enum class State : uint8_t {
+    kReached,
+    kNotReached,  // the position is above the last mark
+    kUnknown,     // the mark is gone, or there was no mark yet
+  };
+  // What is known of the positions `first` to `last`, which is the same for all of them.
+  struct Progress {
+    State state = State::kUnknown;
+    bool leads = false;  // of the mark
     uint64_t first = 1;
     uint64_t last = 0;
-    TimePoint time;
-    bool leads = false;
+    TimePoint time;  // when they were reached: for the last time, if that was several times
+    bool is_reached() const { return state == State::kReached; }
     bool Contains(uint64_t position) const { return first <= position && position <= last; }
   };
-  // Returns when `position` was reached: for the last time, if that was several times. nullopt: it was
-  // not reached, or so long ago that the mark is gone.
-  std::optional<Reached> Find(uint64_t position) const;
+  // Returns what is known of `position`, and of other positions only if that costs nothing more.
+  Progress Find(uint64_t position) const {
+    return FindMeanwhile(position, [] {});
+  }
+  // As Find, but calls `meanwhile()` in the midst of reading each mark, so that a test can add marks there.
+  template <class Meanwhile>
+  Progress FindMeanwhile(uint64_t position, const Meanwhile& meanwhile) const;
 
  private:
   struct Slot {
@@ -80,8 +89,6 @@ class MarkRing {
     std::atomic<int64_t> time{0};
     std::atomic<bool> leads{false};
   };
-  void Append(uint64_t position, TimePoint time, bool leads);
-
   std::array<Slot, kMarks> slots_;
   std::atomic<uint64_t> count_{0};  // marks so far; the next one goes to slot count_ % kMarks
 };
@@ -94,7 +101,7 @@ struct ProgressMarks {
   MarkRing sent;
   // These are by indexes of the log.
   MarkRing durable;    // the log thread, or the node thread in its place
-  MarkRing committed;  // node thread
+  MarkRing committed;  // node thread; `leads`: this member led at that time
   MarkRing applied;    // the thread that applies
 };
 
@@ -124,18 +131,19 @@ class StageFinder {
   // this sequence number and this index. The time of a stage whose mark is gone counts for the next one.
   StageTimes Find(TimePoint received, TimePoint answered, uint64_t sequence, uint64_t index);
   // Drops what is kept. To be called before the results of later batches are answered.
-  void Forget() { sent_ = durable_ = committed_ = applied_ = MarkRing::Reached(); }
+  void Forget() { sent_ = durable_ = committed_ = applied_ = MarkRing::Progress(); }
 
  private:
-  // Returns nullptr if nothing is known of `position`.
-  static const MarkRing::Reached* FindIn(const MarkRing& ring, uint64_t position,
-                                         MarkRing::Reached* kept);
+  // Keeps what it finds in `*kept`, also that the marks of some positions are gone: the ring is then not
+  // searched for each of them.
+  static MarkRing::Progress FindIn(const MarkRing& ring, uint64_t position,
+                                   MarkRing::Progress* kept);
 
   const ProgressMarks& marks_;
-  MarkRing::Reached sent_;
-  MarkRing::Reached durable_;
-  MarkRing::Reached committed_;
-  MarkRing::Reached applied_;
+  MarkRing::Progress sent_;
+  MarkRing::Progress durable_;
+  MarkRing::Progress committed_;
+  MarkRing::Progress applied_;
 };
 
 using StageHistograms = std::array<LatencyHistogram, kRequestStages>;
@@ -168,5 +176,44 @@ class StageLatencies {
   // The latencies at the steps of the longest window, the oldest first.
   std::deque<std::pair<TimePoint, StageHistograms>> history_ ABSL_GUARDED_BY(mutex_);
 };
+
+template <class Meanwhile>
+MarkRing::Progress MarkRing::FindMeanwhile(uint64_t position, const Meanwhile& meanwhile) const {
+  const uint64_t count = count_.load(std::memory_order_acquire);
+  // The oldest slot is the next one that is written, maybe at this moment.
+  const uint64_t oldest = count >= kMarks ? count - kMarks + 1 : 0;
+  Progress found;
+  if (count > 0) found.state = State::kNotReached;
+  uint64_t next = count;  // the mark that was looked at last
+  // Positions above a lower mark were reached again after it, so that an earlier mark does not count for
+  // them.
+  uint64_t last = UINT64_MAX;
+  bool has_begin = false;
+  while (next > oldest && !has_begin) {
+    const Slot& slot = slots_[--next % kMarks];
+    const uint64_t at = slot.position.load(std::memory_order_acquire);
+    meanwhile();
+    has_begin = at < position;
+    if (has_begin) {
+      if (found.is_reached()) found.first = at + 1;
+      break;
+    }
+    last = std::min(last, at);
+    found = {.state = State::kReached,
+             .leads = slot.leads.load(std::memory_order_acquire),
+             .first = position,
+             .last = last,
+             .time = TimePoint(TimePoint::duration(slot.time.load(std::memory_order_acquire)))};
+  }
+  if (next + kMarks <= count_.load(std::memory_order_acquire)) return Progress();  // overwritten
+  // Without the mark before it, the oldest one may be later than the one of the position. The same holds
+  // for all positions up to the lowest mark.
+  if (!has_begin && oldest > 0) {
+    found = Progress();
+    found.first = 0;
+    found.last = last;
+  }
+  return found;
+}
 
 }  // namespace quorate::rpc

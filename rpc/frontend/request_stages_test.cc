@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/testing/manual_clock.h"
 
@@ -38,21 +39,21 @@ int64_t Us(const StageTimes& times, RequestStage stage) { return times.us(stage)
 TEST_CASE("A mark tells when each position up to it was reached") {
   ManualClock clock;
   MarkRing ring;
-  CHECK(!ring.Find(1).has_value());
+  CHECK(ring.Find(1).state == MarkRing::State::kUnknown);
   ring.Add(10, clock.Now());
   const auto first = clock.Now();
   clock.Advance(5);
   ring.Add(10, clock.Now());  // nothing new
   ring.Add(12, clock.Now(), /*leads=*/true);
-  CHECK(ring.Find(3)->time == first);
-  CHECK(ring.Find(10)->time == first);
-  CHECK(!ring.Find(10)->leads);
+  CHECK(ring.Find(3).time == first);
+  CHECK(ring.Find(10).time == first);
+  CHECK(!ring.Find(10).leads);
   const auto found = ring.Find(12);
-  CHECK((found->first == 11 && found->last == 12));
-  CHECK(found->time == clock.Now());
-  CHECK(found->leads);
-  CHECK(!found->Contains(10));
-  CHECK(!ring.Find(13).has_value());
+  CHECK((found.first == 11 && found.last == 12));
+  CHECK(found.time == clock.Now());
+  CHECK(found.leads);
+  CHECK(!found.Contains(10));
+  CHECK(ring.Find(13).state == MarkRing::State::kNotReached);
 }
 
 TEST_CASE("Positions that are reached again have the later time") {
@@ -61,13 +62,34 @@ TEST_CASE("Positions that are reached again have the later time") {
   ring.Add(10, clock.Now());
   ring.Add(12, clock.Now());
   clock.Advance(100);
-  ring.Restart();
-  CHECK(!ring.Find(12).has_value());
+  ring.Add(9, clock.Now());
+  CHECK(!ring.Find(12).is_reached());
   ring.Add(12, clock.Now());
   clock.Advance(1);
   ring.Add(15, clock.Now());
-  CHECK(ring.Find(12)->time == clock.Now() - milliseconds(1));
-  CHECK(ring.Find(11)->time == clock.Now() - milliseconds(1));
+  CHECK(ring.Find(12).time == clock.Now() - milliseconds(1));
+  CHECK(ring.Find(11).time == clock.Now() - milliseconds(1));
+}
+
+TEST_CASE(
+    "After a lower mark, positions up to it keep their time, and those above it have a new one") {
+  ManualClock clock;
+  const auto at = [&clock](int ms) { return clock.Now() + milliseconds(ms); };
+  MarkRing ring;
+  ring.Add(10, at(1));
+  ring.Add(20, at(2));
+  ring.Add(15, at(29));  // the log was truncated after 15
+  CHECK(!ring.Find(17).is_reached());
+  ring.Add(18, at(30));
+  CHECK(ring.Find(17).time == at(30));
+  CHECK(ring.Find(17).first == 16);
+  CHECK(ring.Find(18).time == at(30));
+  CHECK(!ring.Find(19).is_reached());
+  CHECK(ring.Find(15).time == at(2));
+  CHECK(ring.Find(12).time == at(2));
+  CHECK(ring.Find(12).Contains(15));
+  CHECK(!ring.Find(12).Contains(16));
+  CHECK(ring.Find(10).time == at(1));
 }
 
 TEST_CASE("A position whose mark was overwritten is not known") {
@@ -77,36 +99,79 @@ TEST_CASE("A position whose mark was overwritten is not known") {
     clock.Advance(1);
     ring.Add(10 * i, clock.Now());
   }
-  CHECK(ring.Find(20 * MarkRing::kMarks)->time == clock.Now());
-  CHECK(ring.Find(20 * MarkRing::kMarks - 15)->time == clock.Now() - milliseconds(1));
-  CHECK(!ring.Find(1).has_value());
-  CHECK(!ring.Find(10 * MarkRing::kMarks).has_value());
+  CHECK(ring.Find(20 * MarkRing::kMarks).time == clock.Now());
+  CHECK(ring.Find(20 * MarkRing::kMarks - 15).time == clock.Now() - milliseconds(1));
+  const auto gone = ring.Find(1);
+  CHECK(gone.state == MarkRing::State::kUnknown);
+  CHECK(ring.Find(10 * MarkRing::kMarks).state == MarkRing::State::kUnknown);
+  // It is known at once of all positions up to the oldest mark.
+  CHECK(gone.Contains(10 * MarkRing::kMarks));
+  CHECK(!ring.Find(gone.last).is_reached());
+  CHECK(!gone.Contains(gone.last + 1));
+  CHECK(ring.Find(gone.last + 1).is_reached());
+}
+
+TEST_CASE("A mark that is overwritten while it is read is not found") {
+  MarkRing ring;
+  const auto add = [&ring](uint64_t position, int64_t ns) {
+    ring.Add(position, MarkRing::TimePoint(std::chrono::nanoseconds(ns)));
+  };
+  const bool is_full = GENERATE(true, false);
+  const uint64_t marks = is_full ? MarkRing::kMarks : MarkRing::kMarks - 1;
+  for (uint64_t i = 1; i <= marks; ++i) add(i, 1);
+  bool is_first = true;
+  const auto overwrite_from = [&](uint64_t first) {
+    return [&, first] {
+      if (!std::exchange(is_first, false)) return;
+      for (uint64_t i = 0; i < MarkRing::kMarks; ++i) add(first + i, 2);
+    };
+  };
+  SECTION("by marks of higher positions") {
+    const auto found = ring.FindMeanwhile(5, overwrite_from(marks + 1));
+    CHECK(!found.is_reached());
+    CHECK(!found.Contains(5));
+  }
+  SECTION("by marks of the same positions, which are reached again") {
+    const auto found = ring.FindMeanwhile(marks, overwrite_from(1));
+    CHECK(!found.is_reached());
+    CHECK(!found.Contains(marks));
+  }
+  SECTION("but a mark that stays is found") {
+    const auto found = ring.FindMeanwhile(marks, [&] {
+      if (std::exchange(is_first, false)) add(marks + 1, 2);
+    });
+    CHECK(found.is_reached());
+    CHECK(found.time.time_since_epoch().count() == 1);
+  }
 }
 
 TEST_CASE("A reader beside the writer finds no mark of another position") {
   MarkRing ring;
   std::atomic<uint64_t> written{0};
-  constexpr uint64_t kLast = 2000 * MarkRing::kMarks;
+  std::atomic<bool> stops{false};
   std::thread writer([&] {
     // The time of each mark is its position.
-    for (uint64_t i = 1; i <= kLast; ++i) {
+    for (uint64_t i = 1; !stops.load(); ++i) {
       ring.Add(i, MarkRing::TimePoint(std::chrono::nanoseconds(i)));
       written.store(i);
     }
   });
   size_t wrong = 0;
-  for (uint64_t last = 0; last < kLast;) {
-    last = written.load();
-    // One of the oldest marks, which the writer is about to overwrite.
-    const uint64_t position = last < MarkRing::kMarks ? 1 : last - MarkRing::kMarks + 5;
+  size_t hits = 0;
+  // The positions are of all ages: from the newest mark to those that the writer is about to overwrite.
+  for (uint64_t age = 0; hits < 20'000; age = (age + 7) % (MarkRing::kMarks - 3)) {
+    const uint64_t last = written.load();
+    if (last <= MarkRing::kMarks) continue;
+    const uint64_t position = last - age;
     const auto found = ring.Find(position);
-    if (!found.has_value()) continue;
-    const auto ns = static_cast<uint64_t>(found->time.time_since_epoch().count());
-    wrong += found->last != position || found->first != position || ns != position ? 1 : 0;
+    if (!found.is_reached()) continue;
+    ++hits;
+    const auto ns = static_cast<uint64_t>(found.time.time_since_epoch().count());
+    wrong += found.last != position || found.first != position || ns != position ? 1 : 0;
   }
+  stops.store(true);
   writer.join();
   CHECK(wrong == 0);
-  CHECK(ring.Find(kLast - MarkRing::kMarks + 5)->last == kLast - MarkRing::kMarks + 5);
 }
 
 TEST_CASE("The stages of a write at the leader add up to its time") {
@@ -169,12 +234,39 @@ TEST_CASE("The time of a stage that is not known counts for the next one") {
   }
 }
 
+TEST_CASE("A write that is answered before the mark of its chunk was applied until then") {
+  Fixture f;
+  f.MarkAfter(2, &f.marks.sent, 7, /*leads=*/true);
+  f.marks.applied.Add(100, f.clock.Now());  // an earlier chunk
+  f.MarkAfter(30, &f.marks.committed, 107);
+  const StageTimes times = f.AnswerAfter(400, 7, 107);
+  CHECK(Us(times, RequestStage::kApply) == 400'000);
+  CHECK(Us(times, RequestStage::kAnswer) == 0);
+}
+
+TEST_CASE("A leader's write whose mark of the proposal is gone still waited for the disk") {
+  Fixture f;
+  const bool leads = GENERATE(true, false);
+  f.MarkAfter(1, &f.marks.sent, 7, leads);
+  for (uint64_t i = 0; i < MarkRing::kMarks; ++i) {
+    f.marks.sent.Add(100 + i, f.clock.Now(), leads);
+  }
+  f.MarkAfter(300, &f.marks.durable, 107);
+  f.MarkAfter(20, &f.marks.committed, 107, leads);
+  f.MarkAfter(1, &f.marks.applied, 107);
+  StageFinder finder(&f.marks);
+  const StageTimes times = finder.Find(f.received, f.clock.Now(), 7, 107);
+  CHECK(Us(times, RequestStage::kQueue) == -1);
+  CHECK(Us(times, RequestStage::kLogWrite) == (leads ? 301'000 : -1));
+  CHECK(Us(times, RequestStage::kCommit) == (leads ? 20'000 : 321'000));
+}
+
 TEST_CASE("The times of a batch are kept until they are dropped") {
   Fixture f;
   f.MarkAfter(1, &f.marks.sent, 7, /*leads=*/true);
   StageFinder finder(&f.marks);
   CHECK(finder.Find(f.received, f.clock.Now(), 7, 107).us(RequestStage::kQueue) == 1000);
-  f.marks.sent.Restart();
+  f.marks.sent.Add(0, f.clock.Now());
   f.clock.Advance(9);
   f.marks.sent.Add(7, f.clock.Now(), /*leads=*/true);
   CHECK(finder.Find(f.received, f.clock.Now(), 7, 107).us(RequestStage::kQueue) == 1000);

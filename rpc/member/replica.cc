@@ -499,7 +499,8 @@ void Replica::OnDurable(consensus::Index index) {
 }
 
 void Replica::OnCommitted(consensus::Index index) {
-  marks().committed.Add(index.value(), clock_->Now());
+  const bool leads = raft_status_.role == consensus::Role::kLeader;
+  marks().committed.Add(index.value(), clock_->Now(), leads);
 }
 
 bool Replica::AwaitsApplied() const {
@@ -894,7 +895,6 @@ void Replica::Forward(MemberId leader, const std::vector<std::string_view>& comm
 }
 
 void Replica::OnSent(uint64_t sequence) {
-  if (sequence == 0) return marks().sent.Restart();
   const bool leads = raft_status_.role == consensus::Role::kLeader;
   marks().sent.Add(sequence, clock_->Now(), leads);
 }

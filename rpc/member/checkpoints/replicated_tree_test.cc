@@ -123,10 +123,10 @@ TEST_CASE("a mark tells when entries were applied, however they were applied") {
   clock.Advance(1);
   const Entry entry = f.OpenSession();
   REQUIRE(f.Try(entry));
-  CHECK(marks.Find(2)->time == first);
-  CHECK(marks.Find(3)->time == first);
-  CHECK(marks.Find(4)->time == clock.Now());
-  CHECK(!marks.Find(5).has_value());
+  CHECK(marks.Find(2).time == first);
+  CHECK(marks.Find(3).time == first);
+  CHECK(marks.Find(4).time == clock.Now());
+  CHECK(!marks.Find(5).is_reached());
 }
 
 TEST_CASE("own commands are audited, and what the cluster deletes, but not commands of others") {

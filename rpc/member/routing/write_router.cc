@@ -77,7 +77,24 @@ void WriteRouter::SendUnsent() {
   } else {
     while (sent_count_ < waiting_.size() && sent_bytes_ < forward_window_bytes_) ForwardUnsent();
   }
-  if (sent_count_ > 0) actions_->OnSent(waiting_[sent_count_ - 1].sequence);
+  if (sent_count_ > 0) ReportSent();
+}
+
+void WriteRouter::ReportSent() {
+  const auto report = [this](uint64_t sequence) {
+    reported_ = sequence;
+    actions_->OnSent(sequence);
+  };
+  if (status_.leader != reported_leader_ || status_.term != reported_term_) {
+    reported_leader_ = status_.leader;
+    reported_term_ = status_.term;
+    // What is applied was not sent again: it keeps the time at which it was sent.
+    const uint64_t applied = waiting_.front().sequence - 1;
+    if (reported_ > applied) report(applied);
+  }
+  // Commands that are sent again to the same leader were on their way to it before.
+  const uint64_t sent = waiting_[sent_count_ - 1].sequence;
+  if (sent > reported_) report(sent);
 }
 
 bool WriteRouter::ProposeUnsent() {
@@ -108,7 +125,6 @@ void WriteRouter::ForwardUnsent() {
 }
 
 void WriteRouter::SendAllAgain() {
-  if (sent_count_ > 0) actions_->OnSent(0);
   sent_count_ = 0;
   sent_bytes_ = 0;
   ticks_without_progress_ = 0;

@@ -42,8 +42,10 @@ class WriteRouter {
     virtual absl::Status Propose(std::vector<Slice> commands) = 0;
     virtual void Forward(consensus::MemberId leader,
                          const std::vector<std::string_view>& commands) = 0;
-    // Called when commands of this server up to number `sequence` were proposed or forwarded; and, with
-    // 0, when all that are not applied are going to be proposed or forwarded again.
+    // Called when commands of this server up to number `sequence` were proposed or forwarded to this
+    // leader in this term for the first time. Before that, if commands after `sequence` were proposed or
+    // forwarded in another term or to another leader, and are not applied: called with the lower number,
+    // because they are proposed or forwarded again.
     virtual void OnSent(uint64_t sequence) = 0;
     // Returns whether commands that were forwarded to `leader` have not left this process yet.
     virtual bool IsSending(consensus::MemberId leader) const = 0;
@@ -102,6 +104,8 @@ class WriteRouter {
   bool ProposeUnsent();
   void ForwardUnsent();
   void SendAllAgain();
+  // Reports up to which command all were sent. REQUIRES: sent_count_ > 0.
+  void ReportSent();
 
   const tree::Proposer proposer_;
   const int resend_ticks_;
@@ -117,6 +121,10 @@ class WriteRouter {
   size_t sent_count_ = 0;
   size_t sent_bytes_ = 0;
   int ticks_without_progress_ = 0;
+  // The last number that was reported as sent, and the leader and the term to which it counts.
+  uint64_t reported_ = 0;
+  consensus::MemberId reported_leader_ = consensus::kNoMember;
+  consensus::Term reported_term_;
   // At a leader: the commands of one server that were proposed in this term. Their numbers are
   // `first` to `next` - 1, without a gap.
   struct Taken {

@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/manual_clock.h"
+#include "rpc/frontend/request_stages.h"
+
 namespace quorate::rpc {
 namespace {
 
@@ -35,7 +38,10 @@ class Recorder : public WriteRouter::Actions {
       forwarded.push_back(tree::DecodeHeader(command)->sequence);
     }
   }
-  void OnSent(uint64_t sequence) override { sent.push_back(sequence); }
+  void OnSent(uint64_t sequence) override {
+    sent.push_back(sequence);
+    marks.Add(sequence, clock.Now());
+  }
   bool IsSending(MemberId) const override { return is_sending; }
   uint32_t ClusterVersion() override { return version; }
   int64_t NowMs() override { return now_ms; }
@@ -47,6 +53,8 @@ class Recorder : public WriteRouter::Actions {
   std::vector<uint64_t> proposed;
   std::vector<uint64_t> forwarded;
   std::vector<uint64_t> sent;  // OnSent
+  ManualClock clock;
+  MarkRing marks;  // of OnSent, as a member sets them
 };
 
 using Sequences = std::vector<uint64_t>;
@@ -142,15 +150,57 @@ TEST_CASE("it is reported up to which command all were sent, and when they are s
   CHECK(actions.sent == Sequences{2, 5});
   router.OnApplied(4);
   router.OnStatus(Leads(1, 2));  // number 5 is sent again when the term has begun
-  CHECK(actions.sent == Sequences{2, 5, 0});
+  CHECK(actions.sent == Sequences{2, 5});
   router.OnTermApplied(Term(2));
-  CHECK(actions.sent == Sequences{2, 5, 0, 5});
+  CHECK(actions.sent == Sequences{2, 5, 4, 5});
   actions.refuse = true;
   router.Submit(Batch(1));
   CHECK(actions.sent.back() == 5);
   actions.refuse = false;
   router.OnTick();
   CHECK(actions.sent.back() == 6);
+}
+
+TEST_CASE("commands that are sent again to the same leader count from the first time") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.OnStatus(Leads(2, 1));
+  router.OnTermApplied(Term(1));
+  router.Submit(Batch(3));
+  const auto first = actions.clock.Now();
+  // The leader stalls for several times the interval after which commands are sent again.
+  for (int tick = 0; tick < 5 * kResendTicks; ++tick) {
+    actions.clock.Advance(100);
+    router.OnTick();
+  }
+  router.OnPeerUp(MemberId(2));
+  CHECK(actions.forwarded.size() == 3 + 6 * 3);
+  router.OnApplied(2);
+  CHECK(actions.sent == Sequences{3});
+  CHECK(actions.marks.Find(2).time == first);
+  CHECK(actions.marks.Find(3).time == first);
+  router.Submit(Batch(1));
+  CHECK(actions.sent == Sequences{3, 4});
+  CHECK(actions.marks.Find(4).time == actions.clock.Now());
+}
+
+TEST_CASE("after a change of leader, commands that were applied before count from the first time") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.OnStatus(Leads(2, 1));
+  router.OnTermApplied(Term(1));
+  router.Submit(Batch(4));
+  const auto first = actions.clock.Now();
+  actions.clock.Advance(900);
+  router.OnStatus(Leads(0, 2));
+  router.OnStatus(Leads(1, 2));
+  router.OnApplied(3);  // survived, and may not be answered yet
+  router.OnTermApplied(Term(2));
+  REQUIRE(actions.proposed == Sequences{4});
+  CHECK(actions.marks.Find(1).time == first);
+  CHECK(actions.marks.Find(3).time == first);
+  CHECK(actions.marks.Find(4).time == actions.clock.Now());
+  CHECK(actions.sent == Sequences{4, 3, 4});
 }
 
 TEST_CASE("a refused proposal is tried again at the next tick and nothing overtakes it") {
