@@ -62,6 +62,9 @@ class ABSL_LOCKABLE SharedMutex {
     return pthread_rwlock_trywrlock(&lock_) == 0;
   }
   void ReaderLock() ABSL_SHARED_LOCK_FUNCTION() { ASSERT(pthread_rwlock_rdlock(&lock_) == 0); }
+  bool ReaderTryLock() ABSL_SHARED_TRYLOCK_FUNCTION(true) {
+    return pthread_rwlock_tryrdlock(&lock_) == 0;
+  }
   void ReaderUnlock() ABSL_UNLOCK_FUNCTION() { ASSERT(pthread_rwlock_unlock(&lock_) == 0); }
 
  private:

@@ -114,6 +114,8 @@ class ClientLoop {
     if (spent_ >= kNodesPerHold) UnlockTree();
     if (!tree_.has_value()) {
       tree_.emplace(frontend_->service().ReadTree());
+      // Otherwise the wait would be in no latency of the requests that are answered from here on.
+      if (tree_->has_waited()) now_ = frontend_->clock().Now();
       loop().DeliverApplied();
       seen_zxid_ = (*tree_)->last_zxid();
     }
@@ -143,8 +145,9 @@ class ClientLoop {
   // Returns the bytes of the batch that goes to the log in this iteration. Call AddedCommand after
   // each command that is appended to them.
   std::string& command_bytes() { return *batch_.bytes; }
-  // Returns the bytes of the batch, for a client that keeps them until its command is applied. They do
-  // not change from then on.
+  // Returns the bytes of the batch, for a client that keeps them until its command is applied. The router
+  // of writes stamps sequence numbers into them after the batch is submitted, on another thread; they do
+  // not change after the command is applied. REQUIRES: not read before.
   std::shared_ptr<const std::string> batch_bytes() const { return batch_.bytes; }
   // Adds the command that begins at `offset` of command_bytes() to the batch. Returns false if it
   // is too large for the log: it is then removed from the bytes.
@@ -168,7 +171,8 @@ class ClientLoop {
   }
   // Returns whether that barrier has ended.
   bool IsBarrierDone(uint64_t barrier) const { return barrier <= barriers_.done(); }
-  // Returns the time at which this iteration began.
+  // Returns the time at which this iteration began, or at which it got the lock of the tree, if it had to
+  // wait for that.
   std::chrono::steady_clock::time_point now() const { return now_; }
 
  protected:
@@ -379,7 +383,7 @@ class ClientLoop {
   size_t spent_ = 0;                            // since the tree was locked; see Spend
   size_t longest_hold_ = 0;
   uint64_t measurement_seen_ = 0;  // the last measurement of memory that TakeHeaviest used
-  std::atomic<std::chrono::steady_clock::rep> last_iteration_{0};  // now_
+  std::atomic<std::chrono::steady_clock::rep> last_iteration_{0};  // of BeginIteration
   std::chrono::steady_clock::time_point touches_sent_;
   // Sessions that were touched since touches_sent_, by clients that are closed.
   std::vector<int64_t> touched_and_closed_;

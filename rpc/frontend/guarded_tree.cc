@@ -10,8 +10,12 @@ namespace quorate::rpc {
 // before.
 
 GuardedTree::ReadGuard GuardedTree::Read() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  mutex_.ReaderLock();
-  return {&mutex_, tree_.get()};
+  const bool waits = !mutex_.ReaderTryLock();
+  if (waits) {
+    read_waits_.fetch_add(1, std::memory_order_release);
+    mutex_.ReaderLock();
+  }
+  return {&mutex_, tree_.get(), waits};
 }
 
 GuardedTree::WriteGuard GuardedTree::Write() ABSL_NO_THREAD_SAFETY_ANALYSIS {

@@ -35,7 +35,9 @@ class GuardedTree {
   class ReadGuard {
    public:
     ReadGuard(ReadGuard&& other) noexcept
-        : mutex_(std::exchange(other.mutex_, nullptr)), tree_(other.tree_) {}
+        : mutex_(std::exchange(other.mutex_, nullptr)),
+          tree_(other.tree_),
+          has_waited_(other.has_waited_) {}
     ReadGuard& operator=(ReadGuard&&) = delete;
     ~ReadGuard() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       if (mutex_ != nullptr) mutex_->ReaderUnlock();
@@ -43,13 +45,17 @@ class GuardedTree {
     const tree::Tree& operator*() const& { return *tree_; }
     const tree::Tree& operator*() const&& = delete;
     const tree::Tree* operator->() const { return tree_; }
+    // Returns whether the lock was not free, so that time has passed until it was taken.
+    bool has_waited() const { return has_waited_; }
 
    private:
     friend class GuardedTree;
-    ReadGuard(SharedMutex* mutex, const tree::Tree* tree) : mutex_(mutex), tree_(tree) {}
+    ReadGuard(SharedMutex* mutex, const tree::Tree* tree, bool has_waited)
+        : mutex_(mutex), tree_(tree), has_waited_(has_waited) {}
 
     SharedMutex* mutex_;  // null: moved from
     const tree::Tree* tree_;
+    bool has_waited_;
   };
 
   // Holds the write side of the lock.
@@ -110,6 +116,8 @@ class GuardedTree {
 
   // Returns the waits of Write().
   TreeLockWaits waits() const;
+  // Returns how often Read() found that the lock was not free, the calls that wait now included.
+  uint64_t read_waits() const { return read_waits_.load(std::memory_order_acquire); }
 
  private:
   void RecordWait(std::chrono::steady_clock::duration waited);
@@ -117,6 +125,7 @@ class GuardedTree {
   mutable SharedMutex mutex_;
   std::unique_ptr<tree::Tree> tree_ ABSL_GUARDED_BY(mutex_) = std::make_unique<tree::Tree>();
   std::atomic<uint64_t> waits_{0};
+  mutable std::atomic<uint64_t> read_waits_{0};
   std::atomic<uint64_t> waits_over_1ms_{0};
   std::atomic<uint64_t> waits_over_5ms_{0};
   std::atomic<uint64_t> longest_wait_us_{0};

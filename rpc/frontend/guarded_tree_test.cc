@@ -34,5 +34,24 @@ TEST_CASE("how long a writer waits for readers is counted") {
   CHECK(waits.longest_us > 5000);
 }
 
+TEST_CASE("a reader knows whether it has waited for the lock") {
+  GuardedTree tree;
+  {
+    const GuardedTree::ReadGuard guard = tree.Read();
+    CHECK(!guard.has_waited());
+  }
+  CHECK(tree.read_waits() == 0);
+  std::optional<GuardedTree::WriteGuard> writer = tree.Write();
+  bool has_waited = false;
+  std::thread reader([&] {
+    const GuardedTree::ReadGuard guard = tree.Read();
+    has_waited = guard.has_waited();
+  });
+  while (tree.read_waits() == 0) std::this_thread::yield();
+  writer.reset();
+  reader.join();
+  CHECK(has_waited);
+}
+
 }  // namespace
 }  // namespace quorate::rpc

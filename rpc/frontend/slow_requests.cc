@@ -25,6 +25,12 @@ bool SlowRequests::Count(std::string_view operation, std::chrono::steady_clock::
   return false;
 }
 
+void SlowRequests::CountUnanswered(std::string_view operation) {
+  MutexLock lock(&mutex_);
+  ++counts_[operation];
+  ++not_kept_;
+}
+
 void SlowRequests::Keep(SlowRequest request) {
   std::string path;
   AppendEscaped(request.path, kPathBytesMax, &path);

@@ -52,6 +52,9 @@ class SlowRequests {
 
   // Counts a slow request. Returns whether it is to be kept, by Keep.
   bool Count(std::string_view operation, std::chrono::steady_clock::time_point now);
+  // Counts a slow request that is not answered any more, because its client is gone. It is not kept: its
+  // stages are not known.
+  void CountUnanswered(std::string_view operation);
   // Keeps a request in the place of the oldest one. Escapes its path.
   void Keep(SlowRequest request);
 

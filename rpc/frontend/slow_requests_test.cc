@@ -65,6 +65,9 @@ TEST_CASE("All slow requests are counted, and so many of each second are kept") 
   CHECK(counts.at("setData") == SlowRequests::kKeptPerSecond + 1);
   CHECK(counts.at("create") == 2);
   CHECK(slow.not_kept() == 2);
+  slow.CountUnanswered("create");
+  CHECK(slow.counts().at("create") == 3);
+  CHECK(slow.not_kept() == 3);
 }
 
 }  // namespace

@@ -518,6 +518,7 @@ absl::Status Connection::OnRequest(std::string_view packet) {
 
 absl::Status Connection::OnRequest(Pending pending, std::string_view body) {
   const size_t out_before = out_.size();
+  pending.was_alone = pipeline_.empty();
   if (IsRefused(pending.op)) return RefuseUnauthenticated(pending.xid);
   if (pending.op == OpCode::kPing) {
     const tree::Zxid zxid = IsSettingWatches() ? NamedZxid() : SeenZxid();
@@ -543,7 +544,7 @@ absl::Status Connection::OnRequest(Pending pending, std::string_view body) {
     if (pending.stage == Stage::kReading) pending.bytes = PathOfRead(pending.op, body);
     pipeline_.push_back(std::move(pending));
   } else {
-    CountReply(pending, out_.size() - out_before);
+    CountReply(pending, out_.size() - out_before, body);
   }
   return absl::OkStatus();
 }
@@ -604,6 +605,7 @@ bool Connection::SubmitUnanswered(std::string_view packet) {
 }
 
 bool Connection::SubmitReceived() {
+  CountUnanswered();
   long_read_ = nullptr;
   awaits_reconfig_ = false;
   drops_writes_ |= awaits_upgrade_;

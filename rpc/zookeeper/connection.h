@@ -152,6 +152,8 @@ class Connection {
   // Returns the unsent bytes of events in out(). Unlike replies, events are not held back when much
   // is unsent.
   size_t unsent_event_bytes() const { return unsent_event_bytes_; }
+  // Returns about how many bytes the current read keeps, if it has several pieces, with its path.
+  size_t long_read_bytes() const;
   // Reports to the memory budget how much is kept now.
   void CountMemory();
   // Takes how many bytes of out() are still unsent.
@@ -218,7 +220,8 @@ class Connection {
   };
   struct Pending {
     Stage stage = Stage::kHeld;
-    bool has_path = false;  // of a sync in flight: its path, in `bytes`, is not null
+    bool has_path = false;   // of a sync in flight: its path, in `bytes`, is not null
+    bool was_alone = false;  // when it came, all requests before it were answered
     int32_t xid = 0;
     OpCode op = OpCode::kPing;
     uint32_t ephemerals = 0;  // that a write in flight may create
@@ -317,15 +320,16 @@ class Connection {
   void CountReply(const Pending& pending, size_t bytes, std::string_view body = {});
   // Sets which zxid the last reply had, and when it was made.
   void RecordLastReply();
-  // Returns how long the stages of a request took
-  // that is answered now, after `us` microseconds.
+  // Returns how long the stages took of a request that is answered now, `us` microseconds after it came.
   StageTimes FindStages(const Pending& pending, int64_t us);
   // Counts and records a request that was slow.
   void RecordSlow(const Pending& pending, std::string_view body, int64_t us,
                   const StageTimes& stages);
-  // Returns the path with which the body of a read begins, at most SlowRequests::kPathBytesMax bytes of it;
-  // empty for requests whose body does not begin with a path.
-  static std::string_view PathOfRead(OpCode op, std::string_view body);
+  // Counts the slow ones of the requests in the pipeline, which are not answered any more.
+  void CountUnanswered();
+  // Returns the path in the tree with which the body of a read begins; empty for requests whose body does
+  // not begin with a path.
+  std::string_view PathOfRead(OpCode op, std::string_view body) const;
 
   // Returns whether the client has to authenticate before this request.
   bool IsRefused(OpCode op) const;

@@ -366,6 +366,7 @@ void ConnectionLoop::Close(Client& client) {
 
 void ConnectionLoop::BeginIteration() {
   ClientLoop::BeginIteration();
+  has_begun_ = true;
   stage_finder_.Forget();
   const int64_t resets = frontend_->statistics().server_resets();
   if (statistics_->resets_seen.value() == resets) return;
@@ -374,6 +375,9 @@ void ConnectionLoop::BeginIteration() {
 }
 
 void ConnectionLoop::EndIteration() {
+  // Without an input, as between the pieces of a long read, time has passed all the same.
+  if (!has_begun_) BeginIteration();
+  has_begun_ = false;
   iteration_end_scheduled_ = false;
   AdmitWaiting();
   ContinueClients(/*has_items=*/false);

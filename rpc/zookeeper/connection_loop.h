@@ -197,6 +197,7 @@ class ConnectionLoop
 
   Handshakes handshakes_;
   LoopStatistics* const statistics_;
+  bool has_begun_ = false;  // an iteration that has not ended
   StageFinder stage_finder_;
   // Tags of the connections that OnTimer checks. While a leader is in contact, a connection that
   // has a session and is read from needs no check, so that few of ten thousand connections are

@@ -2,7 +2,6 @@
 
 // The statistics of a connection's replies: where the time of requests went, and the record of the slow
 // ones.
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -23,7 +22,7 @@ void Connection::CountReply(const Pending& pending, size_t bytes, std::string_vi
     statistics_->Clear();
     statistics_->resets_seen.Set(resets);
   }
-  // Both times are those of loop iterations, so that a reply costs no reading of the clock.
+  // Both times are of the loop, so that a reply costs no reading of the clock.
   const int64_t us =
       std::chrono::duration_cast<std::chrono::microseconds>(loop_->now() - pending.received)
           .count();
@@ -36,7 +35,7 @@ void Connection::CountReply(const Pending& pending, size_t bytes, std::string_vi
     all.read_latency_ms.Add(ms);
   }
   all.response_bytes.Add(static_cast<int64_t>(bytes));
-  // Other requests were answered in the iteration in which they came, without a wait.
+  // Other requests were answered in the iteration in which they came, and did not wait for the tree.
   if (us > 0 || pending.sequence != 0) {
     const StageTimes stages = FindStages(pending, us);
     all.stages.Add(stages);
@@ -56,7 +55,7 @@ void Connection::RecordLastReply() {
           .count());
 }
 
-std::string_view Connection::PathOfRead(OpCode op, std::string_view body) {
+std::string_view Connection::PathOfRead(OpCode op, std::string_view body) const {
   const bool begins_with_path =
       (InfoOf(op).kind == OpCodeKind::kRead && op != OpCode::kMultiRead && op != OpCode::kWhoAmI) ||
       op == OpCode::kAddWatch;
@@ -64,8 +63,9 @@ std::string_view Connection::PathOfRead(OpCode op, std::string_view body) {
   BigEndianReader reader(body);
   const auto length = reader.Int<int32_t>();
   if (!reader.ok() || length <= 0 || static_cast<size_t>(length) > reader.rest().size()) return {};
-  const auto shown = std::min(static_cast<size_t>(length), SlowRequests::kPathBytesMax);
-  return reader.rest().substr(0, shown);
+  std::string_view path = reader.rest().substr(0, static_cast<size_t>(length));
+  paths_.ToTree(&path);  // a path that is not below the chroot was refused, and is shown as it came
+  return path;
 }
 
 void Connection::KeepCommand(size_t offset, Pending* pending) const {
@@ -82,6 +82,8 @@ StageTimes Connection::FindStages(const Pending& pending, int64_t us) {
   StageTimes stages;
   if (pending.stage == Stage::kReading) {
     stages.Set(RequestStage::kRead, us);
+  } else if (!pending.was_alone) {
+    stages.Set(RequestStage::kQueue, us);  // a wait of its own is not told from that
   } else if (pending.barrier != 0) {
     stages.Set(RequestStage::kBarrier, us);
   } else if (pending.op == OpCode::kReconfig) {
@@ -113,6 +115,16 @@ void Connection::RecordSlow(const Pending& pending, std::string_view body, int64
   request.us = us;
   request.stages = stages;
   slow.Keep(std::move(request));
+}
+
+void Connection::CountUnanswered() {
+  SlowRequests& slow = loop_->frontend().service().slow_requests();
+  for (const Pending& pending : pipeline_) {
+    const int64_t us =
+        std::chrono::duration_cast<std::chrono::microseconds>(loop_->now() - pending.received)
+            .count();
+    if (slow.IsSlow(us)) slow.CountUnanswered(InfoOf(pending.op).name);
+  }
 }
 
 }  // namespace quorate::rpc::zk

@@ -755,12 +755,19 @@ void Connection::CountMemory() {
     const auto now = static_cast<int64_t>(bytes);
     if (now != *counted) memory.Add(use, now - std::exchange(*counted, now));
   };
-  count(MemoryUse::kReads, long_read_ == nullptr ? 0 : long_read_->bytes(), &counted_reads_);
+  count(MemoryUse::kReads, long_read_bytes(), &counted_reads_);
   count(MemoryUse::kRequests,
         std::max(in_.size(), admitted_bytes_) + held_bytes_ +
             (sasl_ == nullptr ? 0 : sasl_->kept_bytes()),
         &counted_requests_);
   tenants_.SetOutstanding(pipeline_.size(), static_cast<size_t>(counted_requests_));
+}
+
+size_t Connection::long_read_bytes() const {
+  if (long_read_ == nullptr) return 0;
+  // Its first piece comes before its place in the pipeline.
+  const bool has_path = !pipeline_.empty() && pipeline_.front().stage == Stage::kReading;
+  return long_read_->bytes() + (has_path ? pipeline_.front().bytes.size() : 0);
 }
 
 size_t Connection::kept_bytes() const {
@@ -770,8 +777,7 @@ size_t Connection::kept_bytes() const {
     MutexLock lock(&watches.mutex);
     watch_bytes = watches.table.BytesOf(tag_);
   }
-  return in_.capacity() + held_bytes_ + watch_bytes +
-         (long_read_ == nullptr ? 0 : long_read_->bytes()) +
+  return in_.capacity() + held_bytes_ + watch_bytes + long_read_bytes() +
          (sasl_ == nullptr ? 0 : sasl_->kept_bytes());
 }
 

@@ -2,7 +2,10 @@
 
 // Which requests of ZooKeeper clients are recorded as slow, and where their time went.
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
+#include <string_view>
+#include <thread>
 
 #include "rpc/zookeeper/testing/loop_fixture.h"
 
@@ -120,6 +123,123 @@ TEST_CASE("a slow sync waited for its barrier") {
   REQUIRE(f.Slow().size() == 1);
   CHECK(f.Slow()[0].operation == "sync");
   CHECK(f.Slow()[0].stages.us(RequestStage::kBarrier) == 120'000);
+}
+
+TEST_CASE("a linearizable read waited for its barrier only if it waited for nothing else") {
+  Config config = TestConfig();
+  config.linearizable_reads = true;
+  SlowFixture f(config);
+  const bool is_behind_write = GENERATE(true, false);
+  if (is_behind_write) f.Write(f.tag, 5, OpCode::kSetData, SetData("/a", "2"));
+  f.Write(f.tag, 6, OpCode::kGetData, PathAndWatch("/a", false));
+  if (is_behind_write) {
+    f.ApplyAsLeader(0, 150, 0, 0);
+  } else {
+    f.sockets.RunIterations();
+    f.clock.Advance(150);
+  }
+  f.EndBarrier(1);
+  REQUIRE(f.Slow().size() == (is_behind_write ? 2 : 1));
+  const SlowRequest read = f.Slow().back();
+  CHECK(read.operation == "getData");
+  CHECK(read.stages.us(RequestStage::kQueue) == (is_behind_write ? 150'000 : -1));
+  CHECK(read.stages.us(RequestStage::kBarrier) == (is_behind_write ? -1 : 150'000));
+}
+
+TEST_CASE("a reconfig behind a slow write was in the queue") {
+  SlowFixture f;
+  f.service.holds_reconfigurations = true;
+  const std::string change =
+      Path("server.4=d:1:2;3") + std::string(4, '\xff') + Path("") + std::string(8, '\0');
+  const bool is_behind_write = GENERATE(true, false);
+  if (is_behind_write) f.Write(f.tag, 5, OpCode::kSetData, SetData("/a", "2"));
+  f.Write(f.tag, 6, OpCode::kReconfig, change);
+  f.ApplyAsLeader(0, 150, 0, 0);
+  f.Settle();
+  REQUIRE(f.service.reconfigurations.size() == 1);
+  f.service.reconfigurations[0].second({true, tree::ErrorCode::kReconfigInProgress, tree::Zxid(0)});
+  f.Settle();
+  const SlowRequest reconfig = f.Slow().back();
+  REQUIRE(reconfig.operation == "reconfig");
+  CHECK(reconfig.stages.us(RequestStage::kQueue) == (is_behind_write ? 150'000 : -1));
+  CHECK(reconfig.stages.us(RequestStage::kCommit) == (is_behind_write ? -1 : 150'000));
+}
+
+TEST_CASE("the path of a read is that in the tree, and a long one says how long it is") {
+  SlowFixture f;
+  const std::string long_path = "/" + std::string(400, 'p');
+  const std::string shown = long_path.substr(0, SlowRequests::kPathBytesMax) + "...(401 bytes)";
+  SECTION("of a client with the chroot of linearizable reads") {
+    const uint32_t tag = f.ConnectSession();
+    f.Write(tag, 5, OpCode::kGetData, PathAndWatch("/@linearizable/a", false));
+    f.sockets.RunIterations();
+    f.clock.Advance(150);
+    f.EndBarrier(1);
+    REQUIRE(f.Slow().size() == 1);
+    CHECK(f.Slow()[0].path == "/a");
+  }
+  SECTION("of a read that waited") {
+    f.Write(f.tag, 5, OpCode::kSetData, SetData("/a", "2"));
+    f.Write(f.tag, 6, OpCode::kExists, PathAndWatch(long_path, false));
+    f.ApplyAsLeader(0, 150, 0, 0);
+    f.Settle();
+    REQUIRE(f.Slow().size() == 2);
+    CHECK(f.Slow()[1].path == shown);
+  }
+  SECTION("of a read of several pieces") {
+    f.Call(f.tag, OpCode::kCreate, Create(long_path, ""));
+    for (int begin = 0; begin < 30; ++begin) {
+      std::string multi;
+      BigEndianWriter to(&multi);
+      for (int i = 0; i < 1000; ++i) {
+        WriteMultiResultHeader(OpCode::kCreate, to);
+        to.Raw(Create(long_path + "/" + std::to_string(1000 * begin + i), ""));
+      }
+      WriteMultiEnd(to);
+      REQUIRE(f.Call(f.tag, OpCode::kMulti, multi).error == tree::ErrorCode::kOk);
+    }
+    f.Write(f.tag, 6, OpCode::kGetChildren, PathAndWatch(long_path, false));
+    for (int i = 0; i < 2; ++i) REQUIRE(f.sockets.RunIteration());
+    REQUIRE(f.sockets.received(f.tag).empty());
+    f.clock.Advance(150);
+    f.Settle();
+    REQUIRE(f.Slow().size() == 1);
+    CHECK(f.Slow()[0].path == shown);
+    CHECK(f.Slow()[0].stages.us(RequestStage::kRead) == 150'000);
+  }
+}
+
+TEST_CASE("the wait for the lock of the tree counts") {
+  SlowFixture f;
+  std::thread holder = f.service.HoldTree([&](const auto& wait_for_reader) {
+    wait_for_reader();
+    f.clock.Advance(150);
+  });
+  f.Write(f.tag, 5, OpCode::kGetData, PathAndWatch("/a", false));
+  f.sockets.RunIterations();
+  holder.join();
+  REQUIRE(f.Slow().size() == 1);
+  CHECK(f.Slow()[0].operation == "getData");
+  CHECK(f.Slow()[0].path == "/a");
+  CHECK(f.Slow()[0].us == 150'000);
+  CHECK(f.Slow()[0].stages.us(RequestStage::kQueue) == 150'000);
+}
+
+TEST_CASE("slow requests whose client is gone before the answer are counted, once") {
+  SlowFixture f;
+  f.Write(f.tag, 5, OpCode::kSetData, SetData("/a", "2"));
+  f.Write(f.tag, 6, OpCode::kGetData, PathAndWatch("/a", false));
+  f.sockets.RunIterations();
+  f.clock.Advance(120);
+  f.Write(f.tag, 7, OpCode::kSetData, SetData("/a", "3"));  // not slow
+  f.sockets.RunIterations();
+  f.sockets.HangUp(f.tag);
+  f.clock.Advance(120);
+  f.Settle();
+  const std::map<std::string_view, int64_t> counts = {{"getData", 1}, {"setData", 1}};
+  CHECK(f.service.slow_requests().counts() == counts);
+  CHECK(f.service.slow_requests().not_kept() == 2);
+  CHECK(f.Slow().empty());
 }
 
 TEST_CASE("the threshold is configured, and 0 records nothing") {

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <semaphore>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -42,6 +44,22 @@ class FakeService : public Service {
   GuardedTree::ReadGuard ReadTree() const override {
     ++tree_reads;
     return tree_.Read();
+  }
+  // Calls `hold(wait)` on another thread, with the tree's lock held. `wait()` waits until a reader waits
+  // for the lock.
+  template <class Hold>
+  std::thread HoldTree(Hold hold) {
+    std::binary_semaphore held(0);
+    std::thread holder([this, hold, &held] {
+      const uint64_t before = tree_.read_waits();
+      const GuardedTree::WriteGuard tree = tree_.Write();
+      held.release();
+      hold([this, before] {
+        while (tree_.read_waits() == before) std::this_thread::yield();
+      });
+    });
+    held.acquire();
+    return holder;
   }
   // Returns whether either side of the tree's lock is held. REQUIRES: called on a thread that does not
   // hold it.
