@@ -187,6 +187,7 @@ class Member : public PeerTransport, public NodeObserver {
   void Stop() {
     log_full = false;
     last_told = last_durable = last_committed = Index{0};
+    durable_term.reset();
     node.reset();
     data_dir_.reset();
   }
@@ -216,7 +217,17 @@ class Member : public PeerTransport, public NodeObserver {
   }
   bool AwaitsApplied() const override { return false; }
   bool AwaitsTick() const override { return false; }
-  void OnDurable(Index index) override { last_durable = index; }
+  void OnDurable(Index index) override {
+    const SegmentLog& log = data_dir_->log();
+    // An entry that was durable is replaced only after it was reported that it is not any more.
+    if (index < last_durable) {
+      ++truncations;
+    } else if (log.TermAt(last_durable).has_value() && durable_term.has_value()) {
+      CHECK(log.TermAt(last_durable) == durable_term);
+    }
+    last_durable = index;
+    durable_term = log.TermAt(index);
+  }
   void OnCommitted(Index index) override {
     REQUIRE(index > last_committed);
     last_committed = index;
@@ -243,10 +254,12 @@ class Member : public PeerTransport, public NodeObserver {
   absl::Status fatal;
   std::vector<SnapshotRejection> rejections;
   bool log_full = false;
-  Index last_told;         // the last index of OnApplied
-  Index last_durable;      // ... of OnDurable
-  Index last_committed;    // ... of OnCommitted
-  std::string cluster_id;  // once it is durable
+  Index last_told;                   // the last index of OnApplied
+  Index last_durable;                // ... of OnDurable
+  std::optional<Term> durable_term;  // of the entry at last_durable
+  int truncations = 0;               // that OnDurable has reported
+  Index last_committed;              // ... of OnCommitted
+  std::string cluster_id;            // once it is durable
 
  private:
   const MemberId id_;
@@ -464,6 +477,40 @@ TEST_CASE("nothing is acknowledged by a node whose log step has not run") {
   leader->node->Step(Node::Work::kLog);
   leader->node->Step(Node::Work::kNode);
   CHECK(leader->node->raft().durable_index() == last);
+}
+
+TEST_CASE("a truncation is reported before what is written after it becomes durable") {
+  Cluster cluster(1);
+  cluster.MoveUntil([&] { return cluster.Leader() != nullptr; });
+  Member* old = cluster.Leader();
+  // Entries that only the old leader has.
+  for (int i = 0; i < 3; ++i) REQUIRE(old->node->raft().Propose({Slice(std::string("x"))}).ok());
+  old->WorkOff();
+  REQUIRE(old->last_durable == old->node->raft().last_index());
+  cluster.TakeMessages();
+  // The others elect a leader and commit more entries than that.
+  const auto leads = [&] { return cluster.Leader() != nullptr && cluster.Leader() != old; };
+  old->status = {};
+  while (!leads()) {
+    for (auto& [id, member] : cluster.members) {
+      if (member.get() == old) continue;
+      member->node->TickNow();
+      member->WorkOff();
+      for (Message& message : cluster.TakeMessages()) {
+        Member& to = *cluster.members.at(message.to);
+        if (&to == old) continue;
+        to.node->Deliver({std::move(message)});
+        to.WorkOff();
+      }
+    }
+  }
+  Member* leader = cluster.Leader();
+  for (int i = 0; i < 9; ++i) {
+    REQUIRE(leader->node->raft().Propose({Slice(std::string("y"))}).ok());
+  }
+  CHECK(old->truncations == 0);
+  cluster.MoveUntil([&] { return old->last_durable == leader->node->raft().last_index(); });
+  CHECK(old->truncations == 1);
 }
 
 TEST_CASE(
