@@ -97,7 +97,7 @@ Latencies MeasureLatencies(const Access& access, const std::vector<std::string>&
       continue;
     }
     auto* probe = static_cast<Probe*>(tag);
-    if (probe->OnFinished() && !is_stopped) {
+    if (probe->OnFinished() && !stop.stop_requested()) {
       probe->Begin(&queue);
     } else {
       --running;
