@@ -14,7 +14,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,8 +41,9 @@ class ResumingStream {
   using Begin = std::function<std::unique_ptr<grpc::ClientAsyncReader<Response>>(
       v1::TreeService::Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue)>;
 
-  // `members` has at least one address. A member that sends nothing for `silence_max` is left. After
-  // `patience` without a message, Read fails.
+  // `members` has at least one address. A member that sends nothing for `silence_max` is left, and so
+  // is one whose connection is dead. Read fails when members were tried for `patience` without a
+  // message from any of them.
   ResumingStream(std::vector<std::string> members, Access access,
                  std::chrono::milliseconds silence_max, std::chrono::milliseconds patience,
                  Begin begin)
@@ -59,24 +59,31 @@ class ResumingStream {
   ResumingStream(const ResumingStream&) = delete;
   ResumingStream& operator=(const ResumingStream&) = delete;
 
-  // Returns the next message; nullopt if the server has ended the stream without an error.
-  absl::StatusOr<std::optional<Response>> Read() {
+  // Returns the next message. DATA_LOSS: the server has ended the stream without an error. After an
+  // error, every further call returns it.
+  absl::StatusOr<Response> Read() {
     if (!end_.ok()) return end_;
-    const Clock::time_point begin = Clock::now();
+    Clock::time_point begin = Clock::now();  // of the attempts
     for (;;) {
-      if (call_ != nullptr || Start()) {
+      // A member that has begun to send may be silent for longer than the patience.
+      const bool goes_on = call_ != nullptr;
+      if (goes_on || Start(TimeLeft(begin))) {
         Response message;
         call_->reader->Read(&message, nullptr);
-        if (Await()) {
+        if (Await(goes_on ? silence_max_ : TimeLeft(begin))) {
           failures_ = 0;
           return message;
         }
       }
       const absl::Status status = End();
       if (is_cancelled()) return end_ = absl::CancelledError("the stream was cancelled");
-      if (status.ok()) return std::optional<Response>();
-      if (!MayContinue(status)) return end_ = status;
+      if (!status.ok() && !MayContinue(status)) return end_ = status;
       const std::string& member = members_[next_member_];
+      if (status.ok()) {
+        return end_ = absl::DataLossError(
+                   absl::StrCat(member, " has ended the stream before its last message"));
+      }
+      if (goes_on) begin = Clock::now();
       next_member_ = (next_member_ + 1) % members_.size();
       if (Clock::now() - begin >= patience_) {
         return end_ = absl::UnavailableError(
@@ -109,8 +116,14 @@ class ResumingStream {
     return is_cancelled_;
   }
 
-  // Begins a call. Returns false if it fails at once.
-  bool Start() {
+  // Returns how long a member may be silent that has not sent a message since `begin`.
+  std::chrono::milliseconds TimeLeft(Clock::time_point begin) const {
+    const auto tried = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+    return std::clamp(patience_ - tried, std::chrono::milliseconds(1), silence_max_);
+  }
+
+  // Begins a call. Returns false if it fails at once, or does not begin for `time_max`.
+  bool Start(std::chrono::milliseconds time_max) {
     call_ = std::make_unique<Call>();
     call_->stub = v1::TreeService::NewStub(NewStreamChannel(access_, members_[next_member_]));
     access_.Authorize(&call_->context);
@@ -121,16 +134,17 @@ class ResumingStream {
     }
     call_->reader = begin_(call_->stub.get(), &call_->context, &call_->queue);
     call_->reader->StartCall(nullptr);
-    return Await();
+    return Await(time_max);
   }
 
-  // Waits for the one operation that is under way. Returns whether it has succeeded.
-  bool Await() {
+  // Waits for the one operation that is under way, for at most `time_max`. Returns whether it has
+  // succeeded.
+  bool Await(std::chrono::milliseconds time_max) {
     void* tag = nullptr;
     bool ok = false;
-    if (call_->queue.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + silence_max_) ==
+    if (call_->queue.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + time_max) ==
         grpc::CompletionQueue::TIMEOUT) {
-      was_silent_ = true;
+      silence_ = time_max;
       call_->context.TryCancel();
       call_->queue.Next(&tag, &ok);
     }
@@ -152,8 +166,8 @@ class ResumingStream {
     while (call_->queue.Next(&tag, &ok)) {
     }
     call_ = nullptr;
-    if (std::exchange(was_silent_, false)) {
-      return absl::UnavailableError(absl::StrCat("no message for ", silence_max_.count(), " ms"));
+    if (const auto silence = std::exchange(silence_, {}); silence.count() > 0) {
+      return absl::UnavailableError(absl::StrCat("no message for ", silence.count(), " ms"));
     }
     return v1::FromGrpc(status);
   }
@@ -174,7 +188,8 @@ class ResumingStream {
   const Begin begin_;
   size_t next_member_ = 0;
   size_t failures_ = 0;  // since the last message
-  bool was_silent_ = false;
+  std::chrono::milliseconds
+      silence_{};  // for how long the member of call_ was silent; 0: it was not
   std::unique_ptr<Call> call_;
   absl::Status end_;
 

@@ -79,12 +79,9 @@ class Scan::Impl {
 
   absl::StatusOr<std::optional<ScanPage>> Next() {
     if (is_complete_) return std::optional<ScanPage>();
-    absl::StatusOr<std::optional<v1::ScanResponse>> response = stream_.Read();
+    absl::StatusOr<v1::ScanResponse> response = stream_.Read();
     if (!response.ok()) return response.status();
-    if (!response->has_value()) {
-      return absl::DataLossError("the server has ended a scan before its last page");
-    }
-    v1::ScanResponse& from = **response;
+    v1::ScanResponse& from = *response;
     is_complete_ = from.complete();
     request_.set_token(from.token());
     ScanPage page;
@@ -149,7 +146,7 @@ class EventStream::Impl {
         stream_(std::move(target.members), std::move(target.access), silence_max, patience,
                 [this](v1::TreeService::Stub* stub, grpc::ClientContext* context,
                        grpc::CompletionQueue* queue) {
-                  RewindTo(zxid_);
+                  Rewind();
                   Show(credentials_, context);
                   return stub->PrepareAsyncWatch(context, request_, queue);
                 }) {
@@ -157,11 +154,10 @@ class EventStream::Impl {
   }
 
   absl::StatusOr<EventBatch> Next() {
-    absl::StatusOr<std::optional<v1::WatchResponse>> response = stream_.Read();
+    absl::StatusOr<v1::WatchResponse> response = stream_.Read();
     if (!response.ok()) return response.status();
-    if (!response->has_value()) return absl::DataLossError("the server has ended a watch");
     EventBatch batch;
-    for (v1::Event& event : *(**response).mutable_events()) {
+    for (v1::Event& event : *response->mutable_events()) {
       if (!IsNew(event.zxid())) continue;
       TreeEvent& to = batch.events.emplace_back();
       to.event.type = static_cast<EventType>(event.type());
@@ -173,8 +169,9 @@ class EventStream::Impl {
       }
       to.values_lost = event.values_lost();
     }
-    if ((**response).zxid() != 0) {
-      zxid_ = (**response).zxid();
+    if (response->zxid() != 0) {
+      // A member may say again from where the stream goes on.
+      zxid_ = std::max(zxid_, response->zxid());
       batch.zxid = zxid_;
     }
     return batch;
@@ -182,10 +179,12 @@ class EventStream::Impl {
   void Cancel() { stream_.Cancel(); }
 
  private:
-  // Prepares the request of a stream that sends again what came after `zxid`.
-  void RewindTo(int64_t zxid) {
-    request_.set_after_zxid(zxid);
-    // The events behind `zxid` that were returned already come again.
+  // Prepares the request of a stream that goes on behind what was returned. A member that the reader
+  // keeps waiting does not send zxid_, so that the zxid before the last event may be much later; the
+  // servers do not keep all events since zxid_.
+  void Rewind() {
+    request_.set_after_zxid(std::max({zxid_, event_zxid_ - 1, skip_zxid_ - 1}));
+    // Events behind that zxid that were returned already come again.
     const std::pair<int64_t, size_t> returned(event_zxid_, event_count_);
     if (returned > std::pair(skip_zxid_, skip_)) std::tie(skip_zxid_, skip_) = returned;
     event_count_ = 0;

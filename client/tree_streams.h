@@ -9,6 +9,7 @@
 //   refusals by the servers   ErrorOf returns the exact one (client/types.h)
 //   UNAVAILABLE               no member has sent a message for TreeStreamOptions::patience_ms; the
 //                             message names the last reason
+//   DATA_LOSS                 a server has ended the stream before its last message
 //   CANCELLED                 Cancel was called
 //
 // Thread-safety: Cancel may be called from any thread; everything else from one thread at a time.
@@ -84,7 +85,8 @@ struct ScanPage {
   int64_t zxid = 0;
   // The place behind this page, for ScanOptions::token.
   std::string token;
-  // A watch after this zxid reports every change that the scan does not show.
+  // A watch after this zxid reports every creation, deletion and change of data that the scan does not
+  // show; a change of an access control list is no event.
   int64_t watch_after_zxid = 0;
 };
 
@@ -134,7 +136,7 @@ struct TreeEvent {
   // The data after the change, and before it: see Event in rpc/proto/quorate/v1/types.proto.
   std::optional<std::string> value;
   std::optional<std::string> previous_value;
-  // Data that were asked for are not kept, or may not be read by the client: read the znode.
+  // Data that the event would have are not kept, or may not be read by the client: read the znode.
   bool values_lost = false;
 };
 

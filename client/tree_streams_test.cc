@@ -4,16 +4,20 @@
 
 #include "client/tree_streams.h"
 
+#include <grpcpp/grpcpp.h>
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "client/client.h"
 #include "client/testing/server_fixture.h"
+#include "rpc/proto/quorate/v1/tree.grpc.pb.h"
 
 namespace quorate {
 namespace {
@@ -208,6 +212,148 @@ TEST_CASE("a watch returns each event once with its data while members are kille
   const absl::StatusOr<EventBatch> quiet = (*watch)->Next();
   REQUIRE(quiet.ok());
   CHECK(quiet->events.empty());
+}
+
+// A server that breaks its streams at chosen places.
+class BreakingServer final : public v1::TreeService::Service {
+ public:
+  BreakingServer() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    REQUIRE(server_ != nullptr);
+  }
+  ~BreakingServer() override { server_->Shutdown(); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  // Sets the messages of the next streams, each of which breaks after its last one.
+  void SetWatches(std::vector<std::vector<v1::WatchResponse>> streams) {
+    const std::lock_guard lock(mutex_);
+    watches_ = std::move(streams);
+  }
+  // Returns the after_zxid of the streams.
+  std::vector<int64_t> begins() {
+    const std::lock_guard lock(mutex_);
+    return begins_;
+  }
+  int scans() {
+    const std::lock_guard lock(mutex_);
+    return scans_;
+  }
+
+  grpc::Status Watch(grpc::ServerContext*, const v1::WatchRequest* request,
+                     grpc::ServerWriter<v1::WatchResponse>* writer) override {
+    const std::lock_guard lock(mutex_);
+    const size_t stream = begins_.size();
+    begins_.push_back(request->after_zxid());
+    if (stream >= watches_.size()) return {grpc::StatusCode::OUT_OF_RANGE, "no more streams"};
+    for (const v1::WatchResponse& message : watches_[stream]) writer->Write(message);
+    return {grpc::StatusCode::UNAVAILABLE, "broken"};
+  }
+  // Ends without an error after a page that is not the last one.
+  grpc::Status Scan(grpc::ServerContext*, const v1::ScanRequest*,
+                    grpc::ServerWriter<v1::ScanResponse>* writer) override {
+    const std::lock_guard lock(mutex_);
+    ++scans_;
+    v1::ScanResponse page;
+    page.set_zxid(5);
+    page.set_token("t");
+    writer->Write(page);
+    return grpc::Status::OK;
+  }
+
+ private:
+  int port_ = 0;
+  std::mutex mutex_;
+  std::vector<std::vector<v1::WatchResponse>> watches_;
+  std::vector<int64_t> begins_;
+  int scans_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+v1::WatchResponse MessageOf(int64_t zxid, const std::vector<int64_t>& events) {
+  v1::WatchResponse message;
+  if (zxid != 0) message.set_zxid(zxid);
+  for (const int64_t each : events) {
+    v1::Event* event = message.add_events();
+    event->set_type(v1::EVENT_TYPE_NODE_DATA_CHANGED);
+    event->set_path("/a");
+    event->set_zxid(each);
+  }
+  return message;
+}
+
+TEST_CASE("a watch goes on before its last event if the members have sent no zxid since then") {
+  BreakingServer server;
+  server.SetWatches({
+      {MessageOf(10, {}), MessageOf(0, {20, 20})},
+      // The first two events of 20 come again.
+      {MessageOf(19, {}), MessageOf(0, {20, 20, 20})},
+      // It breaks before the events of 20 have come again.
+      {MessageOf(19, {})},
+      {MessageOf(19, {20, 20, 20, 21})},
+      {MessageOf(30, {21, 22})},
+  });
+  auto watch = EventStream::Create({.servers = server.address()}, "/a");
+  REQUIRE(watch.ok());
+  std::vector<int64_t> zxids;
+  absl::StatusOr<EventBatch> batch = (*watch)->Next();
+  for (; batch.ok(); batch = (*watch)->Next()) {
+    for (const TreeEvent& event : batch->events) zxids.push_back(event.event.zxid);
+  }
+  CHECK(batch.status().code() == absl::StatusCode::kOutOfRange);
+  CHECK(zxids == std::vector<int64_t>{20, 20, 20, 21, 22});
+  CHECK(server.begins() == std::vector<int64_t>{0, 19, 19, 19, 20, 30});
+}
+
+TEST_CASE("a scan that a server has ended too early does not go on") {
+  BreakingServer server;
+  const auto scan = NewScan(server.address(), "/");
+  CHECK(NextPage(scan.get()).zxid == 5);
+  const absl::Status status = scan->Next().status();
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(scan->Next().status() == status);
+  CHECK(server.scans() == 1);
+}
+
+TEST_CASE("a watch leaves a member that has vanished with its connections open") {
+  const auto servers = StartServers(3);
+  const auto client = Connect(servers->servers());
+  REQUIRE(client->Create("/t", "0").ok());
+  const int leader = servers->Leader();
+  REQUIRE(leader != 0);
+  const int watched = leader % 3 + 1;
+  const int other = watched % 3 + 1;
+  auto watch = EventStream::Create(
+      {.servers = servers->address(watched) + "," + servers->address(other), .patience_ms = 60'000},
+      "/t", {.progress_interval = std::chrono::hours(1)});
+  REQUIRE(watch.ok());
+  REQUIRE((*watch)->Next().ok());  // the watch has begun
+  servers->Pause(watched);
+  const auto writer = Connect(servers->address(leader));
+  REQUIRE(writer->Set("/t", "1").ok());
+  std::vector<TreeEvent> events;
+  while (events.empty()) {
+    absl::StatusOr<EventBatch> batch = (*watch)->Next();
+    INFO(batch.status().ToString());
+    REQUIRE(batch.ok());
+    events = std::move(batch->events);
+  }
+  CHECK(events[0].event.path == "/t");
+  servers->Resume(watched);
+}
+
+TEST_CASE("a watch obeys its patience where a member accepts connections and does not answer") {
+  const auto servers = StartServers(1);
+  servers->Pause(1);
+  auto watch = EventStream::Create({.servers = servers->servers(), .patience_ms = 300}, "/t",
+                                   {.progress_interval = std::chrono::hours(1)});
+  REQUIRE(watch.ok());
+  const absl::Status status = (*watch)->Next().status();
+  CHECK(status.code() == absl::StatusCode::kUnavailable);
+  CHECK(status.message().find(servers->address(1)) != absl::string_view::npos);
+  servers->Resume(1);
 }
 
 }  // namespace
