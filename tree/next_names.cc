@@ -8,18 +8,34 @@
 #include "base/assert.h"
 
 namespace quorate::tree {
+namespace {
+
+// Makes space for `size` elements and an eighth more, not for twice as many: very many are kept.
+template <class List>
+void Reserve(size_t size, List* list) {
+  if (size <= list->capacity()) return;
+  List grown;
+  grown.reserve(size + size / 8);
+  grown.insert(grown.end(), list->begin(), list->end());
+  list->swap(grown);
+}
+
+}  // namespace
 
 void NextNames::Begin(std::string_view after) {
   after_ = after;
-  bytes_ = {};
-  entries_ = {};
+  // Frees the memory.
+  std::string().swap(bytes_);
+  std::vector<Entry>().swap(entries_);
   dropped_ = false;
   largest_.clear();
 }
 
 void NextNames::Add(std::string_view name) {
   if (name <= after_ || (dropped_ && name > largest_)) return;
+  Reserve(entries_.size() + 1, &entries_);
   entries_.push_back({static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(name.size())});
+  Reserve(bytes_.size() + name.size(), &bytes_);
   bytes_.append(name);
 }
 

@@ -24,6 +24,11 @@ class NextNames {
   // Returns the number of bytes that the names take.
   size_t bytes() const { return bytes_.size() + entries_.size() * sizeof(Entry); }
   size_t count() const { return entries_.size(); }
+  // Returns the number of bytes that are allocated.
+  size_t allocated_bytes() const {
+    return bytes_.capacity() + entries_.capacity() * sizeof(Entry) + after_.capacity() +
+           largest_.capacity();
+  }
   // Drops the largest names until the others take at most `bytes_max` bytes; one is always kept.
   // O(count()).
   void Cut(size_t bytes_max);

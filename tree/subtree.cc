@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -22,6 +23,8 @@ constexpr size_t kBytesPerStep = 256;
 constexpr size_t kIdentitiesPerStep = 4;
 // The steps of a visit: a name is taken out of the order of many, found in the tree and shown.
 constexpr size_t kVisitSteps = 4;
+// The steps that find a znode of the place again, without those for its name and its check.
+constexpr size_t kFindSteps = 1;
 
 // Which children of a znode may belong to the read, or have such znodes below them.
 struct NameFilter {
@@ -42,13 +45,16 @@ NameFilter FilterOf(std::string_view prefix, std::string_view directory) {
 // --- The place -----------------------------------------------------------------------------------
 
 std::optional<SubtreePlace> SubtreePlace::Behind(const SubtreeQuery& query, std::string_view last) {
-  if (last.empty() || last.front() == '/' || !IsValidPath("/" + std::string(last))) {
-    return std::nullopt;
-  }
+  if (last.empty() || last.front() == '/') return std::nullopt;
+  // A level takes far more memory than its slash.
+  const auto depth = static_cast<size_t>(std::count(last.begin(), last.end(), '/')) + 1;
+  if (depth > std::min(query.depth_max, SubtreeDepthMax(query.order))) return std::nullopt;
+  if (!IsValidPath("/" + std::string(last))) return std::nullopt;
   SubtreePlace place;
   place.begun_ = true;
   place.last_ = last;
-  place.depth_ = 0;
+  place.depth_ = depth;
+  place.levels_.reserve(depth + 1);
   std::string directory;
   for (bool is_last = false; !is_last;) {
     const size_t slash = last.find('/');
@@ -57,12 +63,10 @@ std::optional<SubtreePlace> SubtreePlace::Behind(const SubtreeQuery& query, std:
     place.Push(std::move(directory), std::string(name));
     directory = name;
     last.remove_prefix(is_last ? last.size() : slash + 1);
-    ++place.depth_;
   }
-  if (place.depth_ > query.depth_max) return std::nullopt;
   if (query.order == SubtreeOrder::kLevels) {
     place.has_deeper_ = true;  // the znodes in front of the place may have children
-  } else if (place.depth_ < query.depth_max) {
+  } else if (depth < query.depth_max) {
     place.Push(std::move(directory), {});
   }
   return place;
@@ -76,6 +80,7 @@ void SubtreePlace::Push(std::string name, std::string after) {
 }
 
 void SubtreePlace::SortNames(const SubtreeQuery& query) {
+  std::vector<Level>().swap(dropped_);
   if (!std::exchange(has_names_to_sort_, false)) return;
   Level& level = levels_.back();
   if (level.names.bytes() > query.names_bytes_max) level.names.Cut(query.names_bytes_max);
@@ -83,9 +88,11 @@ void SubtreePlace::SortNames(const SubtreeQuery& query) {
 }
 
 size_t SubtreePlace::bytes() const {
-  size_t bytes = last_.size();
-  for (const Level& level : levels_) {
-    bytes += sizeof(Level) + level.name.size() + level.after.size() + level.names.bytes();
+  size_t bytes = last_.capacity() + (levels_.capacity() + dropped_.capacity()) * sizeof(Level);
+  for (const std::vector<Level>* levels : {&levels_, &dropped_}) {
+    for (const Level& level : *levels) {
+      bytes += level.name.capacity() + level.after.capacity() + level.names.allocated_bytes();
+    }
   }
   return bytes;
 }
@@ -116,6 +123,8 @@ class SubtreeWalk {
   void FindLevels(const Znode* top);
   void EndPass(const Znode* top);
   void Push(const Znode& node);
+  // Drops names of upper levels, those of the uppermost first, until the others are few enough.
+  void DropNames();
   void Pop();
   // Gathers names of the last level.
   void Gather(size_t steps_max);
@@ -134,27 +143,40 @@ class SubtreeWalk {
   SubtreePlace& place_;
   std::vector<const Znode*> nodes_;  // of place_.levels_
   std::string directory_;            // relative path of the last level, with a slash behind it
+  // The bytes of the names of all levels but the last one, and the number of upper levels whose names
+  // were dropped already.
+  size_t upper_bytes_ = 0;
+  size_t levels_without_names_ = 0;
   size_t steps_ = 0;
 };
 
 void SubtreeWalk::FindLevels(const Znode* top) {
   std::vector<Level>& levels = place_.levels_;
   while (nodes_.size() < levels.size()) {
-    const Znode* node =
-        nodes_.empty() ? top : nodes_.back()->children().Find(levels[nodes_.size()].name);
+    const Level& level = levels[nodes_.size()];
+    steps_ += kFindSteps + check_steps_ + level.name.size() / kBytesPerStep;
+    const Znode* node = nodes_.empty() ? top : nodes_.back()->children().Find(level.name);
     if (node == nullptr || !may_read_(*node)) break;
-    if (!nodes_.empty()) directory_.append(levels[nodes_.size()].name).append("/");
+    if (!nodes_.empty()) directory_.append(level.name).append("/");
     nodes_.push_back(node);
   }
-  if (nodes_.size() == levels.size()) return;
-  levels.resize(nodes_.size());
-  place_.has_names_to_sort_ = false;
+  if (nodes_.size() < levels.size()) {
+    std::vector<Level>& dropped = place_.dropped_;
+    dropped.swap(levels);
+    levels.assign(std::make_move_iterator(dropped.begin()),
+                  std::make_move_iterator(dropped.begin() + static_cast<ptrdiff_t>(nodes_.size())));
+    place_.has_names_to_sort_ = false;
+  }
+  for (size_t i = 0; i + 1 < levels.size(); ++i) upper_bytes_ += levels[i].names.bytes();
 }
 
 size_t SubtreeWalk::Run(const Znode* top, size_t steps_max) {
   if (!std::exchange(place_.begun_, true)) place_.Push({}, {});
   FindLevels(top);
-  while (steps_ < steps_max && !place_.done_ && !place_.has_names_to_sort_) {
+  // However deep the place is, the piece makes progress.
+  steps_max = std::max(steps_max, steps_ + steps_max / 4 + 1);
+  while (steps_ < steps_max && !place_.done_ && !place_.has_names_to_sort_ &&
+         !place_.is_too_deep_) {
     if (place_.levels_.empty()) {
       EndPass(top);
       continue;
@@ -180,6 +202,11 @@ void SubtreeWalk::EndPass(const Znode* top) {
     place_.done_ = true;
     return;
   }
+  if (place_.depth_ >= SubtreeDepthMax(query_.order)) {
+    place_.is_too_deep_ = true;
+    return;
+  }
+  ++steps_;
   ++place_.depth_;
   place_.has_deeper_ = false;
   place_.Push({}, {});
@@ -187,19 +214,28 @@ void SubtreeWalk::EndPass(const Znode* top) {
 }
 
 void SubtreeWalk::Push(const Znode& node) {
-  steps_ += check_steps_;
+  steps_ += check_steps_ + node.name().size() / kBytesPerStep;
   if (!may_read_(node)) return;
+  if (place_.levels_.size() >= SubtreeDepthMax(query_.order)) {
+    place_.is_too_deep_ = true;
+    return;
+  }
+  upper_bytes_ += place_.levels_.back().names.bytes();
   place_.Push(std::string(node.name()), {});
   nodes_.push_back(&node);
   directory_.append(node.name()).append("/");
+  DropNames();
+}
+
+void SubtreeWalk::DropNames() {
   // The names of upper levels are needed last.
   std::vector<Level>& levels = place_.levels_;
-  size_t bytes = 0;
-  for (size_t i = levels.size() - 1; i-- > 0;) {
-    bytes += levels[i].names.bytes();
-    if (bytes <= query_.names_bytes_max) continue;
-    bytes -= levels[i].names.bytes();
-    levels[i].Gather();
+  while (upper_bytes_ > query_.names_bytes_max && levels_without_names_ + 1 < levels.size()) {
+    Level& level = levels[levels_without_names_++];
+    if (level.names.bytes() == 0) continue;
+    upper_bytes_ -= level.names.bytes();
+    level.Gather();
+    ++steps_;
   }
 }
 
@@ -210,6 +246,9 @@ void SubtreeWalk::Pop() {
   }
   place_.levels_.pop_back();
   nodes_.pop_back();
+  if (place_.levels_.empty()) return;
+  upper_bytes_ -= place_.levels_.back().names.bytes();
+  levels_without_names_ = std::min(levels_without_names_, place_.levels_.size() - 1);
 }
 
 void SubtreeWalk::Gather(size_t steps_max) {

@@ -43,6 +43,12 @@ struct SubtreeQuery {
   size_t names_bytes_max = size_t{4} << 20;
 };
 
+// The greatest depth below the top to which a read goes. A read in the order of the levels goes down
+// from the top again for each level.
+constexpr size_t SubtreeDepthMax(SubtreeOrder order) {
+  return order == SubtreeOrder::kPaths ? 4096 : 1024;
+}
+
 // A znode that was read.
 struct SubtreeEntry {
   std::string_view path;  // relative to the top: "a/b"
@@ -58,18 +64,23 @@ class SubtreePlace {
   // The begin of a read.
   SubtreePlace() = default;
   // Returns the place behind the znode at the relative path `last`, which need not exist. Returns
-  // nullopt if there is no such place: `last` is not a relative path, or is too deep.
+  // nullopt if there is no such place: `last` is not a relative path, or is deeper than the query or
+  // SubtreeDepthMax allows.
   static std::optional<SubtreePlace> Behind(const SubtreeQuery& query, std::string_view last);
 
   bool done() const { return done_; }
+  // Returns whether the read cannot go on, because there are znodes below SubtreeDepthMax that belong
+  // to it.
+  bool is_too_deep() const { return is_too_deep_; }
   // Returns the relative path of the last znode that is behind this place, whether it was shown or
   // not; empty at the begin.
   const std::string& last() const { return last_; }
   // Returns whether SortNames must be called before the next piece.
-  bool has_names_to_sort() const { return has_names_to_sort_; }
-  // Sorts the names of a large directory. O(names); the tree need not be locked.
+  bool has_names_to_sort() const { return has_names_to_sort_ || !dropped_.empty(); }
+  // Sorts the names of a large directory, and frees what is not needed any more. O(names); the tree
+  // need not be locked.
   void SortNames(const SubtreeQuery& query);
-  // Returns about how many bytes are kept.
+  // Returns about how many bytes are allocated.
   size_t bytes() const;
 
  private:
@@ -94,9 +105,11 @@ class SubtreePlace {
 
   bool begun_ = false;
   bool done_ = false;
-  bool has_names_to_sort_ = false;
+  bool is_too_deep_ = false;
+  bool has_names_to_sort_ = false;  // of the last level
   std::string last_;
-  std::vector<Level> levels_;  // from the top down
+  std::vector<Level> levels_;   // from the top down
+  std::vector<Level> dropped_;  // to be freed while the tree is not locked
   // Only for kLevels: the depth of the znodes that are shown in this pass, and whether there may be
   // znodes below them.
   size_t depth_ = 1;

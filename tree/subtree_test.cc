@@ -40,7 +40,7 @@ struct ReadAll {
 
   void Run(const Tree& tree, const SubtreeQuery& query, SubtreePlace* place, size_t steps_max,
            size_t max = SIZE_MAX, std::span<const Identity> identities = {}) {
-    while (!place->done() && paths.size() < max) {
+    while (!place->done() && !place->is_too_deep() && paths.size() < max) {
       place->SortNames(query);
       size_t steps = 0;
       error = tree.ReadSubtree(
@@ -274,6 +274,100 @@ TEST_CASE("a znode that exists throughout a read of a changing subtree is shown 
     }
     CHECK_FALSE(changed.empty());
   }
+}
+
+// Returns "a/a/a" for 3.
+std::string ChainOf(size_t depth) {
+  std::string path = "a";
+  for (size_t i = 1; i < depth; ++i) path += "/a";
+  return path;
+}
+
+void CreateChain(Server* server, size_t depth) {
+  server->computes_digest = false;
+  server->OpenSession();
+  REQUIRE(server->Do(MakeCreate("/t")).error == ErrorCode::kOk);
+  std::string path = "/t";
+  for (size_t i = 0; i < depth; ++i) {
+    REQUIRE(server->Do(MakeCreate(path.append("/a"))).error == ErrorCode::kOk);
+  }
+}
+
+TEST_CASE("no place is deeper than a read goes, however long the text is") {
+  for (const SubtreeOrder order : {SubtreeOrder::kPaths, SubtreeOrder::kLevels}) {
+    const SubtreeQuery query = MakeQuery("/t", order);
+    const size_t max = SubtreeDepthMax(order);
+    const std::optional<SubtreePlace> deepest = SubtreePlace::Behind(query, ChainOf(max));
+    REQUIRE(deepest.has_value());
+    CHECK(deepest->bytes() > max * 100);
+    CHECK(deepest->bytes() < max * 1000);
+    CHECK_FALSE(SubtreePlace::Behind(query, ChainOf(max + 1)).has_value());
+    CHECK_FALSE(SubtreePlace::Behind(query, ChainOf(4'000'000)).has_value());
+  }
+}
+
+TEST_CASE("the work of a piece at a deep place is counted, and each piece goes on") {
+  Server server;
+  constexpr size_t kDepth = 2000;
+  CreateChain(&server, kDepth);
+  for (const char* name : {"/t/b", "/t/c"}) server.Do(MakeCreate(name));
+  SubtreePlace place;
+  ReadAll all;
+  all.Run(server.tree(), MakeQuery("/t", SubtreeOrder::kPaths), &place, 100);
+  CHECK(place.done());
+  CHECK(all.paths.size() == kDepth + 2);
+  CHECK(all.paths.back() == "c");
+  CHECK(all.longest_piece > kDepth);
+  CHECK(all.longest_piece < 2 * kDepth);
+}
+
+TEST_CASE("a read ends where a subtree is too deep") {
+  Server server;
+  const size_t max = SubtreeDepthMax(SubtreeOrder::kPaths);
+  CreateChain(&server, max);
+  SubtreePlace place;
+  ReadAll all;
+  all.Run(server.tree(), MakeQuery("/t", SubtreeOrder::kPaths), &place, 10'000);
+  CHECK(place.done());
+  CHECK(all.paths.size() == max);
+  REQUIRE(server.Do(MakeCreate("/t/" + ChainOf(max + 1))).error == ErrorCode::kOk);
+  place = {};
+  all.Run(server.tree(), MakeQuery("/t", SubtreeOrder::kPaths), &place, 10'000);
+  CHECK(place.is_too_deep());
+  CHECK_FALSE(place.done());
+  SubtreeQuery query = MakeQuery("/t", SubtreeOrder::kLevels);
+  place = {};
+  ReadAll levels;
+  levels.Run(server.tree(), query, &place, 10'000);
+  CHECK(place.is_too_deep());
+  CHECK(levels.paths.size() == SubtreeDepthMax(SubtreeOrder::kLevels));
+  query.depth_max = SubtreeDepthMax(SubtreeOrder::kLevels);
+  place = {};
+  levels = {};
+  levels.Run(server.tree(), query, &place, 10'000);
+  CHECK(place.done());
+}
+
+TEST_CASE("the levels of a place that are gone are freed when the tree is not locked") {
+  Server server;
+  server.OpenSession();
+  CreateAll(&server, {"/t", "/t/b"});
+  const SubtreeQuery query = MakeQuery("/t", SubtreeOrder::kPaths);
+  std::optional<SubtreePlace> place = SubtreePlace::Behind(query, ChainOf(4000));
+  REQUIRE(place.has_value());
+  const size_t before = place->bytes();
+  size_t steps = 0;
+  REQUIRE(server.tree().ReadSubtree(
+              query, {}, 1, [](const SubtreeEntry&) { return true; }, &*place, &steps) ==
+          ErrorCode::kOk);
+  CHECK(place->has_names_to_sort());
+  CHECK(place->bytes() >= before);
+  place->SortNames(query);
+  CHECK_FALSE(place->has_names_to_sort());
+  CHECK(place->bytes() < before / 10);
+  ReadAll all;
+  all.Run(server.tree(), query, &*place, 10);
+  CHECK(all.paths == Strings{"b"});
 }
 
 TEST_CASE("a read of a large directory takes bounded memory and short pieces") {
