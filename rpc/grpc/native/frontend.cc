@@ -31,6 +31,8 @@ NativeFrontend::NativeFrontend(const Config& config, Service* service, const Clo
 // --- What was applied ----------------------------------------------------------------------------
 
 bool NativeFrontend::AllowsInlineApply() const {
+  // The data of events are copied while the tree is locked.
+  if (WantsNodeValues()) return false;
   if (!watches_mutex_.TryLock()) return false;
   const bool allows_inline = watch_totals_.count <= kInlineWatchesMax;
   watches_mutex_.Unlock();
@@ -54,7 +56,7 @@ void NativeFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tr
   if (values != nullptr) {
     std::vector<uint64_t> valued;
     valued_.Find(path, &valued);
-    if (!valued.empty()) values_.Add(number, *values);
+    if (!valued.empty()) values_.Add(number, zxid, *values);
   }
   for (uint64_t watcher : watchers_) {
     const auto tag = static_cast<uint32_t>(watcher);

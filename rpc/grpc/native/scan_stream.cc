@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "rpc/frontend/config_node.h"
@@ -79,12 +80,14 @@ absl::Status ScanStream::OnMessage(std::string_view bytes) {
   if (!request_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return BadRequest("the message is not a quorate.v1.ScanRequest");
   }
+  request_.DiscardUnknownFields();
   if (absl::Status s = Authenticate(); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (tenants().IsAtBytes()) return OnLimit(Limit::kOutstandingBytes);
   if (tenants().IsAtOutstanding(0)) return OnLimit(Limit::kOutstandingRequests);
   tenants().SetOutstanding(outstanding(), 0);
   if (absl::Status s = SetQuery(); !s.ok()) return s;
+  CountKept();
   wants_to_continue_ = true;
   state_ = State::kReady;
   const v1::ReadOptions& options = request_.options();
@@ -101,6 +104,10 @@ absl::Status ScanStream::OnMessage(std::string_view bytes) {
 absl::Status ScanStream::SetQuery() {
   if (!tree::IsValidPath(request_.path(), /*sequential=*/false))
     return Fail(v1::ERROR_CODE_BAD_ARGUMENTS);
+  const size_t path_bytes_max = PathBytesMax(loop_->frontend().config());
+  if (request_.path().size() > path_bytes_max || request_.prefix().size() > path_bytes_max) {
+    return BadRequest("the path or the prefix is longer than any path can be");
+  }
   query_.top = request_.path();
   switch (request_.order()) {
     case v1::SCAN_ORDER_UNSPECIFIED:
@@ -143,7 +150,10 @@ absl::Status ScanStream::SetPlace(std::string_view token) {
   first_zxid_ = first_zxid;
   last_zxid_ = std::max(last_zxid_, last_zxid);
   if (reader.empty()) return absl::OkStatus();
-  std::optional<tree::SubtreePlace> place = tree::SubtreePlace::Behind(query_, reader.rest());
+  std::optional<tree::SubtreePlace> place;
+  if (reader.rest().size() <= PathBytesMax(loop_->frontend().config())) {
+    place = tree::SubtreePlace::Behind(query_, reader.rest());
+  }
   if (!place.has_value()) {
     return BadRequest("the token is not one of this scan; use the token of its last page");
   }
@@ -188,8 +198,13 @@ absl::Status ScanStream::Continue() {
   } else {
     status = ReadPage();
   }
-  kept_.Set(place_.bytes());
+  CountKept();
   return status;
+}
+
+void ScanStream::CountKept() {
+  kept_.Set(place_.bytes() + query_.top.capacity() + query_.prefix.capacity() +
+            request_.SpaceUsedLong());
 }
 
 absl::Status ScanStream::CheckMemory() const {
@@ -236,6 +251,12 @@ absl::Status ScanStream::ReadPage() {
       [&](const tree::SubtreeEntry& entry) { return Add(entry, &page); }, &place_, &steps);
   loop_->Spend(1 + steps);
   if (error != tree::ErrorCode::kOk) return Fail(native::ToProto(error));
+  if (place_.is_too_deep()) {
+    return ToStatus(
+        v1::ERROR_CODE_TOO_LARGE,
+        absl::StrCat("there are znodes deeper than ", tree::SubtreeDepthMax(query_.order),
+                     " below ", query_.top, "; give a depth_max, or scan the subtrees"));
+  }
   const bool ends = place_.done() || (request_.limit() != 0 && shown_ == request_.limit());
   if (page.empty() && !ends && loop_->now() - sent_ < kProgressPeriod) return absl::OkStatus();
   v1::ScanResponse rest;

@@ -52,6 +52,8 @@ class ScanStream final : public Stream {
   absl::Status SetPlace(std::string_view token);
   std::string Token() const;
   absl::Status CheckMemory() const;
+  // Counts what the stream keeps.
+  void CountKept();
   // Reads the next part of the tree, and adds it to the outbox as a page.
   absl::Status ReadPage();
   // Adds a znode to a page. Returns false if it does not fit.

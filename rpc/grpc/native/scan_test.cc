@@ -301,6 +301,50 @@ TEST_CASE("a linearizable scan waits for a barrier") {
   CHECK(PathsOf(PagesOf(&f, tag)).size() == 3);
 }
 
+// Returns "/a/a/a" for 3.
+std::string ChainOf(size_t depth, const std::string& name = "a") {
+  std::string path;
+  for (size_t i = 0; i < depth; ++i) path += "/" + name;
+  return path;
+}
+
+TEST_CASE("a token takes memory only as deep as a scan goes, and it is counted while it waits") {
+  Fixture f;
+  CreateMany(&f, "/p", 3);
+  v1::ScanRequest request = ScanOf("/p");
+  request.set_limit(1);
+  const std::string head = Scan(&f, request).back().token().substr(0, 18);
+  request.set_token(head + ChainOf(3'000'000).substr(1));
+  CHECK(OutcomeOf(&f, request).code() == absl::StatusCode::kInvalidArgument);
+  request.set_token(head + std::string(7'000'000, 'a'));
+  CHECK(OutcomeOf(&f, request).code() == absl::StatusCode::kInvalidArgument);
+  request.set_token(head + ChainOf(4000, "0").substr(1));
+  request.mutable_options()->set_linearizable(true);
+  request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
+      1000, std::string(5'000'000, 'x'));
+  const uint32_t tag = Begin(&f, request);
+  f.transport.RunIterations();
+  REQUIRE_FALSE(f.transport.outcome(tag).has_value());
+  const int64_t kept = f.service.memory().used(MemoryUse::kReads);
+  CHECK(kept > 4000 * 100);
+  CHECK(kept < 4'000'000);
+  f.Settle();
+  CHECK(PathsOf(PagesOf(&f, tag)) == Strings{"/p/100000"});
+}
+
+TEST_CASE("a scan by levels of a subtree that is too deep says so") {
+  Fixture f;
+  const size_t max = tree::SubtreeDepthMax(tree::SubtreeOrder::kLevels);
+  for (size_t depth = 1; depth <= max + 2; ++depth) f.Change(CreateOp(ChainOf(depth)));
+  v1::ScanRequest request = ScanOf("/a", v1::SCAN_ORDER_LEVELS);
+  const absl::Status refused = OutcomeOf(&f, request);
+  CHECK(DetailOf(refused).code() == v1::ERROR_CODE_TOO_LARGE);
+  CHECK(refused.message().find("depth_max") != absl::string_view::npos);
+  request.set_depth_max(static_cast<uint32_t>(max));
+  CHECK(PathsOf(Scan(&f, request)).size() == max);
+  CHECK(PathsOf(Scan(&f, ScanOf("/a"))).size() == max + 1);
+}
+
 TEST_CASE("a bad request of a scan is refused") {
   Fixture f;
   CreateMany(&f, "/p", 3);
@@ -313,6 +357,9 @@ TEST_CASE("a bad request of a scan is refused") {
   CHECK(code_of([](v1::ScanRequest* r) { r->set_path("p"); }) == kBad);
   CHECK(code_of([](v1::ScanRequest* r) { r->set_order(static_cast<v1::ScanOrder>(9)); }) == kBad);
   CHECK(code_of([](v1::ScanRequest* r) { r->set_depth_max(0); }) == kBad);
+  CHECK(code_of([](v1::ScanRequest* r) { r->set_prefix(std::string(5'000'000, 'a')); }) == kBad);
+  CHECK(code_of([](v1::ScanRequest* r) { r->set_path("/" + std::string(5'000'000, 'a')); }) ==
+        kBad);
   CHECK(code_of([](v1::ScanRequest* r) { r->add_kinds(v1::ZNODE_KIND_UNSPECIFIED); }) == kBad);
   CHECK(code_of([](v1::ScanRequest* r) { r->add_kinds(static_cast<v1::ZnodeKind>(77)); }) == kBad);
   CHECK(code_of([](v1::ScanRequest* r) {

@@ -26,13 +26,16 @@ class ValueHistory {
     bool changes_acls = false;
   };
 
-  // Keeps about `bytes_max` bytes, and those of the newest event in any case. `memory` must outlive
-  // the object.
+  // Keeps at most about `bytes_max` bytes and a 32nd of the memory's limit, or the data of one event
+  // if they are more. `memory` must outlive the object.
   ValueHistory(size_t bytes_max, MemoryBudget* memory)
-      : bytes_max_(bytes_max), counted_(memory, MemoryUse::kUnsent) {}
+      : bytes_max_(bytes_max), memory_(memory), counted_(memory, MemoryUse::kUnsent) {}
 
-  // Adds the data of the event with this number. REQUIRES: numbers increase.
-  void Add(uint64_t number, const tree::EventValues& values);
+  // Adds the data of the event with this number and zxid. Of one transaction, only the data of the
+  // first events are taken, as many as are kept, because the tree is locked for writing meanwhile.
+  // Takes and keeps none while replies take too much memory. REQUIRES: numbers and zxids increase;
+  // events of one zxid come one after the other.
+  void Add(uint64_t number, tree::Zxid zxid, const tree::EventValues& values);
   // Drops the data of all events.
   void Clear();
   // Returns the data of an event, valid until the tree is unlocked; nullptr if they are not kept.
@@ -50,7 +53,13 @@ class ValueHistory {
     }
   };
 
+  size_t BytesMax() const;
+
   const size_t bytes_max_;
+  MemoryBudget* const memory_;
+  tree::Zxid zxid_;            // of the last event
+  size_t zxid_bytes_ = 0;      // of the data of its transaction that were taken
+  bool is_zxid_full_ = false;  // whether no more of them are taken
   std::deque<Entry> entries_;  // ascending by number
   CountedBytes counted_;
 };

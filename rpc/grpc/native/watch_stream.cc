@@ -38,6 +38,7 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
   if (!request_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the message is not a quorate.v1.WatchRequest");
   }
+  request_.DiscardUnknownFields();
   if (absl::Status s = Authenticate(); !s.ok()) return s;
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (!tree::IsValidPath(request_.path(), /*sequential=*/false) || request_.after_zxid() < 0 ||
@@ -52,6 +53,11 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
 }
 
 absl::Status WatchStream::SetOptions() {
+  const size_t path_bytes_max = PathBytesMax(loop_->frontend().config());
+  if (request_.path().size() > path_bytes_max || request_.prefix().size() > path_bytes_max) {
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS,
+                    "the path or the prefix is longer than any path can be");
+  }
   if (request_.types_size() > kTypesMax) {
     return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "the request has more than 16 types of events");
   }
@@ -102,7 +108,8 @@ absl::Status WatchStream::Start() {
   tenants().SetWatches(1);
   loop_->frontend().AddWatch(tag(), request_.path(), scope_, wants_values());
   state_ = State::kUp;
-  AddMessage();  // the first message has the zxid from which the watch begins
+  // The first message has the zxid from which the watch begins, also if the watch lags already.
+  AddMessage(request_.after_zxid() != 0 ? after : loop_->seen_zxid());
   return absl::OkStatus();
 }
 
@@ -128,8 +135,11 @@ absl::Status WatchStream::Continue() {
   return status;
 }
 
-void WatchStream::AddMessage() {
-  outbox().Open();
+void WatchStream::AddMessage(tree::Zxid zxid) {
+  std::string* message = outbox().Open();
+  if (zxid != tree::Zxid()) {
+    AppendField(v1::WatchResponse::kZxidFieldNumber, zxid.value(), message);
+  }
   outbox().Close();
 }
 
@@ -158,8 +168,23 @@ void WatchStream::Send(uint64_t number, const Event& event) {
   outbox().Close();
 }
 
+bool WatchStream::MayReadNow(const std::string& path) const {
+  loop_->Spend(1 + path.size() / kBytesPerNode);
+  std::string_view data;
+  bool has_data = false;
+  tree::Stat stat;
+  return loop_->tree().GetData(path, identities().all(), &data, &has_data, &stat) !=
+         tree::ErrorCode::kNoAuth;
+}
+
 void WatchStream::AddValues(uint64_t number, bool may_read, v1::Event* event) const {
-  const ValueHistory::Values* values = may_read ? loop_->frontend().values().Find(number) : nullptr;
+  const bool has_value = request_.with_value() && event->type() != v1::EVENT_TYPE_NODE_DELETED;
+  const bool has_previous =
+      request_.with_previous_value() && event->type() != v1::EVENT_TYPE_NODE_CREATED;
+  if (!has_value && !has_previous) return;
+  const ValueHistory::Values* values = nullptr;
+  // The data are also kept from a caller for whom the znode became private after the event.
+  if (may_read && MayReadNow(event->path())) values = loop_->frontend().values().Find(number);
   if (values == nullptr) {
     event->set_values_lost(true);
     return;

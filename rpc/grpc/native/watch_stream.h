@@ -32,6 +32,7 @@ class WatchStream final : public Stream {
   absl::Status CheckTime(std::chrono::steady_clock::time_point now,
                          int64_t leader_contact_age_ms) override;
   void Complete(std::string* message) override;
+  size_t kept_bytes() const override { return request_.SpaceUsedLong() + prefix_.capacity(); }
   bool has_watches() const override { return state_ == State::kUp; }
   void DropWatches(size_t max) override;
 
@@ -43,15 +44,19 @@ class WatchStream final : public Stream {
   };
 
   absl::Status Start();
-  // Adds a message to the outbox. It is empty except for the zxid that Complete adds.
-  void AddMessage();
+  // Adds a message to the outbox. It is empty except for the zxid that Complete adds, and for `zxid`
+  // before that if it is given.
+  void AddMessage(tree::Zxid zxid = {});
   // Sends the event with this number, unless the filters of the request exclude it.
   void Send(uint64_t number, const Event& event);
   // Sets the filters and the interval from the request.
   absl::Status SetOptions();
   bool wants_values() const { return request_.with_value() || request_.with_previous_value(); }
-  // Adds the data of the event with this number.
+  // Adds the data of the event with this number. `may_read`: the caller was allowed to read the znode
+  // at the event.
   void AddValues(uint64_t number, bool may_read, v1::Event* event) const;
+  // Returns whether the caller may read the znode now; true if there is none.
+  bool MayReadNow(const std::string& path) const;
 
   const std::chrono::steady_clock::time_point opened_;
   State state_ = State::kNew;

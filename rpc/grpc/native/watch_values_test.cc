@@ -10,6 +10,7 @@
 #include "rpc/frontend/listing.h"
 #include "rpc/grpc/native/testing/fixture.h"
 #include "rpc/grpc/native/value_history.h"
+#include "rpc/grpc/native/watch_stream.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -264,7 +265,8 @@ TEST_CASE("values of events are kept up to a size, and those of the newest event
   const std::string data(300, 'x');
   tree::EventValues each;
   each.value = data;
-  for (uint64_t number = 5; number < 20; number += 2) values.Add(number, each);
+  for (uint64_t number = 5; number < 20; number += 2)
+    values.Add(number, tree::Zxid(static_cast<int64_t>(number)), each);
   CHECK(values.bytes() <= 1000);
   CHECK(memory.used(MemoryUse::kUnsent) == static_cast<int64_t>(values.bytes()));
   CHECK(values.Find(5) == nullptr);
@@ -274,12 +276,137 @@ TEST_CASE("values of events are kept up to a size, and those of the newest event
   CHECK_FALSE(values.Find(19)->previous.has_value());
   const std::string large(5000, 'y');
   each.previous = large;
-  values.Add(20, each);
+  values.Add(20, tree::Zxid(20), each);
   CHECK(values.Find(19) == nullptr);
   CHECK(values.Find(20)->previous == large);
   values.Clear();
   CHECK(values.Find(20) == nullptr);
   CHECK(memory.used(MemoryUse::kUnsent) == 0);
+}
+
+TEST_CASE("of one transaction, no more values are taken than are kept") {
+  MemoryBudget memory;
+  ValueHistory values(1000, &memory);
+  const std::string data(300, 'x');
+  tree::EventValues each;
+  each.previous = data;
+  for (uint64_t number = 1; number < 20; ++number) values.Add(number, tree::Zxid(7), each);
+  CHECK(values.Find(1) != nullptr);
+  CHECK(values.Find(2) != nullptr);
+  for (uint64_t number = 3; number < 20; ++number) CHECK(values.Find(number) == nullptr);
+  each.previous = "";
+  values.Add(20, tree::Zxid(7), each);
+  CHECK(values.Find(20) == nullptr);
+  values.Add(21, tree::Zxid(8), each);
+  CHECK(values.Find(21) != nullptr);
+}
+
+TEST_CASE("values take a small part of the memory, and none while replies take too much") {
+  MemoryBudget memory;
+  memory.SetLimit(32'000);
+  ValueHistory values(1 << 20, &memory);
+  const std::string data(300, 'x');
+  tree::EventValues each;
+  each.value = data;
+  for (uint64_t number = 1; number < 20; ++number) {
+    values.Add(number, tree::Zxid(static_cast<int64_t>(number)), each);
+  }
+  CHECK(values.bytes() <= 1000);
+  CHECK(values.Find(19) != nullptr);
+  memory.Add(MemoryUse::kReads, 8000);
+  values.Add(20, tree::Zxid(20), each);
+  CHECK(values.bytes() == 0);
+  CHECK(values.Find(20) == nullptr);
+  memory.Add(MemoryUse::kReads, -8000);
+  values.Add(21, tree::Zxid(21), each);
+  CHECK(values.Find(21) != nullptr);
+}
+
+TEST_CASE("nothing is applied inline while a watch asks for data") {
+  Fixture f;
+  Begin(&f, WatchOf("/a", false));
+  CHECK(f.frontend.AllowsInlineApply());
+  const uint32_t tag = Begin(&f, WatchOf("/a"));
+  CHECK_FALSE(f.frontend.AllowsInlineApply());
+  f.transport.Cancel(tag);
+  f.Settle();
+  CHECK(f.frontend.AllowsInlineApply());
+}
+
+TEST_CASE("data of a znode that became private after the event are not sent") {
+  Fixture f;
+  f.Change(CreateOp("/p"));
+  f.Change(CreateOp("/p/a", "1"));
+  f.Change(CreateOp("/p/b", "1"));
+  const int64_t begin = f.zxid();
+  const uint32_t live = Begin(&f, WatchOf("/p"));
+  f.Change(SetOp("/p/a", "2"));
+  f.Change(SetOp("/p/b", "2"));
+  v1::Operation acl;
+  acl.mutable_set_acl()->set_path("/p/a");
+  *acl.mutable_set_acl()->add_acl() = AclOf(30);  // all but read
+  f.Change(acl);
+  v1::WatchRequest request = WatchOf("/p");
+  request.set_after_zxid(begin);
+  CHECK(StoryOf(&f, Begin(&f, request)) == Story{"/p/a: none -> none, lost", "/p/b: 1 -> 2"});
+  CHECK(StoryOf(&f, live) == Story{"/p/a: 1 -> 2", "/p/b: 1 -> 2"});
+  // Nobody can be asked about a znode that is gone.
+  f.Change(DeleteOp("/p/b"));
+  CHECK(StoryOf(&f, Begin(&f, request)) ==
+        Story{"/p/a: none -> none, lost", "/p/b: 1 -> 2", "/p/b: 2 -> none"});
+}
+
+TEST_CASE("data are lost only if the event would have had them") {
+  Fixture f;
+  f.Change(CreateOp("/p"));
+  const int64_t begin = f.zxid();
+  f.Change(CreateOp("/p/a", "1"));
+  f.Change(SetOp("/p/a", "2"));
+  f.Change(DeleteOp("/p/a"));
+  v1::WatchRequest request = WatchOf("/p", false);
+  request.set_after_zxid(begin);
+  request.set_with_value(true);
+  CHECK(StoryOf(&f, Begin(&f, request)) ==
+        Story{"/p/a: none -> none, lost", "/p/a: none -> none, lost", "/p/a: none -> none"});
+  request.set_with_value(false);
+  request.set_with_previous_value(true);
+  CHECK(StoryOf(&f, Begin(&f, request)) ==
+        Story{"/p/a: none -> none", "/p/a: none -> none, lost", "/p/a: none -> none, lost"});
+}
+
+TEST_CASE("the first message of a watch has the zxid from which it begins, also if it lags") {
+  Fixture f;
+  f.Change(CreateOp("/a"));
+  const int64_t begin = f.zxid();
+  const std::string data(900'000, 'x');
+  v1::WatchRequest request = WatchOf("/a");
+  request.set_after_zxid(begin);
+  const uint32_t live = Begin(&f, WatchOf("/a"));
+  for (int i = 0; i < 8; ++i) f.Change(SetOp("/a", data));
+  const uint32_t tag = f.transport.Open(Method::kWatch);
+  f.transport.SetReads(tag, false);
+  f.transport.Write(tag, request.SerializeAsString());
+  f.Settle();
+  REQUIRE(f.transport.ReadOne(tag));
+  const std::vector<v1::WatchResponse> first = ReceivedOf(&f, tag);
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].zxid() == begin);
+  CHECK(ReceivedOf(&f, live).size() > 1);
+}
+
+TEST_CASE("a watch keeps little of its request") {
+  Fixture f;
+  v1::WatchRequest request = WatchOf("/a", false);
+  request.set_prefix(std::string(5'000'000, 'a'));
+  CHECK(f.CodeOf(Begin(&f, request)) == absl::StatusCode::kInvalidArgument);
+  request.set_prefix(std::string(10'000, 'a'));
+  request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
+      1000, std::string(5'000'000, 'x'));
+  WatchStream stream(&f.loop, 1, "10.0.0.1");
+  REQUIRE(stream.SetProof(Fixture::Digests({})).ok());
+  REQUIRE(stream.OnMessage(request.SerializeAsString()).ok());
+  CHECK(stream.kept_bytes() > 20'000);
+  CHECK(stream.kept_bytes() < 100'000);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include "rpc/grpc/native/writes.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "rpc/frontend/reply_bytes.h"
@@ -60,6 +62,10 @@ absl::Status CheckFresh(const ServerStatus& status, const Config& config) {
   if (absl::Status s = CheckCaughtUp(status); !s.ok()) return s;
   const int64_t limit_ms = config.StaleReadLimitMs();
   return limit_ms < 0 ? absl::OkStatus() : CheckContact(status, limit_ms);
+}
+
+size_t PathBytesMax(const Config& config) {
+  return static_cast<size_t>(std::max(config.jute_max_buffer_bytes, config.max_multi_bytes));
 }
 
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied) {

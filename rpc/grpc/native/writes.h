@@ -41,6 +41,8 @@ absl::Status CheckCaughtUp(const ServerStatus& status);
 absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms);
 // Returns UNAVAILABLE if this member's state may be too old for a read that is not linearizable.
 absl::Status CheckFresh(const ServerStatus& status, const Config& config);
+// Returns a size in bytes that no path of a znode exceeds: a request that creates it is not larger.
+size_t PathBytesMax(const Config& config);
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied);
 
 // Sets `*request` to the operations of a write, with views into `operations`. If the result is not
