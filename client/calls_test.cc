@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -121,6 +123,48 @@ TEST_CASE("with kBlock, a callback is refused what it may not wait for") {
         absl::StatusCode::kResourceExhausted);
 }
 
+TEST_CASE("with kBlock, a call does not wait while the callbacks have no room for answers") {
+  ScriptedServer server({});
+  ClientOptions options;
+  options.pending_calls_max = 4;
+  options.when_full = WhenFull::kBlock;
+  auto client = Connect(server.address(), options);
+  REQUIRE(client->Create("/big", std::string(1 << 20, 'x')).ok());
+  std::promise<void> may_return;
+  client->AsyncSync().Then([done = may_return.get_future().share()](const auto&) { done.wait(); });
+  // More answers than may wait for the callback, which waits for the thread that makes these calls.
+  constexpr int kCalls = 40;
+  Collected<absl::StatusCode> codes;
+  auto made = std::async(std::launch::async, [&] {
+    for (int i = 0; i < kCalls; ++i) {
+      client->AsyncGet("/big").Then([&](const auto& got) { codes.Add(got.status().code()); });
+    }
+  });
+  CHECK(made.wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+  may_return.set_value();
+  made.wait();
+  const auto got = codes.WaitFor(kCalls);
+  REQUIRE(got.size() == kCalls);
+  const auto ok = std::ranges::count(got, absl::StatusCode::kOk);
+  CHECK(ok >= 16);
+  CHECK(ok < kCalls);
+  CHECK(std::ranges::count(got, absl::StatusCode::kResourceExhausted) == kCalls - ok);
+  CHECK(client->Sync().ok());
+}
+
+TEST_CASE("the ancestors of a create that has begun are created beyond the limit of calls") {
+  ScriptedServer server({});
+  for (const WhenFull when_full : {WhenFull::kBlock, WhenFull::kRefuse}) {
+    ClientOptions options;
+    options.pending_calls_max = 1;
+    options.when_full = when_full;
+    auto client = Connect(server.address(), options);
+    const std::string path = when_full == WhenFull::kBlock ? "/a/b/c/d" : "/e/f/g/h";
+    CHECK(client->Create(path, "", {.create_parents = true}).ok());
+    CHECK(client->Exists(path)->has_value());
+  }
+}
+
 TEST_CASE("the begin and the end of each call are reported") {
   ScriptedServer server({});
   Collected<CallBegin> begins;
@@ -156,7 +200,27 @@ TEST_CASE("the begin and the end of each call are reported") {
   CHECK(ErrorOf(ended[1].status) == ErrorCode::kNoNode);
   CHECK(ended[1].server == server.address());
   CHECK(ErrorOf(ended[2].status) == ErrorCode::kTooLarge);
+  CHECK(ended[2].server.empty());  // the client has refused it
   CHECK(ended[3].status.ok());
+  CHECK(ended[5].status.ok());
+  CHECK(ended[5].server == server.address());
+}
+
+TEST_CASE("the end of a call has the status that the caller gets") {
+  // The server is of a version without the details of lists.
+  ScriptedServer server({.at_answer = [](const v1::Request& request, v1::Response* response) {
+    if (request.has_list()) response->mutable_list()->clear_child_stats();
+  }});
+  Collected<CallEnd> ends;
+  ClientOptions options;
+  options.on_call_end = [&](const CallEnd& end) { ends.Add(end); };
+  auto client = Connect(server.address(), options);
+  REQUIRE(client->Create("/a").ok());
+  const absl::Status status = client->List("/", {}, {.with_stats = true}).status();
+  REQUIRE(ErrorOf(status) == ErrorCode::kUnimplemented);
+  const std::vector<CallEnd> ended = ends.WaitFor(2);
+  CHECK(ended[1].status == status);
+  CHECK(ended[1].server == server.address());
 }
 
 TEST_CASE("the end of a call that no member answers has no server") {

@@ -62,6 +62,14 @@ Call<T> Failed(const std::shared_ptr<Engine>& engine, absl::Status status) {
   return Call<T>(state);
 }
 
+// Sets the outcome of a call.
+template <class T>
+Engine::Outcome Finish(const std::shared_ptr<CallState<T>>& state, absl::StatusOr<T> outcome) {
+  absl::Status status = outcome.status();
+  state->SetOutcome(std::move(outcome));
+  return {state, std::move(status)};
+}
+
 // Sends `request`; `parse` makes the result from its answer, on the engine's thread.
 template <class T, class Parse>
 Call<T> Send(const std::shared_ptr<Engine>& engine, RequestPtr request, int deadline_ms,
@@ -69,12 +77,8 @@ Call<T> Send(const std::shared_ptr<Engine>& engine, RequestPtr request, int dead
   auto state = NewState<T>(engine);
   engine->Submit(state->number, std::move(request), deadline_ms,
                  [state, parse = std::move(parse)](absl::StatusOr<v1::Response> response) mutable {
-                   if (!response.ok()) {
-                     state->SetOutcome(response.status());
-                   } else {
-                     state->SetOutcome(parse(&*response));
-                   }
-                   return state;
+                   if (!response.ok()) return Finish<T>(state, response.status());
+                   return Finish<T>(state, parse(&*response));
                  });
   return Call<T>(state);
 }
@@ -148,16 +152,12 @@ struct DeepCreate {
   int deadline_ms;
   Engine::Clock::time_point begun = Engine::Clock::now();
 
-  std::shared_ptr<internal::Delivery> Finish(absl::StatusOr<v1::Response> response) {
+  Engine::Outcome End(const absl::StatusOr<v1::Response>& response) {
     chain.reset();
-    if (!response.ok()) {
-      state->SetOutcome(response.status());
-    } else {
-      Result result;
-      SetResult(*response, chroot, &result);
-      state->SetOutcome(std::move(result));
-    }
-    return state;
+    if (!response.ok()) return Finish<Result>(state, response.status());
+    Result result;
+    SetResult(*response, chroot, &result);
+    return Finish<Result>(state, std::move(result));
   }
   // Creates the ancestors, then sends the request again. Called on the engine's thread.
   void CreateParents(std::shared_ptr<DeepCreate> self) {
@@ -176,10 +176,9 @@ struct DeepCreate {
     const int left_ms = deadline_ms <= 0
                             ? deadline_ms
                             : std::max(deadline_ms - static_cast<int>(passed.count()), 1);
-    engine->SubmitNext(state->number, std::move(request), left_ms,
-                       [self](absl::StatusOr<v1::Response> response) {
-                         return self->Finish(std::move(response));
-                       });
+    engine->SubmitNext(
+        state->number, std::move(request), left_ms,
+        [self](const absl::StatusOr<v1::Response>& response) { return self->End(response); });
   }
 };
 
@@ -201,15 +200,12 @@ Call<Result> SendCreate(const std::shared_ptr<Engine>& engine, RequestPtr reques
   deep->request = std::make_unique<v1::Request>(*request);
   deep->chroot = chroot;
   deep->deadline_ms = deadline_ms;
-  engine->Submit(
-      deep->state->number, std::move(request), deadline_ms,
-      [deep](absl::StatusOr<v1::Response> response) -> std::shared_ptr<internal::Delivery> {
-        if (ErrorOf(response.status()) != ErrorCode::kNoNode) {
-          return deep->Finish(std::move(response));
-        }
-        deep->CreateParents(deep);
-        return nullptr;
-      });
+  engine->Submit(deep->state->number, std::move(request), deadline_ms,
+                 [deep](const absl::StatusOr<v1::Response>& response) -> Engine::Outcome {
+                   if (ErrorOf(response.status()) != ErrorCode::kNoNode) return deep->End(response);
+                   deep->CreateParents(deep);
+                   return {};
+                 });
   return Call<Result>(deep->state);
 }
 
@@ -501,12 +497,10 @@ Call<Done> Client::AsyncAddCredential(Credential credential, CallOptions options
                   [state, presented, text](absl::StatusOr<v1::Response> response) {
                     if (response.ok()) {
                       presented->Confirm(text);
-                      state->SetOutcome(Done());
-                    } else {
-                      presented->Withdraw(text);
-                      state->SetOutcome(response.status());
+                      return Finish<Done>(state, Done());
                     }
-                    return state;
+                    presented->Withdraw(text);
+                    return Finish<Done>(state, response.status());
                   });
   return Call<Done>(state);
 }
@@ -537,12 +531,8 @@ Call<WatchHandle> Client::AsyncWatch(std::string_view path, WatchScope scope,
   engine_->SubmitWatch(state->number, watch_id, std::move(watch), DeadlineOf(options.deadline_ms),
                        std::move(notifier),
                        [state, end = std::move(end)](absl::StatusOr<v1::Response> response) {
-                         if (response.ok()) {
-                           state->SetOutcome(WatchHandle(end));
-                         } else {
-                           state->SetOutcome(response.status());
-                         }
-                         return state;
+                         if (!response.ok()) return Finish<WatchHandle>(state, response.status());
+                         return Finish<WatchHandle>(state, WatchHandle(end));
                        });
   return Call<WatchHandle>(state);
 }

@@ -157,8 +157,10 @@ struct ClientOptions {
   // Whether the client measures the round trips to all servers, when it starts, when SetServers
   // changes the list and when it leaves a member, and tries near ones first. Servers are equally near
   // if their latencies are below 1 ms or within a factor of about two; then one is chosen at random, as
-  // without this option. A client does not
-  // leave a member because another one has become nearer; ChangeMember makes it try them again.
+  // without this option. A client that leaves a member does not wait for the measurement that begins
+  // then: it tries the others by the latencies of the one before, and those of the new one take effect
+  // with its next round through the servers. A client does not leave a member because another one has
+  // become nearer; ChangeMember makes it try them again. The measurement shows no credentials.
   bool prefer_nearest = false;
   // How long a measurement may take. Connect waits for the first one; servers that do not answer in
   // time are tried after those that do. Connect fails with INVALID_ARGUMENT if it is not positive.
@@ -177,7 +179,7 @@ struct ClientOptions {
   // kReplace such a write is made in the next session, unless it is a guarded transaction
   // (InterProcessMutex::Guard, Election::Guard), or the fencing token is checked.
   //
-  // Not replaced are sessions that the servers refuse for their credentials, and those whose
+  // Not replaced are sessions that all servers refuse for their credentials, and those whose
   // acknowledged writes the cluster has lost (DATA_LOSS): kLost is final then.
   SessionLoss on_session_loss = SessionLoss::kReplace;
   // The identities of the client besides its address. Each stream of the session shows them as
@@ -190,7 +192,9 @@ struct ClientOptions {
   // An administrator's token, or a file with one as `quorate --token-file` takes it. Each stream of
   // the session sends it as the metadata `authorization: Bearer TOKEN`. Sessions need no
   // administrator, and a token passes no access control list; WhoAmI shows its name. Servers refuse
-  // the session for a token that they do not know, which is final (on_session_loss). Connect fails
+  // the session for a token that they do not know, which is final (on_session_loss) once all of them
+  // have; while one could not be reached, it may know the token, and the client goes on. Connect fails
+  // once all of them have refused or could not be reached. Connect fails
   // with INVALID_ARGUMENT if both are set, the file cannot be used or others can read it, or the token
   // would be sent unencrypted to another machine.
   std::string token{};
@@ -214,8 +218,12 @@ struct ClientOptions {
   // With kBlock, threads that make calls are slowed to the rate at which the servers answer, instead
   // of getting errors. The waiting counts for the deadline of the call: DEADLINE_EXCEEDED then, and
   // nothing was sent; it ends with CANCELLED when the client is destroyed. RESOURCE_EXHAUSTED all the
-  // same: on the callback thread, where waiting could keep other calls from ending, and for a request
-  // that is larger than pending_bytes_max.
+  // same: on the callback thread, where waiting could keep other calls from ending; for a request that
+  // is larger than pending_bytes_max; and while some thousands of outcomes and events wait for
+  // callbacks, because no further answers are received then. A thread that makes calls should hold no
+  // lock that a callback takes, and be none that the executor needs for its tasks: callbacks would wait
+  // for it until then. Calls of recipes do not wait, except in functions that block. The further
+  // requests of a Create with create_parents exceed the limits, because it has begun.
   WhenFull when_full = WhenFull::kRefuse;
   // Called on the thread that makes a call, before the call is sent. Must not throw or block. A Create
   // with create_parents is one call.

@@ -178,6 +178,7 @@ bool Engine::Add(Posted posted) {
 void Engine::Post(absl::AnyInvocable<void()> callback) {
   auto posted = std::make_shared<PostedCallback>(std::move(callback));
   if (!callbacks_->Post(posted)) posted->Deliver();
+  EndWaitingIfFull();
 }
 
 void Engine::PostAfter(milliseconds delay, absl::AnyInvocable<void()> callback) {
@@ -235,6 +236,7 @@ absl::Status Engine::SetMembers(std::vector<std::string> members) {
   if (absl::Status s = access_.Check(members); !s.ok()) return s;
   Add({nullptr, [this, members = std::move(members)]() mutable {
          members_ = std::move(members);
+         refused_by_.clear();
          attempts_ = 0;
          ShuffleMembers();
          if (is_over_) return;
@@ -359,7 +361,8 @@ void Engine::Begin(std::unique_ptr<Pending> pending) {
   pending_.insert(place, std::move(pending));
 }
 
-void Engine::Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Response> outcome) {
+void Engine::Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Response> outcome,
+                      const std::string& server) {
   if (pending->deadline != Clock::time_point::max()) {
     deadlines_.erase({pending->deadline, pending.get()});
   }
@@ -374,7 +377,15 @@ void Engine::Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Respo
     outcome = MakeError(outcome->error(), Describe(*pending->request), &*outcome);
   }
   const size_t bytes = outcome.ok() ? BytesOf(*outcome) : 0;
-  Deliver(pending->done(std::move(outcome)), bytes);
+  if (options_.on_call_end != nullptr) {
+    MutexLock lock(&mutex_);
+    answering_server_ = server;
+  }
+  Deliver(pending->done(std::move(outcome)).delivery, bytes);
+  if (options_.on_call_end != nullptr) {
+    MutexLock lock(&mutex_);
+    answering_server_.clear();
+  }
 }
 
 void Engine::GiveUp(uint64_t call) {
@@ -405,7 +416,7 @@ void Engine::GiveUp(std::deque<std::unique_ptr<Pending>>::iterator found, absl::
   }
   if (watch_id != 0) EndWatch(watch_id);
   if (done == nullptr) return;
-  std::shared_ptr<Delivery> delivery = done(status);
+  std::shared_ptr<Delivery> delivery = done(status).delivery;
   // This outcome reveals no state of the tree, so a blocked caller gets it before earlier callbacks
   // have run.
   if (delivery != nullptr && delivery->DeliverWithoutCallback()) return;
@@ -600,6 +611,14 @@ void Engine::Attempt() {
 }
 
 void Engine::AttemptNext() {
+  // A client that has had a session is given up only if every member refuses it: one that could not be
+  // reached may accept it.
+  const bool have_all_refused = std::ranges::all_of(
+      members_, [this](const std::string& member) { return refused_by_.contains(member); });
+  if (attempts_ >= members_.size() && !refused_by_.empty() &&
+      ((!was_up_ && !is_replacing_) || have_all_refused)) {
+    return Fail(refusal_);
+  }
   if (attempts_ < members_.size()) return Attempt();
   attempts_ = 0;
   if (std::exchange(was_silent_, false)) patience_ = std::min(patience_ * 2, kPatienceMax);
@@ -637,11 +656,8 @@ void Engine::OnOpened(const v1::SessionOpened& opened) {
                      opened.last_sequence(), ", and number ", acknowledged_, " was acknowledged")));
   }
   is_up_ = true;
+  refused_by_.clear();
   up_since_ = last_received_;
-  {
-    MutexLock lock(&mutex_);
-    server_ = stream_->address();
-  }
   if (!was_up_ || !is_stale_) served_at_.store(last_received_, std::memory_order_relaxed);
   const int64_t timeout_ms = v1::ToMs(opened.timeout()).value_or(0);
   timeout_ = milliseconds(std::clamp<int64_t>(timeout_ms, 1, INT32_MAX));
@@ -699,9 +715,15 @@ void Engine::OnEnded(Stream* stream, const grpc::Status& grpc_status) {
   if (status.code() == absl::StatusCode::kUnauthenticated && !ErrorOf(status).has_value()) {
     status = MakeError(v1::ERROR_CODE_SESSION_EXPIRED, std::string(status.message()));
   }
-  // Every other member would refuse the session, too.
-  if (status.code() == absl::StatusCode::kUnauthenticated ||
-      status.code() == absl::StatusCode::kInvalidArgument) {
+  // Every other member would refuse the session, too. Credentials are another matter: a member may
+  // not know a new token yet, or still know an old one.
+  const bool is_for_credentials = status.code() == absl::StatusCode::kUnauthenticated &&
+                                  ErrorOf(status) != ErrorCode::kSessionExpired;
+  if (is_for_credentials) {
+    refused_by_.insert(stream->address());
+    refusal_ = status;
+  } else if (status.code() == absl::StatusCode::kUnauthenticated ||
+             status.code() == absl::StatusCode::kInvalidArgument) {
     return Fail(status);
   }
   if (status.ok()) status = absl::UnavailableError("the member ended the stream");
@@ -718,10 +740,6 @@ void Engine::EndStream() {
   if (stream_ == nullptr) return;
   stream_->Cancel();
   stream_ = nullptr;
-  {
-    MutexLock lock(&mutex_);
-    server_.clear();
-  }
   DetachWatches();
   // The engine's own requests end with the stream.
   std::erase_if(pending_, [](const auto& pending) { return pending->call == 0; });
@@ -869,6 +887,12 @@ void Engine::Deliver(std::shared_ptr<Delivery> delivery, size_t bytes) {
   to_deliver_.push_back({std::move(delivery), bytes});
   // One message can hold many events, and the queue has to know of them to limit further ones.
   if (to_deliver_.size() >= kDeliveriesAtOnce) Flush();
+}
+
+void Engine::Flush() {
+  if (to_deliver_.empty()) return;
+  callbacks_->Add(&to_deliver_);
+  EndWaitingIfFull();
 }
 
 void Engine::Notify(WatchNotifier* notifier, WatchNotification notification) {

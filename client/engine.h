@@ -66,8 +66,14 @@ class Engine final : public CallbackThread,
                      public Stream::Owner,
                      public std::enable_shared_from_this<Engine> {
  public:
-  // Called on the engine's thread when a call is over. Returns the delivery to the user, or null.
-  using Done = absl::AnyInvocable<std::shared_ptr<Delivery>(absl::StatusOr<v1::Response>)>;
+  // The outcome of a call: its delivery to the user, null if the call goes on, and its status as the
+  // user gets it.
+  struct Outcome {
+    std::shared_ptr<Delivery> delivery;
+    absl::Status status{};
+  };
+  // Called on the engine's thread when a call is over.
+  using Done = absl::AnyInvocable<Outcome(absl::StatusOr<v1::Response>)>;
   using Clock = BootClock;
 
   // `members` are addresses, at least one; the rest is as in ClientOptions, without its servers.
@@ -168,9 +174,12 @@ class Engine final : public CallbackThread,
   std::unique_ptr<Pending> NewPending(uint64_t call, std::unique_ptr<v1::Request> request,
                                       int deadline_ms, Done done);
   void Submit(std::unique_ptr<Pending> pending);
-  // Takes space for a call. With WhenFull::kBlock, waits for it until the deadline of the call. Returns
-  // why there is none.
+  // Takes space for a call. With WhenFull::kBlock, waits for it until the deadline of the call, while
+  // the callbacks have room for answers: otherwise a callback may be waiting for the calling thread.
+  // Returns why there is none. A continuation gets its space beyond the limit: its chain has begun.
   absl::Status TakeSpace(const Pending& pending);
+  // Ends the waiting for space if the callbacks have no room for answers.
+  void EndWaitingIfFull();
   // Returns whether there is space for a call with a request of so many bytes.
   bool HasSpace(size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return calls_ < options_.pending_calls_max && call_bytes_ + bytes <= options_.pending_bytes_max;
@@ -264,7 +273,9 @@ class Engine final : public CallbackThread,
   void OnResponse(v1::Response* response);
   // Returns whether the answer means that the request has to be sent to another member.
   bool IsRefusedByMember(const Pending& pending, const v1::Response& response);
-  void Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Response> outcome);
+  // `server` is the address of the member that has answered; empty if none has.
+  void Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Response> outcome,
+                const std::string& server = {});
 
   // Callbacks. Deliveries go to the queue with the next Flush, or earlier when there are many.
   void Deliver(std::shared_ptr<Delivery> delivery, size_t bytes);
@@ -272,7 +283,7 @@ class Engine final : public CallbackThread,
   void Notify(SessionNotifier* notifier, const SessionEvent& event);
   // Releases an object of the user on the callback thread.
   void Dispose(std::shared_ptr<void> owned);
-  void Flush() { callbacks_->Add(&to_deliver_); }
+  void Flush();
 
   // Watches.
   void RewatchAll();
@@ -316,7 +327,8 @@ class Engine final : public CallbackThread,
 
   Mutex mutex_;
   std::condition_variable state_changed_;
-  std::condition_variable space_;  // some calls have ended, and others wait for their space
+  // Some calls have ended, or the callbacks have no more room, while calls wait for space.
+  std::condition_variable space_;
   std::vector<Posted> inbox_ ABSL_GUARDED_BY(mutex_);
   bool sleeps_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_waking_ ABSL_GUARDED_BY(mutex_) = false;
@@ -324,7 +336,8 @@ class Engine final : public CallbackThread,
   size_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t call_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t waiting_for_space_ ABSL_GUARDED_BY(mutex_) = 0;  // threads
-  std::string server_ ABSL_GUARDED_BY(mutex_);            // the address of the member that serves
+  // The address of the member whose answer is being completed; empty if none is.
+  std::string answering_server_ ABSL_GUARDED_BY(mutex_);
   // The calls that were begun and have not ended, if there is an on_call_begin or on_call_end.
   absl::flat_hash_map<uint64_t, Traced> traced_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> member_errors_ ABSL_GUARDED_BY(mutex_);
@@ -357,6 +370,10 @@ class Engine final : public CallbackThread,
   uint64_t fresh_from_id_ = 0;
   bool is_rewatching_ = false;  // may be out of date if true; IsRewatching() checks
   size_t attempts_ = 0;         // attempts in this round through the members
+  // The members that have refused the client's credentials since one has served it, and the last
+  // refusal.
+  std::set<std::string> refused_by_;
+  absl::Status refusal_;
   Clock::time_point up_since_;
   Clock::time_point disconnected_;  // when the last stream that was up ended
   Clock::time_point attempt_deadline_ = Clock::time_point::max();

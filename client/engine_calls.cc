@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/engine.h"
 #include "client/error.h"
+#include "client/no_waiting.h"
 
 namespace quorate::internal {
 namespace {
@@ -43,7 +44,13 @@ class EndedCall final : public Delivery {
   std::shared_ptr<Delivery> outcome_;
 };
 
+// The number of NoWaiting of this thread.
+thread_local int no_waiting_depth = 0;
+
 }  // namespace
+
+NoWaiting::NoWaiting() { ++no_waiting_depth; }
+NoWaiting::~NoWaiting() { --no_waiting_depth; }
 
 void Engine::Submit(std::unique_ptr<Pending> pending) {
   if (pending->done != nullptr) Trace(pending.get());
@@ -61,21 +68,21 @@ void Engine::Submit(std::unique_ptr<Pending> pending) {
   if (pending->done == nullptr) return;
   // `done` is shared, because Add may refuse the action, and `done` is then called here.
   auto shared = std::make_shared<Done>(std::move(pending->done));
-  if (Add({nullptr, [this, shared, refused] { Deliver((*shared)(refused), 0); }})) return;
-  const std::shared_ptr<Delivery> delivery = (*shared)(refused);
+  if (Add({nullptr, [this, shared, refused] { Deliver((*shared)(refused).delivery, 0); }})) return;
+  const std::shared_ptr<Delivery> delivery = (*shared)(refused).delivery;
   if (delivery != nullptr && !callbacks_->Post(delivery)) delivery->Deliver();
 }
 
 absl::Status Engine::TakeSpace(const Pending& pending) {
-  // A continuation is submitted on the engine's thread, which makes the space.
   const bool may_wait = options_.when_full == WhenFull::kBlock && !pending.is_continuation &&
-                        pending.bytes <= options_.pending_bytes_max &&
+                        pending.bytes <= options_.pending_bytes_max && no_waiting_depth == 0 &&
                         CallbackThread::CheckMayBlock().ok();
   std::unique_lock<std::mutex> lock(mutex_.native());
   const auto take = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::Status {
     ++waiting_for_space_;
     bool is_late = false;
-    while (may_wait && !is_stopped_ && !HasSpace(pending.bytes) && !is_late) {
+    while (may_wait && !is_stopped_ && !HasSpace(pending.bytes) && !is_late &&
+           callbacks_->has_room_for_answers()) {
       if (pending.deadline == Clock::time_point::max()) {
         space_.wait(lock);
       } else {
@@ -84,7 +91,7 @@ absl::Status Engine::TakeSpace(const Pending& pending) {
     }
     --waiting_for_space_;
     if (is_stopped_) return absl::CancelledError("the client was destroyed");
-    if (HasSpace(pending.bytes)) {
+    if (HasSpace(pending.bytes) || pending.is_continuation) {
       ++calls_;
       call_bytes_ += pending.bytes;
       return absl::OkStatus();
@@ -94,12 +101,21 @@ absl::Status Engine::TakeSpace(const Pending& pending) {
           absl::StrCat(Describe(*pending.request), ": too many calls were pending for ",
                        pending.deadline_ms, " ms; nothing was sent"));
     }
-    return absl::ResourceExhaustedError(
-        absl::StrCat(calls_, " calls of ", call_bytes_,
-                     " bytes are pending, the most that the client's options allow; wait until "
-                     "some are done"));
+    const bool is_stuck = may_wait && !callbacks_->has_room_for_answers();
+    return absl::ResourceExhaustedError(absl::StrCat(
+        calls_, " calls of ", call_bytes_,
+        " bytes are pending, the most that the client's options allow; ",
+        is_stuck ? "this one does not wait for them, because too many outcomes wait for callbacks: "
+                   "make these brief, and try again"
+                 : "wait until some are done"));
   };
   return take();
+}
+
+void Engine::EndWaitingIfFull() {
+  if (callbacks_->has_room_for_answers()) return;
+  MutexLock lock(&mutex_);
+  if (waiting_for_space_ > 0) space_.notify_all();
 }
 
 void Engine::Trace(Pending* pending) {
@@ -116,8 +132,9 @@ void Engine::Trace(Pending* pending) {
   }
   pending->done = [this, call = pending->call,
                    done = std::move(pending->done)](absl::StatusOr<v1::Response> response) mutable {
-    const absl::Status status = response.status();
-    return WithEnd(call, status, done(std::move(response)));
+    Outcome outcome = done(std::move(response));
+    outcome.delivery = WithEnd(call, outcome.status, std::move(outcome.delivery));
+    return outcome;
   };
 }
 
@@ -132,8 +149,7 @@ std::shared_ptr<Delivery> Engine::WithEnd(uint64_t call, const absl::Status& sta
     end.name = std::move(found->second.name);
     end.duration = Clock::now() - found->second.begun;
     traced_.erase(found);
-    // Only a member's answer makes an error of the protocol, apart from those that end the session.
-    if (status.ok() || ErrorOf(status).has_value()) end.server = server_;
+    end.server = answering_server_;
   }
   if (options_.on_call_end == nullptr) return delivery;
   return std::make_shared<EndedCall>(std::move(end), &options_.on_call_end, std::move(delivery));

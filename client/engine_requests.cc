@@ -113,6 +113,7 @@ void Engine::OnResponse(v1::Response* response) {
       response->write().results_size() != request.write().operations_size()) {
     return Abandon(absl::InternalError("the member answered a write without its results"));
   }
+  const std::string server = stream_->address();
   std::unique_ptr<Pending> pending = std::move(pending_.front());
   pending_.pop_front();
   --sent_;
@@ -138,7 +139,7 @@ void Engine::OnResponse(v1::Response* response) {
     EndWatches();
     SetState(Client::State::kClosed);
   }
-  Complete(std::move(pending), std::move(*response));
+  Complete(std::move(pending), std::move(*response), server);
 }
 
 }  // namespace quorate::internal

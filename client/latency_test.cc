@@ -74,6 +74,22 @@ TEST_CASE("a client that prefers near servers connects to the nearest") {
   CHECK(far.streams() + farther.streams() == 0);
 }
 
+TEST_CASE("a measurement does not show the administrator's token, and the session does") {
+  std::atomic<int> measured = 0;
+  ScriptedServer server({.at_version = [&] { ++measured; }});
+  ClientOptions options;
+  options.servers = server.address();
+  options.prefer_nearest = true;
+  options.nearest_patience_ms = 20'000;
+  options.token = "0123456789abcdef";
+  auto client = Client::Connect(std::move(options));
+  INFO(client.status().ToString());
+  REQUIRE(client.ok());
+  CHECK(measured > 0);
+  CHECK(server.authorized_versions() == 0);
+  CHECK(server.shown_authorizations() == std::vector<std::string>{"Bearer 0123456789abcdef"});
+}
+
 TEST_CASE("a client that prefers near servers connects, even if none can be measured") {
   // It takes longer than the client waits for a measurement.
   std::atomic<bool> ends = false;

@@ -34,20 +34,24 @@ bool IsSequential(v1::CreateMode mode) {
 
 class ScriptedServer::Cluster final : public v1::ClusterService::Service {
  public:
-  explicit Cluster(const Script* script) : script_(script) {}
+  Cluster(const Script* script, std::atomic<int>* authorized)
+      : script_(script), authorized_(authorized) {}
 
-  grpc::Status Version(grpc::ServerContext* /*context*/, const v1::VersionRequest* /*request*/,
+  grpc::Status Version(grpc::ServerContext* context, const v1::VersionRequest* /*request*/,
                        v1::VersionResponse* /*response*/) override {
+    if (context->client_metadata().count("authorization") > 0) ++*authorized_;
     if (script_->at_version != nullptr) script_->at_version();
     return grpc::Status::OK;
   }
 
  private:
   const Script* const script_;
+  std::atomic<int>* const authorized_;
 };
 
 ScriptedServer::ScriptedServer(Script script)
-    : script_(std::move(script)), cluster_(std::make_unique<Cluster>(&script_)) {
+    : script_(std::move(script)),
+      cluster_(std::make_unique<Cluster>(&script_, &authorized_versions_)) {
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
   builder.RegisterService(this);

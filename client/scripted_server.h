@@ -9,6 +9,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -56,6 +57,8 @@ class ScriptedServer final : public v1::SessionService::Service {
   std::vector<std::string> shown_credentials();
   // Returns the values of the metadata `authorization` of the last stream.
   std::vector<std::string> shown_authorizations();
+  // Returns how many calls of ClusterService/Version had the metadata `authorization`.
+  int authorized_versions() const { return authorized_versions_; }
   uint64_t acknowledged();
   int streams();
   // Ends all sessions; their streams report it at the next message.
@@ -104,6 +107,7 @@ class ScriptedServer final : public v1::SessionService::Service {
   class Cluster;
 
   const Script script_;
+  std::atomic<int> authorized_versions_{0};
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;

@@ -97,6 +97,45 @@ TEST_CASE("a lost session is replaced, and the listeners learn of both sessions 
   CHECK(client->state() == Client::State::kConnected);
 }
 
+TEST_CASE("a session ends for its credentials only when every member has refused them") {
+  const grpc::Status refused = v1::ToGrpc(v1::ToStatus(v1::ERROR_CODE_AUTH_FAILED, "unknown"));
+  std::atomic<int> refusals{0};
+  std::atomic<bool> do_all_refuse{false};
+  ScriptedServer one({.at_open = [&](const v1::OpenSession&) {
+    return do_all_refuse ? refused : grpc::Status::OK;
+  }});
+  ScriptedServer other({.at_open = [&](const v1::OpenSession&) {
+    ++refusals;
+    return refused;
+  }});
+  Collected<SessionEvent> events;
+  auto client = Connect(one.address() + "," + other.address(), ListenWith(&events));
+  REQUIRE(client->Create("/a").ok());
+  for (int i = 1; i <= 3; ++i) {
+    const int before = refusals;
+    client->ChangeMember();
+    while (refusals == before) std::this_thread::yield();
+    CHECK(client->Exists("/a")->has_value());
+  }
+  for (const SessionEvent& event : events.WaitFor(1)) CHECK(event.type != Type::kLost);
+  do_all_refuse = true;
+  client->ChangeMember();
+  absl::Status ended;
+  do {
+    ended = client->Sync();
+  } while (ended.ok());
+  CHECK(ErrorOf(ended) == ErrorCode::kAuthFailed);
+  CHECK(client->state() == Client::State::kLost);
+}
+
+TEST_CASE("a client without a session learns of the refusal though a member cannot be reached") {
+  ScriptedServer server({.at_open = [](const v1::OpenSession&) {
+    return v1::ToGrpc(v1::ToStatus(v1::ERROR_CODE_AUTH_FAILED, "unknown"));
+  }});
+  const auto client = Client::Connect({.servers = "127.0.0.1:1," + server.address()});
+  CHECK(ErrorOf(client.status()) == ErrorCode::kAuthFailed);
+}
+
 TEST_CASE("calls of the lost session fail, say what became of them, and are not made later") {
   std::atomic<bool> breaks{false};
   ScriptedServer server({.at_moment = [&](int, Moment moment) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/no_waiting.h"
 #include "client/recipes/lock_node.h"
 #include "client/recipes/sequential_names.h"
 #include "client/recipes/waiting.h"
@@ -72,6 +73,7 @@ class LeasedItem::State : public std::enable_shared_from_this<State> {
   absl::Status Return() { return Finish(OfLease().Delete(lease_)); }
   void ReturnWithoutWaiting() {
     if (is_held_.exchange(false)) {
+      const internal::NoWaiting no_waiting;
       client_->AsyncCommit(OfLease().Delete(lease_), kNoDeadline).Then([](const auto&) {});
     }
   }

@@ -81,10 +81,11 @@ void LockNode::Create() {
       },
       [self](absl::StatusOr<CreateResult> created) { self->OnCreated(std::move(created)); },
       [self] { return self->is_creating(); });
-  client_->AsyncList(options_.directory, {.deadline_ms = kNoDeadline})
-      .Then([self, round](absl::StatusOr<ListResult> listed) {
-        self->OnListed(round, std::move(listed));
-      });
+  CallWithoutWaiting([&] {
+    return client_->AsyncList(options_.directory, {.deadline_ms = kNoDeadline});
+  }).Then([self, round](absl::StatusOr<ListResult> listed) {
+    self->OnListed(round, std::move(listed));
+  });
 }
 
 void LockNode::CreateNumbered(const std::string& path) {
@@ -112,10 +113,10 @@ void LockNode::CreateDirectory() {
   const std::string& directory = options_.directory;
   for (size_t slash = directory.find('/', 1); slash != std::string::npos;
        slash = directory.find('/', slash + 1)) {
-    client_
-        ->AsyncCreate(directory.substr(0, slash), "",
-                      {.mode = CreateMode::kContainer, .deadline_ms = kNoDeadline})
-        .Then([](const auto&) {});  // if this fails, the last create fails, too
+    CallWithoutWaiting([&] {
+      return client_->AsyncCreate(directory.substr(0, slash), "",
+                                  {.mode = CreateMode::kContainer, .deadline_ms = kNoDeadline});
+    }).Then([](const auto&) {});  // if this fails, the last create fails, too
   }
   const auto self = shared_from_this();
   CallUntilTaken(

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/thread.h"
+#include "client/no_waiting.h"
 #include "client/recipes/waiting.h"
 #include "client/session_loss.h"
 
@@ -169,9 +170,11 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  // Runs `function`, one at a time; after Stop it only marks the chain as ended.
+  // Runs `function`, one at a time; after Stop it only marks the chain as ended. The calls that
+  // `function` makes do not wait for space: the callback thread may be waiting for this function.
   template <class Function>
   void OnCallback(Function function) {
+    const internal::NoWaiting no_waiting;
     std::lock_guard<std::mutex> telling(telling_mutex_);
     if (!is_closed_) return function();
     std::lock_guard<std::mutex> lock(mutex_);

@@ -15,6 +15,7 @@
 #include "client/client.h"
 #include "client/recipes/election.h"
 #include "client/recipes/mutex.h"
+#include "client/recipes/persistent_node.h"
 #include "client/recipes/tree_cache.h"
 #include "client/scripted_server.h"
 #include "client/testing/collected.h"
@@ -27,9 +28,12 @@ using testing::Collected;
 constexpr int kLongMs = 20'000;
 constexpr size_t kCallsMax = 8;
 
-std::unique_ptr<Client> Connect(const ScriptedServer& server, size_t calls_max = 100'000) {
-  auto client = Client::Connect(
-      {.servers = server.address(), .session_timeout_ms = 600'000, .pending_calls_max = calls_max});
+std::unique_ptr<Client> Connect(const ScriptedServer& server, size_t calls_max = 100'000,
+                                WhenFull when_full = WhenFull::kRefuse) {
+  auto client = Client::Connect({.servers = server.address(),
+                                 .session_timeout_ms = 600'000,
+                                 .pending_calls_max = calls_max,
+                                 .when_full = when_full});
   INFO(client.status().ToString());
   REQUIRE(client.ok());
   return *std::move(client);
@@ -141,6 +145,64 @@ TEST_CASE("a revocation is reported although the client refuses calls at that mo
   } while (absl::IsResourceExhausted(synced));
   REQUIRE(synced.ok());
   CHECK(events.WaitFor(2).back() == LockEvent::Type::kRevoked);
+}
+
+TEST_CASE("with kBlock, a recipe keeps its deadline while the client has no space for its calls") {
+  std::atomic<bool> is_silent{false};
+  ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
+  auto client = Connect(server, kCallsMax, WhenFull::kBlock);
+  InterProcessMutex mutex(client.get(), "/lock"), other(client.get(), "/other");
+  REQUIRE(mutex.Acquire(kLongMs).ok());
+  REQUIRE(client->Sync().ok());
+  is_silent = true;
+  std::vector<Call<std::optional<Stat>>> calls;
+  for (size_t i = 0; i < kCallsMax; ++i) calls.push_back(client->AsyncExists("/"));
+  auto released = std::async(std::launch::async, [&] { return mutex.Release(100); });
+  auto acquired = std::async(std::launch::async, [&] { return other.Acquire(100); });
+  for (auto* late : {&released, &acquired}) {
+    CHECK(late->wait_for(std::chrono::milliseconds(kLongMs)) == std::future_status::ready);
+  }
+  is_silent = false;
+  client->ChangeMember();
+  CHECK(absl::IsDeadlineExceeded(released.get()));
+  CHECK(absl::IsDeadlineExceeded(acquired.get()));
+  for (auto& call : calls) CHECK(call.Wait().ok());
+  CHECK(BecomesTrue([&] { return client->List("/lock")->children.empty(); }));
+}
+
+TEST_CASE("with kBlock, a persistent node waits for space without a lock that callbacks take") {
+  std::atomic<bool> is_silent{false};
+  ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
+  std::atomic<bool> is_armed{false};
+  std::atomic<Client*> of_calls{nullptr};
+  ClientOptions options{.servers = server.address(), .session_timeout_ms = 600'000};
+  options.pending_calls_max = kCallsMax;
+  options.when_full = WhenFull::kBlock;
+  // The client is full when the node is about to be created.
+  options.on_call_begin = [&](const CallBegin& begin) {
+    if (begin.name != "Create" || !is_armed.exchange(false)) return;
+    is_silent = true;
+    for (size_t i = 0; i < kCallsMax; ++i) {
+      of_calls.load()->AsyncExists("/").Then([](const auto&) {});
+    }
+  };
+  auto client = Client::Connect(std::move(options));
+  REQUIRE(client.ok());
+  of_calls = client->get();
+  is_armed = true;
+  auto started = std::async(std::launch::async,
+                            [&] { return PersistentNode::Start(client->get(), "/node", "data"); });
+  const bool has_started =
+      started.wait_for(std::chrono::milliseconds(kLongMs)) == std::future_status::ready;
+  CHECK(has_started);
+  is_silent = false;
+  (*client)->ChangeMember();
+  const auto node = started.get();
+  REQUIRE(node.ok());
+  CHECK(BecomesTrue([&] {
+    (*client)->Sync().IgnoreError();
+    return (*node)->is_there();
+  }));
 }
 
 }  // namespace quorate

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "client/client.h"
+#include "client/no_waiting.h"
 #include "client/timer.h"
 
 namespace quorate::internal {
@@ -25,13 +26,21 @@ inline std::chrono::milliseconds PauseAfterRefusals(int refusals) {
                   std::chrono::milliseconds(500));
 }
 
+// Returns the call that `begin` makes. Does not block, whatever ClientOptions::when_full is.
+template <class Begin>
+auto CallWithoutWaiting(Begin begin) {
+  const NoWaiting no_waiting;
+  return begin();
+}
+
 // Calls `begin`, which returns a Call, and then `finish` with the outcome. If the client refuses
 // the call and `is_wanted` returns true, calls `begin` again after a pause. The first `begin` runs
-// on the calling thread; all else runs on the client's callback thread.
+// on the calling thread; all else runs on the client's callback thread. Does not block, as
+// CallWithoutWaiting.
 template <class Begin, class Finish, class IsWanted>
 void CallUntilTaken(Client* client, Begin begin, Finish finish, IsWanted is_wanted,
                     int refusals = 0) {
-  auto call = begin();
+  auto call = CallWithoutWaiting([&] { return begin(); });
   call.Then([client, begin = std::move(begin), finish = std::move(finish),
              is_wanted = std::move(is_wanted), refusals](auto outcome) mutable {
     if (!IsRefusedByClient(outcome.status())) return finish(std::move(outcome));
