@@ -249,8 +249,8 @@ std::optional<HttpResponse> AdminFrontend::CheckCaller(const CommandInfo& comman
     return Commands::Refuse(403, command.name, reason);
   }
   const bool is_unknown = absl::IsUnauthenticated(status);
-  HttpResponse response =
-      Commands::Refuse(is_unknown ? 401 : 403, command.name, ToStd(status.message()));
+  const int code = is_unknown ? 401 : absl::IsUnavailable(status) ? 429 : 403;
+  HttpResponse response = Commands::Refuse(code, command.name, ToStd(status.message()));
   if (is_unknown) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }

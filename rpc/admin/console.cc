@@ -170,7 +170,8 @@ std::optional<HttpResponse> Console::Respond(const RequestTarget& target,
   Caller caller{request.caller,
                 ClientIdentities(config_, drops_address ? "" : request.caller.address)};
   if (const absl::Status s = Identify(request, &caller); !s.ok()) {
-    return Failure(absl::IsUnauthenticated(s) ? 401 : 403, ToStd(s.message()));
+    const int code = absl::IsUnauthenticated(s) ? 401 : absl::IsUnavailable(s) ? 429 : 403;
+    return Failure(code, ToStd(s.message()));
   }
   if (name == "overview") return Overview(request, caller);
   if (name == "slow") return Slow(request, caller);
@@ -223,7 +224,9 @@ absl::Status Console::Identify(const HttpRequest& request, Caller* caller) {
         caller->principal);
   }
   absl::Status added = caller->identities.AddDigest(credentials, service_.super_failures());
-  if (absl::IsUnauthenticated(added)) service_.CountFailedAuthentication();
+  if (absl::IsUnauthenticated(added) || absl::IsUnavailable(added)) {
+    service_.CountFailedAuthentication();
+  }
   return added;
 }
 

@@ -192,16 +192,17 @@ void Administrators::RefreshTokens() {
                config_.administrator_token_file, tokens_.size());
 }
 
-absl::Status Administrators::Fail(std::string_view why, const Principal& principal) {
+absl::Status Administrators::Fail(absl::StatusCode code, std::string_view why,
+                                  const Principal& principal) {
   failures_.fetch_add(1, std::memory_order_relaxed);
   if (failure_counter_ != nullptr) failure_counter_->fetch_add(1, std::memory_order_relaxed);
-  return absl::UnauthenticatedError(absl::StrCat(ToAbsl(why), " (from ", principal.address, ")"));
+  return absl::Status(code, absl::StrCat(ToAbsl(why), " (from ", principal.address, ")"));
 }
 
 absl::Status Administrators::RefuseCredentials(std::string_view why, const Principal& principal) {
   // Counts as a failed attempt, also if the address has none left.
   limit_.Take(principal.address, /*user=*/"");
-  return Fail(why, principal);
+  return Fail(absl::StatusCode::kUnauthenticated, why, principal);
 }
 
 absl::Status Administrators::CheckToken(std::string_view token, Principal* principal) {
@@ -251,9 +252,10 @@ absl::Status Administrators::AddDigest(std::string_view credentials, Principal* 
       credentials.substr(0, credentials.find(':')) != super.substr(0, super.find(':'))) {
     return absl::OkStatus();
   }
-  if (!limit_.Take(principal->address, /*user=*/"")) return Fail(kTooManyWrong, *principal);
+  if (!limit_.Take(principal->address, /*user=*/""))
+    return Fail(absl::StatusCode::kUnavailable, kTooManyWrong, *principal);
   const absl::Status checked = CheckSuper(credentials, principal);
-  if (!checked.ok()) return Fail(ToStd(checked.message()), *principal);
+  if (!checked.ok()) return Fail(checked.code(), ToStd(checked.message()), *principal);
   limit_.GiveBack(principal->address, /*user=*/"");
   return checked;
 }
@@ -262,7 +264,7 @@ absl::Status Administrators::Authenticate(std::string_view authorization, Princi
   if (authorization.empty()) return absl::OkStatus();
   MutexLock lock(&mutex_);
   if (!limit_.Take(principal->address, /*user=*/"")) {
-    return Fail(kTooManyWrong, *principal);
+    return Fail(absl::StatusCode::kUnavailable, kTooManyWrong, *principal);
   }
   const size_t space = std::min(authorization.find(' '), authorization.size());
   const absl::string_view scheme = ToAbsl(authorization.substr(0, space));
@@ -283,7 +285,7 @@ absl::Status Administrators::Authenticate(std::string_view authorization, Princi
     limit_.GiveBack(principal->address, /*user=*/"");
     return checked;
   }
-  return Fail(ToStd(checked.message()), *principal);
+  return Fail(checked.code(), ToStd(checked.message()), *principal);
 }
 
 bool Administrators::IsAdministrator(const Principal& principal) const {

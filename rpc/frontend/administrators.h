@@ -64,12 +64,13 @@ class Administrators {
 
   // Adds to `principal` what `authorization` proves: "Bearer TOKEN", or "Basic BASE64", the base64
   // of "user:password", with the credentials of superDigest. `authorization` is the value of the
-  // metadata or header of that name; nothing is done if it is empty. Unauthenticated: it is wrong,
-  // or its address has to wait.
+  // metadata or header of that name; nothing is done if it is empty. Unauthenticated: it is wrong.
+  // Unavailable: its address has to wait, and it was not looked at.
   absl::Status Authenticate(std::string_view authorization, Principal* principal);
   // Adds to `principal` what "user:password" proves as a credential of access control lists: that it
   // is the super user. Those of any other user prove nothing to administrators. Unauthenticated: the
-  // password of the super user is wrong, or its address has to wait.
+  // password of the super user is wrong. Unavailable: its address has to wait, and it was not looked
+  // at.
   absl::Status AddDigest(std::string_view credentials, Principal* principal);
   // Counts credentials that a front end itself has refused, as too many in one call.
   absl::Status RefuseCredentials(std::string_view why, const Principal& principal);
@@ -90,7 +91,8 @@ class Administrators {
   int64_t failures() const { return failures_.load(std::memory_order_relaxed); }
 
  private:
-  absl::Status Fail(std::string_view why, const Principal& principal);
+  // Counts a failure, and returns its status.
+  absl::Status Fail(absl::StatusCode code, std::string_view why, const Principal& principal);
   absl::Status CheckToken(std::string_view token, Principal* principal)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckBasic(std::string_view base64, Principal* principal) const;

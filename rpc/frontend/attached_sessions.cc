@@ -8,7 +8,10 @@ namespace quorate::rpc {
 
 void AttachedSessions::Attach(tree::SessionId session, std::shared_ptr<AttachedSession> client) {
   MutexLock lock(&mutex_);
-  sessions_[session] = std::move(client);
+  std::shared_ptr<AttachedSession>& current = sessions_[session];
+  if (current == nullptr || current->attach_zxid <= client->attach_zxid) {
+    current = std::move(client);
+  }
 }
 
 void AttachedSessions::Update(tree::SessionId session, std::shared_ptr<AttachedSession> client) {

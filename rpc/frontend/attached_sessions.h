@@ -25,7 +25,8 @@ enum class ClientProtocol : uint8_t { kZooKeeper, kGrpc };
 struct AttachedSession {
   using Time = std::chrono::steady_clock::time_point;
 
-  uint32_t tag = 0;  // of the client
+  uint32_t tag = 0;           // of the client
+  tree::Zxid attach_zxid{0};  // of the attachment of this client
   ClientProtocol protocol = ClientProtocol::kZooKeeper;
   std::string address{};                  // without the port
   std::vector<std::string> identities{};  // IdentityTexts (client_identities.h)
@@ -39,7 +40,8 @@ class AttachedSessions {
   AttachedSessions(const AttachedSessions&) = delete;
   AttachedSessions& operator=(const AttachedSessions&) = delete;
 
-  // Adds the client of a session, in place of any other. Detach must follow.
+  // Adds the client of a session, in place of one with an earlier attachment; does nothing if there is
+  // one with a later attachment. Detach must follow.
   void Attach(tree::SessionId session, std::shared_ptr<AttachedSession> client);
   // As Attach, if the session has a client with the same tag; otherwise does nothing.
   void Update(tree::SessionId session, std::shared_ptr<AttachedSession> client);

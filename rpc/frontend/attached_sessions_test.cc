@@ -14,9 +14,10 @@ namespace {
 
 constexpr tree::SessionId kSession{7};
 
-std::shared_ptr<AttachedSession> ClientWith(uint32_t tag) {
+std::shared_ptr<AttachedSession> ClientWith(uint32_t tag, int64_t attach_zxid = 0) {
   auto client = std::make_shared<AttachedSession>();
   client->tag = tag;
+  client->attach_zxid = tree::Zxid(attach_zxid);
   return client;
 }
 
@@ -36,6 +37,15 @@ TEST_CASE("a session has its newest client, which only its own tag removes") {
   sessions.Detach(kSession, 2);
   sessions.Update(kSession, newer);
   CHECK(sessions.Find(kSession) == nullptr);
+}
+
+TEST_CASE("an earlier attachment that is shown late does not replace a later one") {
+  AttachedSessions sessions;
+  sessions.Attach(kSession, ClientWith(2, 20));
+  sessions.Attach(kSession, ClientWith(1, 10));
+  CHECK(sessions.Find(kSession)->tag == 2);
+  sessions.Attach(kSession, ClientWith(3, 30));
+  CHECK(sessions.Find(kSession)->tag == 3);
 }
 
 TEST_CASE("identities are shown without hashes, in ASCII, and only so many") {

@@ -138,12 +138,13 @@ class ClientFrontend : public Frontend {
   }
   // Shows administrators the client of a session, from when it has attached the session; and again,
   // when its identities have changed. The number of its watches is that of `tenants`.
-  void ShowSession(tree::SessionId session, uint32_t tag, ClientProtocol protocol,
-                   const std::string& address, std::span<const tree::Identity> identities,
-                   TenantShare* tenants) {
+  void ShowSession(tree::SessionId session, tree::Zxid attach_zxid, uint32_t tag,
+                   ClientProtocol protocol, const std::string& address,
+                   std::span<const tree::Identity> identities, TenantShare* tenants) {
     const bool is_new = tenants->shown() == nullptr;
     auto client = std::make_shared<AttachedSession>();
     client->tag = tag;
+    client->attach_zxid = attach_zxid;
     client->protocol = protocol;
     client->address = address;
     client->identities = IdentityTexts(identities);

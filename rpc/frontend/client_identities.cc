@@ -75,7 +75,7 @@ absl::Status ClientIdentities::AddDigest(std::string_view credentials,
   if (credentials.size() > kCredentialsBytesMax) return TooMany();
   const bool names_super = NamesSuper(credentials);
   if (names_super && !super_failures->Take(address_, kSuper)) {
-    return absl::UnauthenticatedError(
+    return absl::UnavailableError(
         "too many wrong passwords of the super user have come from this address; passwords are "
         "looked at again after some seconds");
   }
@@ -152,7 +152,12 @@ bool ClientIdentities::MayRead(const Readers& readers) const {
 bool ClientIdentities::Add(tree::Identity identity) {
   const std::span<const tree::Identity> known = shown();
   if (std::find(known.begin(), known.end(), identity) != known.end()) return true;
-  if (bytes_ + identity.id.size() > kBytesMax || identities_.size() >= kCountMax) return false;
+  // Besides the hidden identities, the address and the super user's, which credentials of superDigest
+  // prove together with that of their user.
+  const size_t proved = known.size() - 1 - (is_super_ ? 1 : 0);
+  const bool is_super = identity.scheme == "super";
+  if (bytes_ + identity.id.size() > kBytesMax || (!is_super && proved >= kCountMax)) return false;
+  is_super_ |= is_super;
   bytes_ += identity.id.size();
   if (lacks_required_ && IsRequired(identity.scheme)) lacks_required_ = false;
   identities_.push_back(std::move(identity));

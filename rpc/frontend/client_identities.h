@@ -32,8 +32,9 @@ std::string DigestId(std::string_view credentials);
 
 class ClientIdentities {
  public:
-  // The limits of the number of identities and of the bytes of their ids together: each write of a
-  // client carries all of them.
+  // The limits of the number of identities that a client has proved (besides its address, and the super
+  // user's, which counts as one with the identity that proves it), and of the bytes of their ids
+  // together: each write of a client carries all of them.
   static constexpr size_t kCountMax = 128;
   static constexpr size_t kBytesMax = 64u << 10;
   // The limit of the credentials that prove one identity.
@@ -44,7 +45,7 @@ class ClientIdentities {
 
   // Adds the identity that "user:password" proves, and the super user's if these are the
   // credentials of superDigest. ResourceExhausted: there are too many identities, or the credentials
-  // are longer than kCredentialsBytesMax. Unauthenticated: the credentials name the user of
+  // are longer than kCredentialsBytesMax. Unavailable: the credentials name the user of
   // superDigest, and too many wrong ones have come from this address; they were not looked at.
   // `super_failures` is the server's (Service::super_failures).
   absl::Status AddDigest(std::string_view credentials, FailureLimit* super_failures);
@@ -95,6 +96,7 @@ class ClientIdentities {
   size_t hidden_ = 0;              // so many identities at the front are hidden
   bool is_any_sasl_user_ = false;  // the identity of letAnySaslUserDoX is one of them
   bool lacks_required_ = false;
+  bool is_super_ = false;  // the super user's identity is one of those that are shown
   size_t bytes_ = 0;
 };
 

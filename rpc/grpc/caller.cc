@@ -28,9 +28,10 @@ constexpr size_t kSubjectsMax = 64;
 
 // Returns the status for the caller, with the error of quorate.v1.
 absl::Status ToCaller(const absl::Status& status) {
-  return v1::ToStatus(
-      absl::IsUnauthenticated(status) ? v1::ERROR_CODE_AUTH_FAILED : v1::ERROR_CODE_NO_AUTH,
-      ToStd(status.message()));
+  const v1::ErrorCode error = absl::IsUnauthenticated(status) ? v1::ERROR_CODE_AUTH_FAILED
+                              : absl::IsUnavailable(status)   ? v1::ERROR_CODE_UNAVAILABLE
+                                                              : v1::ERROR_CODE_NO_AUTH;
+  return v1::ToStatus(error, ToStd(status.message()));
 }
 
 // Returns all values of the metadata with this key.

@@ -33,7 +33,8 @@ CallerProof ProofOf(const grpc::ServerContextBase& context, bool has_certificate
                     Administrators* administrators);
 
 // Returns who makes the call, with everything that it has proved, if it may begin `operation`.
-// Otherwise the status for the caller: the error NO_AUTH or AUTH_FAILED of quorate.v1, or
+// Otherwise the status for the caller: the error NO_AUTH or AUTH_FAILED of quorate.v1, UNAVAILABLE
+// for credentials that were not looked at, because many wrong ones have come from the address, or
 // BAD_ARGUMENTS for credentials of another form.
 absl::StatusOr<Principal> AdmitCall(Operation operation, const grpc::ServerContextBase& context,
                                     Administrators* administrators);

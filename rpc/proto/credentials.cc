@@ -8,6 +8,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/strings.h"
 #include "rpc/proto/errors.h"
 
@@ -55,10 +57,21 @@ absl::Status CheckCredentialLimits(size_t count, size_t bytes) {
 absl::StatusOr<std::vector<Credential>> ParseCredentials(std::span<const std::string_view> values) {
   size_t bytes = 0;
   for (const std::string_view value : values) bytes += value.size();
+  // Before any value is looked at, so that a long one costs nothing.
   if (absl::Status s = CheckCredentialLimits(values.size(), bytes); !s.ok()) return s;
-  std::vector<Credential> credentials(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (Parse(values[i], &credentials[i])) continue;
+  std::vector<absl::string_view> parts;
+  for (const std::string_view value : values) {
+    const std::vector<absl::string_view> joined = absl::StrSplit(ToAbsl(value), ',');
+    parts.push_back(joined[0]);
+    for (size_t i = 1; i < joined.size(); ++i) {
+      // Joining adds no other space than one after the comma.
+      parts.push_back(absl::StripPrefix(joined[i], " "));
+    }
+  }
+  if (absl::Status s = CheckCredentialLimits(parts.size(), bytes); !s.ok()) return s;
+  std::vector<Credential> credentials(parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (Parse(ToStd(parts[i]), &credentials[i])) continue;
     return ToStatus(ERROR_CODE_BAD_ARGUMENTS,
                     absl::StrCat("the value ", i + 1, " of the metadata ", kCredentialKey,
                                  " has to be a scheme in lower case, one space, and the secret in "

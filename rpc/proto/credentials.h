@@ -16,7 +16,8 @@
 
 namespace quorate::v1 {
 
-// The key of the metadata. A call may have it several times.
+// The key of the metadata. A call may have it several times; a proxy or library on the way may join
+// such values with commas.
 inline constexpr char kCredentialKey[] = "quorate-credential";
 // The limits of a call: the number of credentials, and the bytes of their values together.
 inline constexpr size_t kCredentialsMax = 128;
@@ -34,6 +35,7 @@ absl::Status CheckCredentialLimits(size_t count, size_t bytes);
 
 // Decodes the values of the metadata of one call. AUTH_FAILED: they exceed the limits.
 // BAD_ARGUMENTS: a value has another form; the message names its position and has nothing of it.
+// Values that are joined with commas count one by one.
 absl::StatusOr<std::vector<Credential>> ParseCredentials(std::span<const std::string_view> values);
 
 }  // namespace quorate::v1

@@ -43,7 +43,7 @@ TEST_CASE("a credential of another form is refused, and the message has nothing 
        {"", "digest", "digestdXNlcjpwYXNz", " dXNlcjpwYXNz", "digest  dXNlcjpwYXNz",
         "digest dXNlcjpwYXNz ", "digest dXNlcjpwYXN", "digest dXNlcjpwYX N", "digest YTpi\n",
         "digest dXNlcjpwYQ", "digest dXNlcjpwYR==", "digest user:pass", "Digest dXNlcjpwYXNz",
-        "di-gest dXNlcjpwYXNz", "digest dXNlcjpwYXNz,digest YTpi", "digest _-8="}) {
+        "di-gest dXNlcjpwYXNz", "digest _-8="}) {
     CAPTURE(value);
     const auto parsed = Parse({"digest YTpi", value});
     REQUIRE_FALSE(parsed.ok());
@@ -54,6 +54,26 @@ TEST_CASE("a credential of another form is refused, and the message has nothing 
   }
   CHECK(CodeOfParse({std::string(33, 'a') + " YTpi"}) == ERROR_CODE_BAD_ARGUMENTS);
   CHECK(Parse({std::string(32, 'a') + " YTpi"}).ok());
+}
+
+TEST_CASE("values that were joined with commas count one by one") {
+  const auto parsed = Parse({"digest dXNlcjpwYXNz,digest YTpi, x ,x ", "digest YTpi"});
+  REQUIRE(parsed.ok());
+  REQUIRE(parsed->size() == 5);
+  CHECK((*parsed)[0].secret() == "user:pass");
+  CHECK((*parsed)[1].secret() == "a:b");
+  CHECK((*parsed)[2].scheme() == "x");
+  CHECK((*parsed)[4].secret() == "a:b");
+  for (const char* wrong : {",", "digest YTpi,", ",digest YTpi", "digest YTpi,  x ", "x , ,x "}) {
+    CAPTURE(wrong);
+    CHECK(CodeOfParse({wrong}) == ERROR_CODE_BAD_ARGUMENTS);
+  }
+  CHECK(absl::StrContains(Parse({"x ,x ,dXNl"}).status().message(), "the value 3"));
+  std::string many = "x ";
+  for (size_t i = 1; i < kCredentialsMax; ++i) many += ",x ";
+  CHECK(Parse({many})->size() == kCredentialsMax);
+  CHECK(CodeOfParse({many, "x "}) == ERROR_CODE_AUTH_FAILED);
+  CHECK(CodeOfParse({many + ",x "}) == ERROR_CODE_AUTH_FAILED);
 }
 
 TEST_CASE("the credentials of a call are limited in number and in bytes") {

@@ -773,7 +773,9 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
         absl::StrCat("authentication failed; scheme \"",
                      absl::CHexEscape(ToAbsl(request.scheme.substr(0, kSchemeBytesShown))), "\""));
   }
-  if (absl::IsUnauthenticated(status)) RecordFailedAuthentication(request.scheme);
+  if (absl::IsUnauthenticated(status) || absl::IsUnavailable(status)) {
+    RecordFailedAuthentication(request.scheme);
+  }
   ReplyWriter reply(&out_, xid, tree::Zxid(0),
                     status.ok() ? ErrorCode::kOk : ErrorCode::kAuthFailed);
   ++packets_sent_;

@@ -74,7 +74,7 @@ absl::Status Connection::CheckIncomplete() {
 }
 
 void Connection::ShowSession() {
-  loop_->frontend().ShowSession(session_, tag_, ClientProtocol::kZooKeeper, address_,
+  loop_->frontend().ShowSession(session_, attach_zxid_, tag_, ClientProtocol::kZooKeeper, address_,
                                 identities_.shown(), &tenants_);
 }
 

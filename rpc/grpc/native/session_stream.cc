@@ -218,7 +218,7 @@ void SessionStream::SendOpened() {
   outbox().Close();
   state_ = State::kUp;
   touched_ = true;
-  ShowSession();
+  ShowSession(attach_zxid_);
 }
 
 absl::Status SessionStream::OnSessionClosed() {
@@ -381,7 +381,7 @@ void SessionStream::Audit(const Pending& pending) const {
 
 void SessionStream::DoAddCredential(Pending* pending) {
   v1::Response response;
-  if (!AddCredential(pending->request->add_credential())) {
+  if (!AddCredential(pending->request->add_credential()).ok()) {
     response.set_error(v1::ERROR_CODE_AUTH_FAILED);
   } else if (absl::Status s = JoinIdentity(); !s.ok()) {
     Finish(s);

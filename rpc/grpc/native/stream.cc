@@ -84,19 +84,24 @@ absl::Status Stream::SetProof(CallerProof proof) {
   return absl::OkStatus();
 }
 
-bool Stream::AddCredential(const v1::Credential& credential) {
-  if (credential.scheme() == "digest" &&
-      identities_.AddDigest(credential.secret(), loop_->frontend().service().super_failures())
-          .ok()) {
-    return true;
+absl::Status Stream::AddCredential(const v1::Credential& credential) {
+  absl::Status added = absl::UnauthenticatedError("");
+  if (credential.scheme() == "digest") {
+    added =
+        identities_.AddDigest(credential.secret(), loop_->frontend().service().super_failures());
   }
+  if (added.ok()) return added;
   RecordFailedAuthentication(credential.scheme());
-  return false;
+  // The client may try again: the credential was not looked at.
+  if (absl::IsUnavailable(added)) {
+    return ToStatus(v1::ERROR_CODE_UNAVAILABLE, ToStd(added.message()));
+  }
+  return ToStatus(v1::ERROR_CODE_AUTH_FAILED, {});
 }
 
 absl::Status Stream::Authenticate() {
   for (const v1::Credential& credential : std::exchange(credentials_, {})) {
-    if (!AddCredential(credential)) return ToStatus(v1::ERROR_CODE_AUTH_FAILED, {});
+    if (absl::Status s = AddCredential(credential); !s.ok()) return s;
   }
   if (identities_.lacks_required()) {
     RecordFailedAuthentication(identities_.RequiredText());
@@ -116,14 +121,15 @@ absl::Status Stream::JoinIdentity() {
   if (!tenants_.SetIdentity(identities_.shown(), loop_->now())) {
     return TooMany(Limit::kConnections);
   }
-  if (tenants_.shown() != nullptr) ShowSession();
+  if (tenants_.shown() != nullptr) ShowSession(tenants_.shown()->attach_zxid);
   return absl::OkStatus();
 }
 
-void Stream::ShowSession() {
+void Stream::ShowSession(tree::Zxid attach_zxid) {
   std::vector<tree::Identity> shown(identities_.shown().begin(), identities_.shown().end());
   if (!token_.empty()) shown.push_back({"token", token_});
-  loop_->frontend().ShowSession(session(), tag_, ClientProtocol::kGrpc, address_, shown, &tenants_);
+  loop_->frontend().ShowSession(session(), attach_zxid, tag_, ClientProtocol::kGrpc, address_,
+                                shown, &tenants_);
 }
 
 absl::Status Stream::OnLimit(Limit limit) {

@@ -212,16 +212,17 @@ class Stream {
   const ClientIdentities& identities() const { return identities_; }
   // Returns the name of the administrator's token that the client has shown; empty: none.
   const std::string& token() const { return token_; }
-  // Adds the identity that the credential proves. Returns false, and records the failed
-  // authentication, if it proves none.
-  bool AddCredential(const v1::Credential& credential);
+  // Adds the identity that the credential proves. Otherwise records the failed authentication.
+  // AUTH_FAILED: it proves none. UNAVAILABLE: it was not looked at, because many wrong ones have come
+  // from the client's address.
+  absl::Status AddCredential(const v1::Credential& credential);
   // Adds the identities that the credentials of SetProof prove, and makes the stream count for the
-  // first identity. Called with the first message. AUTH_FAILED: a credential proves nothing, or the
+  // first identity. Called with the first message. AUTH_FAILED or UNAVAILABLE: as AddCredential, or the
   // client has not authenticated as it has to; that is recorded too. TOO_MANY_STREAMS: as
   // JoinIdentity.
   absl::Status Authenticate();
   // Shows administrators the session of the stream, once it is attached.
-  void ShowSession();
+  void ShowSession(tree::Zxid attach_zxid);
   // Makes the stream count for the first of its identities that was proved. Returns TOO_MANY_STREAMS
   // if that has too many streams.
   absl::Status JoinIdentity();
