@@ -10,6 +10,15 @@
 namespace quorate::rpc {
 
 absl::Status SessionCloser::Close(tree::SessionId session, Done done) {
+  if (!service_->status().serving()) {
+    return absl::UnavailableError(
+        "this member does not serve at the moment; the session was not closed: ask another member");
+  }
+  if (service_->congested()) {
+    return absl::UnavailableError(
+        "this member has too much to do; the session was not closed: ask another member, or try "
+        "again");
+  }
   tree::CommandHeader header;
   // Without the zxid of an attachment, the command closes the session whatever its client.
   header.kind = tree::CommandKind::kCloseSession;

@@ -33,8 +33,10 @@ class SessionCloser final : public Frontend {
 
   // Closes a session, and deletes its ephemeral znodes. `done` is called once, from any thread, when
   // that is applied here; it must be brief. Unavailable: the tree was replaced by a later one, so
-  // that the outcome is not known. Never called if the server stops before that. Returns
-  // ResourceExhausted, and does not call `done`, if kWaitingMax others are waiting.
+  // that the outcome is not known. Never called if the server stops before that. Returns, without
+  // submitting anything or calling `done`: Unavailable if this server does not serve or is congested,
+  // so that the session would be closed at some later time; ResourceExhausted if kWaitingMax others
+  // are waiting.
   absl::Status Close(tree::SessionId session, Done done);
 
   bool AllowsInlineApply() const override { return true; }

@@ -16,6 +16,8 @@ constexpr tree::SessionId kSession{7};
 // Outcomes in the order of the calls: "closed", "none" or the code of the status.
 class Fixture {
  public:
+  Fixture() { service.current.leader_known = service.current.in_touch = true; }
+
   SessionCloser::Done Record() {
     return [this](const absl::StatusOr<bool>& closed) {
       outcomes.push_back(!closed.ok() ? absl::StatusCodeToString(closed.status().code())
@@ -67,6 +69,23 @@ TEST_CASE("closes that wait while the tree is replaced have no known outcome") {
   REQUIRE(f.closer.Close(kSession, f.Record()).ok());
   f.service.Apply(&f.closer);
   CHECK(f.outcomes == std::vector<std::string>{"UNAVAILABLE", "none"});
+}
+
+TEST_CASE("a member that cannot close a session soon submits nothing") {
+  Fixture f;
+  f.CreateSession();
+  f.service.current.in_touch = false;
+  CHECK(f.closer.Close(kSession, f.Record()).code() == absl::StatusCode::kUnavailable);
+  f.service.current.in_touch = true;
+  f.service.is_congested = true;
+  CHECK(f.closer.Close(kSession, f.Record()).code() == absl::StatusCode::kUnavailable);
+  f.service.Apply(&f.closer);
+  CHECK(f.outcomes.empty());
+  CHECK(f.HasSession());
+  f.service.is_congested = false;
+  REQUIRE(f.closer.Close(kSession, f.Record()).ok());
+  f.service.Apply(&f.closer);
+  CHECK(f.outcomes == std::vector<std::string>{"closed"});
 }
 
 TEST_CASE("only so many closes may wait") {

@@ -23,6 +23,8 @@ namespace {
 
 // The limits of a page.
 constexpr size_t kSessionsMax = 1000;
+// Much less than the 4 MiB that a client of gRPC accepts by default.
+constexpr size_t kSessionBytesMax = size_t{2} << 20;
 constexpr size_t kPathsMax = 1000;
 constexpr size_t kPathBytesMax = size_t{512} << 10;
 // The sessions that are read while the tree is locked once.
@@ -80,7 +82,16 @@ grpc::ServerUnaryReactor* ClusterService::ListSessions(grpc::CallbackServerConte
   }
   response->set_more(known.size() > limit);
   if (known.size() > limit) known.pop_back();
-  for (const tree::SessionInfo& session : known) SetSession(session, response->add_sessions());
+  size_t bytes = 0;
+  for (const tree::SessionInfo& session : known) {
+    v1::Session* shown = response->add_sessions();
+    SetSession(session, shown);
+    bytes += shown->ByteSizeLong();
+    if (bytes <= kSessionBytesMax || response->sessions_size() == 1) continue;
+    response->mutable_sessions()->RemoveLast();
+    response->set_more(true);
+    break;
+  }
   response->set_answered_by(service_->proposer().member);
   return FinishWith(context, grpc::Status::OK);
 }
@@ -150,7 +161,9 @@ grpc::ServerUnaryReactor* ClusterService::CloseSession(grpc::CallbackServerConte
         finish(v1::ToStatus(v1::ERROR_CODE_UNAVAILABLE, ToStd(closed.status().message())), false);
       });
   if (!begun.ok()) {
-    finish(v1::ToStatus(v1::ERROR_CODE_TOO_MANY_STREAMS, ToStd(begun.message())), false);
+    const v1::ErrorCode error =
+        absl::IsUnavailable(begun) ? v1::ERROR_CODE_UNAVAILABLE : v1::ERROR_CODE_TOO_MANY_STREAMS;
+    finish(v1::ToStatus(error, ToStd(begun.message())), false);
   }
   return call;
 }

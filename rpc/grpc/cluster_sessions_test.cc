@@ -21,6 +21,8 @@ namespace {
 // Applies each batch when it is submitted, unless the test holds them back.
 class ApplyingService final : public FakeService {
  public:
+  ApplyingService() { current.leader_known = current.in_touch = true; }
+
   void Submit(CommandBatch batch) override {
     FakeService::Submit(std::move(batch));
     if (applies) Apply(&closer);
@@ -190,6 +192,28 @@ TEST_CASE("of the client of a session, the member that serves it knows the rest"
   CHECK_FALSE(other.sessions(0).has_client());
 }
 
+TEST_CASE("a page of sessions is small enough for any client, however much it shows of each") {
+  Fixture f;
+  constexpr int kSessions = 1000;
+  for (int id = 1; id <= kSessions; ++id) {
+    f.Create(id);
+    auto client = std::make_shared<AttachedSession>();
+    client->identities.assign(kShownIdentitiesMax, std::string(kShownIdentityBytesMax, 'x'));
+    f.service.attached_sessions().Attach(tree::SessionId(id), client);
+  }
+  int listed = 0;
+  v1::ListSessionsRequest request;
+  v1::ListSessionsResponse page;
+  do {
+    page = f.List(request);
+    REQUIRE(page.sessions_size() > 0);
+    CHECK(page.ByteSizeLong() < (size_t{4} << 20));
+    for (const v1::Session& session : page.sessions()) CHECK(session.id() == ++listed);
+    request.set_after_id(listed);
+  } while (page.more());
+  CHECK(listed == kSessions);
+}
+
 TEST_CASE("a session is shown with its ephemerals, in pages") {
   Fixture f;
   CHECK_FALSE(f.Get(7).has_session());
@@ -246,6 +270,16 @@ TEST_CASE("a close whose outcome is not known says so, and one without an end ca
         grpc::StatusCode::DEADLINE_EXCEEDED);
   f.service.ReplaceTree(&f.service.closer);
   CHECK_FALSE(f.Get(7).has_session());
+}
+
+TEST_CASE("a member that does not serve refuses to close a session, and submits nothing") {
+  Fixture f;
+  f.Create(7);
+  f.service.current.in_touch = false;
+  v1::CloseSessionResponse response;
+  CHECK(f.Close(7, &response).error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(f.service.batches.empty());
+  CHECK(f.Get(7).has_session());
 }
 
 TEST_CASE("only administrators learn of sessions and close them") {

@@ -144,12 +144,14 @@ absl::Status RunList(const GlobalOptions& global, const ListOptions& options) {
   const auto& first = FirstOf(answers);
   if (!first.ok()) return first.status();
   std::vector<v1::Session> sessions(first->sessions().begin(), first->sessions().end());
+  bool more = first->more();
   for (const auto& answer : answers) {
     if (!answer.ok()) continue;
     AddClients({answer->sessions().begin(), answer->sessions().end()}, &sessions);
+    if (answer->more()) more |= CutTo(*answer, &sessions);
   }
   if (global.json) {
-    ordered_json json = {{"sessions", ordered_json::array()}, {"more", first->more()}};
+    ordered_json json = {{"sessions", ordered_json::array()}, {"more", more}};
     for (const v1::Session& session : sessions) json["sessions"].push_back(ToJson(session));
     std::cout << json.dump(2, ' ', false, ordered_json::error_handler_t::replace) << "\n";
     return absl::OkStatus();
@@ -159,14 +161,19 @@ absl::Status RunList(const GlobalOptions& global, const ListOptions& options) {
                                                  "IDENTITIES"}};
   for (const v1::Session& session : sessions) rows.push_back(RowOf(session));
   std::cout << Table(rows);
-  if (first->more()) {
+  if (more) {
     std::cout << "There are more: add --after " << IdOf(sessions.back().id()) << "\n";
   }
   return absl::OkStatus();
 }
 
-absl::Status NoSession(const std::string& id) {
-  return absl::NotFoundError(absl::StrCat("there is no session ", id));
+absl::Status NoSession(const std::string& id, const absl::Status& problem = absl::OkStatus()) {
+  std::string text = absl::StrCat("there is no session ", id);
+  if (!problem.ok()) {
+    absl::StrAppend(&text,
+                    "; it is not known whether this command has closed it: ", problem.message());
+  }
+  return absl::NotFoundError(text);
 }
 
 // Reads all ephemeral znodes of a session from one server.
@@ -236,25 +243,18 @@ absl::Status RunClose(const GlobalOptions& global, const std::string& text) {
   if (!servers.ok()) return servers.status();
   v1::CloseSessionRequest request;
   request.set_id(*id);
-  // Any member closes it. One that did not answer may have begun it.
-  absl::Status problem;
-  for (const std::string& address : servers->addresses) {
+  const auto close = [&](const std::string& address) -> absl::StatusOr<bool> {
     auto answer = Ask(*servers, address, &v1::ClusterService::Stub::CloseSession, request);
-    if (!answer.ok()) {
-      problem = answer.status();
-      if (absl::IsUnavailable(problem)) continue;
-      return problem;
-    }
-    if (!answer->closed() && problem.ok()) return NoSession(IdOf(*id));
-    if (global.json) {
-      std::cout << ordered_json{{"session", IdOf(*id)}, {"closed", true}}.dump(2) << "\n";
-    } else {
-      std::cout << (answer->closed() ? "Closed session " : "There is no longer a session ")
-                << IdOf(*id) << ".\n";
-    }
-    return absl::OkStatus();
+    if (!answer.ok()) return answer.status();
+    return answer->closed();
+  };
+  if (absl::Status s = CloseAtAny(servers->addresses, *id, close); !s.ok()) return s;
+  if (global.json) {
+    std::cout << ordered_json{{"session", IdOf(*id)}, {"closed", true}}.dump(2) << "\n";
+  } else {
+    std::cout << "Closed session " << IdOf(*id) << ".\n";
   }
-  return problem;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -282,6 +282,31 @@ void AddClients(const std::vector<v1::Session>& others, std::vector<v1::Session>
     if (same->has_client() && same->attach_zxid() >= other.attach_zxid()) continue;
     *same = other;
   }
+}
+
+bool CutTo(const v1::ListSessionsResponse& page, std::vector<v1::Session>* sessions) {
+  if (page.sessions().empty()) return false;
+  const int64_t last = page.sessions().rbegin()->id();
+  const auto beyond = std::ranges::upper_bound(*sessions, last, {}, &v1::Session::id);
+  if (beyond == sessions->begin() || beyond == sessions->end()) return false;
+  sessions->erase(beyond, sessions->end());
+  return true;
+}
+
+absl::Status CloseAtAny(const std::vector<std::string>& addresses, int64_t id,
+                        const std::function<absl::StatusOr<bool>(const std::string&)>& close) {
+  // Any member closes it. One that did not answer may have closed it.
+  absl::Status problem;
+  for (const std::string& address : addresses) {
+    const absl::StatusOr<bool> closed = close(address);
+    if (closed.ok()) return *closed ? absl::OkStatus() : NoSession(IdOf(id), problem);
+    problem = closed.status();
+    if (!absl::IsUnavailable(problem) && !absl::IsDeadlineExceeded(problem) &&
+        !absl::IsResourceExhausted(problem)) {
+      return problem;
+    }
+  }
+  return problem;
 }
 
 void AddSessionsCommands(CommandLine* command_line) {
@@ -312,7 +337,7 @@ void AddSessionsCommands(CommandLine* command_line) {
   close->add_option("ID", *closed, "Session id, in hexadecimal")->required();
   close->footer(
       "The client learns that its session has expired. Exit status: 1 if there is no such "
-      "session.");
+      "session,\nalso if a server of --server that did not answer may have closed it.");
 }
 
 }  // namespace quorate::tools

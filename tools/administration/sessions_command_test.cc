@@ -3,6 +3,7 @@
 #include "tools/administration/sessions_command.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,55 @@ TEST_CASE("clients are taken from the member that serves them") {
   CHECK(sessions[0].client().address() == "a");
   CHECK(sessions[1].client().address() == "new");
   CHECK_FALSE(sessions[2].has_client());
+}
+
+TEST_CASE("a list ends where the page of a member ends that may know more clients") {
+  const std::vector<v1::Session> all = {SessionOf(1, 1), SessionOf(2, 1), SessionOf(3, 1)};
+  v1::ListSessionsResponse page;
+  *page.add_sessions() = SessionOf(1, 1, "a");
+  *page.add_sessions() = SessionOf(2, 1);
+  std::vector<v1::Session> sessions = all;
+  CHECK(CutTo(page, &sessions));
+  CHECK(sessions.size() == 2);
+  CHECK_FALSE(CutTo(page, &sessions));
+  CHECK(sessions.size() == 2);
+  CHECK_FALSE(CutTo({}, &sessions));
+  // A page that ends before the first one tells nothing.
+  page.Clear();
+  *page.add_sessions() = SessionOf(-9, 1);
+  CHECK_FALSE(CutTo(page, &sessions));
+  CHECK(sessions.size() == 2);
+}
+
+TEST_CASE(
+    "a session is closed at the first server that serves, and success means that it was closed") {
+  std::map<std::string, absl::StatusOr<bool>> answers;
+  std::vector<std::string> asked;
+  const auto close = [&] {
+    asked.clear();
+    return CloseAtAny({"a", "b", "c"}, 31, [&](const std::string& address) {
+      asked.push_back(address);
+      return answers.at(address);
+    });
+  };
+  answers = {{"a", absl::UnavailableError("a: down")},
+             {"b", absl::DeadlineExceededError("b: late")},
+             {"c", true}};
+  CHECK(close().ok());
+  CHECK(asked == std::vector<std::string>{"a", "b", "c"});
+  answers.at("c") = false;
+  const absl::Status unknown = close();
+  CHECK(absl::IsNotFound(unknown));
+  CHECK(unknown.message() ==
+        "there is no session 0x1f; it is not known whether this command has closed it: b: late");
+  answers.at("c") = absl::ResourceExhaustedError("c: full");
+  CHECK(close().message() == "c: full");
+  answers.at("a") = false;
+  CHECK(close().message() == "there is no session 0x1f");
+  CHECK(asked == std::vector<std::string>{"a"});
+  answers.at("a") = absl::PermissionDeniedError("a: no");
+  CHECK(absl::IsPermissionDenied(close()));
+  CHECK(asked == std::vector<std::string>{"a"});
 }
 
 }  // namespace
