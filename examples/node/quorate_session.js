@@ -55,7 +55,9 @@ class Session extends EventEmitter {
     this.continued = new Map(); // the watches that were sent again, by the ids of their requests
     this.stream = null; // set while it is open
     this.isOver = false;
-    this.alive = setInterval(() => this.transmit(), (timeoutSeconds * 1000) / 3);
+    this.contact = performance.now(); // the newest message that a server has answered was sent then
+    this.pings = new Map(); // when requests that only keep the session alive were sent, by id
+    this.alive = setInterval(() => this.ping(), (timeoutSeconds * 1000) / 3);
     this.connect();
   }
 
@@ -99,7 +101,21 @@ class Session extends EventEmitter {
     if (this.stream) this.stream.write({ requests, acknowledgedSequence: this.acknowledged });
   }
 
+  // Every message keeps the session alive. The answer of this one shows that it arrived.
+  ping() {
+    if (!this.stream) return;
+    this.ids += 1;
+    this.pings.set(String(this.ids), performance.now());
+    this.transmit({ id: String(this.ids), get: { path: '/' } });
+  }
+
+  // Returns whether the session may have ended, by this program's clock.
+  isOutOfTouch() {
+    return performance.now() - this.contact > this.timeoutSeconds * 1000;
+  }
+
   connect() {
+    this.connected = performance.now();
     const server = this.servers[this.next % this.servers.length];
     this.next += 1;
     const client = new api.SessionService(server, grpc.credentials.createInsecure(), CHANNEL);
@@ -124,6 +140,9 @@ class Session extends EventEmitter {
   receive(response, stream, server) {
     if (response.opened) {
       this.id = response.opened.sessionId;
+      this.timeoutSeconds = Number(response.opened.timeout.seconds) + response.opened.timeout.nanos / 1e9;
+      this.contact = Math.max(this.contact, this.connected);
+      this.pings.clear();
       this.streams += 1;
       this.stream = stream;
       this.server = server;
@@ -142,6 +161,11 @@ class Session extends EventEmitter {
 
   take(answer) {
     const call = this.calls.get(answer.id);
+    if (this.pings.has(answer.id)) {
+      this.contact = Math.max(this.contact, this.pings.get(answer.id));
+      this.pings.delete(answer.id);
+      return;
+    }
     const isError = answer.error !== 'ERROR_CODE_UNSPECIFIED';
     if (!call) {
       const watchId = this.continued.get(answer.id);
@@ -199,14 +223,15 @@ class Session extends EventEmitter {
 }
 
 // A lock of a session. A resource outside of the cluster has to refuse a token smaller than one that it has seen. Emits
-// 'waiting' with the number of contenders before it, 'held' with the token, and 'lost'.
+// 'waiting' with the number of contenders before it, 'held' with the token, and 'lost': at the latest one session timeout
+// after the last contact with a server, because another contender may hold the lock then.
 class Lock extends EventEmitter {
   constructor(session, queue, name) {
     super();
     this.session = session;
     this.queue = queue;
     this.name = name;
-    this.isReleased = false;
+    this.use = null; // the current use, from acquire() to release()
   }
 
   contender() {
@@ -214,46 +239,76 @@ class Lock extends EventEmitter {
   }
 
   // Resolves to the token when the lock is held.
-  acquire() {
+  async acquire() {
+    await this.stop();
     return new Promise((resolve, reject) => {
-      this.once('held', resolve);
-      this.once('lost', () => reject(new SessionEnded()));
-      this.follow();
+      this.use = { token: '0', isOver: false, stream: null, clock: null, resolve, reject };
+      this.use.followed = this.follow(this.use);
     });
   }
 
-  async follow() {
-    let isLost = false;
-    while (!isLost) {
+  async follow(use) {
+    while (!use.isOver) {
       try {
         await this.session.attached();
-        isLost = await this.followOnce();
+        if (!use.isOver) await this.followOnce(use);
       } catch (error) {
         const again = [grpc.status.UNAVAILABLE, grpc.status.ABORTED, grpc.status.CANCELLED];
-        if (!again.includes(error.code)) isLost = true;
+        if (!again.includes(error.code)) this.lose(use);
         else await wait(RETRY_MS);
       }
     }
-    this.emit('lost');
   }
 
-  // With the same id: after a broken stream, the contender finds its place again.
-  followOnce() {
+  // With the same id: after a broken stream, the contender finds its place again. With the token, once it has held the
+  // lock: if it was lost in between, it must not come into the queue a second time.
+  followOnce(use) {
     const client = new api.LockService(this.session.server, grpc.credentials.createInsecure(), CHANNEL);
     return new Promise((resolve, reject) => {
-      const stream = client.acquire({ contender: this.contender() });
-      let isLost = false;
-      stream.on('data', (response) => {
-        if (response.waiting) this.emit('waiting', response.waiting.ahead);
-        if (response.held) this.emit('held', response.held.token);
-        isLost = isLost || Boolean(response.lost);
-      });
-      stream.on('error', reject);
-      stream.on('end', () => resolve(isLost));
+      use.stream = client.acquire({ contender: this.contender(), onlyToken: use.token });
+      use.stream.on('data', (response) => this.take(use, response));
+      use.stream.on('error', reject);
+      use.stream.on('end', resolve);
     }).finally(() => client.close());
   }
 
+  take(use, response) {
+    if (use.isOver) return;
+    if (response.held && use.token === '0') {
+      use.token = response.held.token;
+      use.clock = setInterval(() => { if (this.session.isOutOfTouch()) this.lose(use); }, RETRY_MS);
+      this.emit('held', use.token);
+      use.resolve(use.token);
+    } else if (response.waiting && use.token === '0') {
+      this.emit('waiting', response.waiting.ahead);
+    } else if (!response.held || response.held.token !== use.token) {
+      this.lose(use); // or another contender got the lock in between
+    }
+  }
+
+  lose(use) {
+    if (use.isOver) return;
+    this.end(use);
+    this.emit('lost');
+  }
+
+  end(use) {
+    use.isOver = true;
+    clearInterval(use.clock);
+    if (use.stream) use.stream.cancel();
+    use.reject(new SessionEnded()); // has no effect once the lock was held
+  }
+
+  // When this resolves, no call of Acquire is made any more.
+  async stop() {
+    const { use } = this;
+    if (!use) return;
+    if (!use.isOver) this.end(use);
+    await use.followed;
+  }
+
   async release() {
+    await this.stop();
     for (;;) {
       await this.session.attached();
       const client = new api.LockService(this.session.server, grpc.credentials.createInsecure(), CHANNEL);

@@ -8,6 +8,7 @@ import itertools
 import os
 import queue
 import threading
+import time
 import uuid
 
 import grpc
@@ -51,7 +52,10 @@ class Session:
     def __init__(self, servers, timeout_seconds=10):
         self._servers = itertools.cycle(servers)
         self._timeout = duration_pb2.Duration(seconds=timeout_seconds)
+        self._timeout_seconds = timeout_seconds
         self._pause = timeout_seconds / 3
+        self._contact = time.monotonic()  # the newest message that a server has answered was sent then
+        self._pings = {}                  # when requests that only keep the session alive were sent, by id
         self._password = os.urandom(16)
         self._ids = itertools.count(1)
         self._sequence = 0      # of the last write
@@ -64,6 +68,7 @@ class Session:
         self._channel = None   # to the server to which the session is attached
         self._opened = threading.Event()
         self._over = threading.Event()
+        self._connected = 0     # when the current stream was begun
         self.id = 0
         self.streams = 0  # that were opened
         threading.Thread(target=self._run, daemon=True).start()
@@ -134,6 +139,7 @@ class Session:
     def _serve(self, server):
         with grpc.insecure_channel(server, CHANNEL) as channel:
             outgoing = queue.Queue()
+            self._connected = time.monotonic()
             outgoing.put(session_pb2.SessionRequest(open=session_pb2.OpenSession(
                 session_id=self.id, password=self._password, timeout=self._timeout, last_zxid=self._zxid)))
             stream = session_pb2_grpc.SessionServiceStub(channel).Session(iter(outgoing.get, None))
@@ -150,6 +156,9 @@ class Session:
         with self._lock:
             if response.HasField("opened"):
                 self.id = response.opened.session_id
+                self._timeout_seconds = response.opened.timeout.seconds + response.opened.timeout.nanos / 1e9
+                self._contact = max(self._contact, self._connected)
+                self._pings.clear()
                 self.streams += 1
                 self._channel, self._outgoing = channel, outgoing
                 self._send_again()
@@ -159,6 +168,8 @@ class Session:
                     events += [(watch_id, item.event.event) for watch_id in item.event.watch_ids]
                 elif item.response.id in self._calls:
                     self._take(item.response)
+                elif item.response.id in self._pings:
+                    self._contact = max(self._contact, self._pings.pop(item.response.id))
                 elif item.response.id in self._continued:
                     events += self._check_watch(item.response)
             self._zxid = max(self._zxid, response.zxid)
@@ -200,7 +211,15 @@ class Session:
         while not self._over.wait(self._pause):
             with self._lock:
                 if self._outgoing is not None:
-                    self._outgoing.put(session_pb2.SessionRequest(acknowledged_sequence=self._acknowledged))
+                    # Every message keeps the session alive. The answer of this one shows that it arrived.
+                    ping = session_pb2.Request(id=next(self._ids), get=session_pb2.Request.Get(path="/"))
+                    self._pings[ping.id] = time.monotonic()
+                    self._outgoing.put(session_pb2.SessionRequest(requests=[ping],
+                                                                  acknowledged_sequence=self._acknowledged))
+
+    def is_out_of_touch(self):
+        """Returns whether the session may have ended, by this program's clock."""
+        return time.monotonic() - self._contact > self._timeout_seconds
 
     # --- Locks -------------------------------------------------------------------------------------
 
@@ -211,13 +230,14 @@ class Session:
     def contender(self, path, name):
         return lock_pb2.Contender(path=path, id=name, session_id=self.id, session_password=self._password)
 
-    def repeat(self, call):
+    def repeat(self, call, stopped=None):
         """Returns what call(channel) returns. Repeats it on the server to which the session is attached next, while servers
-        fail."""
-        while True:
-            while not self._opened.wait(RETRY_SECONDS):
+        fail, unless `stopped` is set."""
+        while stopped is None or not stopped.is_set():
+            if not self._opened.wait(RETRY_SECONDS):
                 if self._over.is_set():
                     raise SessionEnded()
+                continue
             try:
                 return call(self._channel)
             except ValueError:  # the channel was closed
@@ -229,14 +249,75 @@ class Session:
                                         grpc.StatusCode.CANCELLED):
                     raise
                 self._over.wait(RETRY_SECONDS)
+        return None
+
+
+class _Use:
+    """One use of a lock, from acquire() to release(): follows the contender over broken streams."""
+
+    def __init__(self, lock, on_waiting):
+        self._lock, self._on_waiting = lock, on_waiting
+        self.held, self.lost = threading.Event(), threading.Event()
+        self.token = 0
+        self._stopped = threading.Event()
+        self._mutex = threading.Lock()
+        self._stream = None
+        self._follower = threading.Thread(target=self._follow, daemon=True)
+        self._follower.start()
+
+    def stop(self):
+        """When this returns, no call of Acquire is made any more."""
+        self._cancel()
+        if threading.current_thread() is not self._follower:
+            self._follower.join()
+
+    def _cancel(self):
+        with self._mutex:
+            self._stopped.set()
+            if self._stream is not None:
+                self._stream.cancel()
+
+    def _follow(self):
+        try:
+            self._lock.session.repeat(self._acquire, self._stopped)
+        except SessionEnded:
+            pass
+        finally:
+            self.lost.set()
+
+    def _acquire(self, channel):
+        # With the same id: after a broken stream, the contender finds its place again. With the token, once it has
+        # held the lock: if it was lost in between, it must not come into the queue a second time.
+        request = lock_pb2.AcquireRequest(contender=self._lock.contender(), only_token=self.token)
+        with self._mutex:
+            if self._stopped.is_set():
+                return
+            self._stream = lock_pb2_grpc.LockServiceStub(channel).Acquire(request)
+        for response in self._stream:
+            if response.HasField("held") and self.token in (0, response.held.token):
+                if not self.token:
+                    self.token = response.held.token
+                    threading.Thread(target=self._watch_clock, daemon=True).start()
+                    self.held.set()
+            elif response.HasField("waiting") and not self.token:
+                if self._on_waiting:
+                    self._on_waiting(response.waiting.ahead)
+            else:
+                return  # lost, or another contender got the lock in between
+
+    def _watch_clock(self):
+        while not self.lost.wait(RETRY_SECONDS):
+            if self._lock.session.is_out_of_touch():
+                self.lost.set()
+                self._cancel()
 
 
 class Lock:
     """A lock of this session. A resource outside of the cluster has to refuse a token smaller than one that it has seen."""
 
     def __init__(self, session, path, name):
-        self._session, self._path, self._name = session, path, name
-        self._held = threading.Event()
+        self.session, self._path, self._name = session, path, name
+        self._use = None
         self.lost = threading.Event()
         self.token = 0
 
@@ -249,34 +330,28 @@ class Lock:
 
     def acquire(self, on_waiting=None):
         """Waits for the lock, and returns its token. `on_waiting(ahead)` is called with the number of contenders before it.
-        `lost` is set when the lock is lost."""
-        follower = threading.Thread(target=self._follow, args=(on_waiting,), daemon=True)
-        follower.start()
-        while not self._held.wait(RETRY_SECONDS):
-            if self.lost.is_set():
+        `lost`, a new Event for each use, is set when the lock is lost; at the latest one session timeout after the last
+        contact with a server, because another contender may hold the lock then."""
+        self._stop()
+        self._use = use = _Use(self, on_waiting)
+        self.lost, self.token = use.lost, 0
+        while not use.held.wait(RETRY_SECONDS):
+            if use.lost.is_set():
                 raise SessionEnded()
+        self.token = use.token
         return self.token
 
     def release(self):
-        request = lock_pb2.ReleaseRequest(contender=self._session.contender(self._path, self._name))
-        self._session.repeat(lambda channel: lock_pb2_grpc.LockServiceStub(channel).Release(request))
+        self._stop()
+        request = lock_pb2.ReleaseRequest(contender=self.contender())
+        self.session.repeat(lambda channel: lock_pb2_grpc.LockServiceStub(channel).Release(request))
 
-    def _follow(self, on_waiting):
-        def acquire(channel):
-            # With the same id: after a broken stream, the contender finds its place again.
-            request = lock_pb2.AcquireRequest(contender=self._session.contender(self._path, self._name))
-            for response in lock_pb2_grpc.LockServiceStub(channel).Acquire(request):
-                if response.HasField("held"):
-                    self.token = response.held.token
-                    self._held.set()
-                elif response.HasField("waiting") and on_waiting:
-                    on_waiting(response.waiting.ahead)
-        try:
-            self._session.repeat(acquire)
-        except SessionEnded:
-            pass
-        finally:
-            self.lost.set()
+    def contender(self):
+        return self.session.contender(self._path, self._name)
+
+    def _stop(self):
+        if self._use is not None:
+            self._use.stop()
 
 
 def operation(**kind):

@@ -112,10 +112,13 @@ class ClientFrontend : public Frontend {
   tree::SessionId NewSessionId() { return DrawSessionId(service_->proposer().member, random_); }
   // Counts a new client of `address`, if the limits admit it; Release must follow when it is
   // closed.
-  Admission Admit(const std::string& address) {
-    const int max = config_.max_connections;
+  // `may_exceed`: up to twice the limits are allowed.
+  Admission Admit(const std::string& address, bool may_exceed = false) {
+    const int factor = may_exceed ? 2 : 1;
+    const int max = config_.max_connections * factor;
     if (clients_.fetch_add(1) < max || max <= 0) {
-      if (addresses_.Add(address, config_.max_client_connections)) return Admission::kAdmitted;
+      if (addresses_.Add(address, config_.max_client_connections * factor))
+        return Admission::kAdmitted;
       clients_.fetch_sub(1);
       return Admission::kTooManyOfAddress;
     }

@@ -171,8 +171,20 @@ void TenantTable::KeepEphemerals(tree::SessionId session, std::vector<TenantPtr>
                                  int64_t count) {
   for (const TenantPtr& tenant : tenants) tenant->ephemerals.fetch_add(count);
   MutexLock lock(&kept_mutex_);
-  kept_[session] = {std::move(tenants), count};
+  KeptSession& kept = kept_[session];
+  for (const TenantPtr& tenant : kept.tenants) tenant->ephemerals.fetch_sub(kept.ephemerals);
+  kept = {std::move(tenants), count};
   kept_count_.store(kept_.size());
+}
+
+void TenantTable::CorrectKept(tree::SessionId session, size_t count) {
+  if (kept_count_.load() == 0) return;
+  MutexLock lock(&kept_mutex_);
+  const auto found = kept_.find(session);
+  if (found == kept_.end()) return;
+  const int64_t change = static_cast<int64_t>(count) - found->second.ephemerals;
+  for (const TenantPtr& tenant : found->second.tenants) tenant->ephemerals.fetch_add(change);
+  found->second.ephemerals += change;
 }
 
 void TenantTable::OnSessionTaken(tree::SessionId session) {

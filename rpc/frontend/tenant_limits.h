@@ -150,8 +150,10 @@ class TenantTable {
   size_t size() const;
 
   // Keeps the count of the ephemerals of a session that lives on without a client, until
-  // OnSessionTaken. REQUIRES: the caller holds the tree's lock, and the session is in the tree.
+  // OnSessionTaken, in place of an earlier count. REQUIRES: the caller holds the tree's lock, and the session is in the tree.
   void KeepEphemerals(tree::SessionId session, std::vector<TenantPtr> tenants, int64_t count);
+  // Corrects what KeepEphemerals keeps for the session, if it keeps something.
+  void CorrectKept(tree::SessionId session, size_t count);
   // Called when the session has ended, or has another client.
   void OnSessionTaken(tree::SessionId session);
   // Called when sessions may have ended without a call of OnSessionTaken.

@@ -208,6 +208,16 @@ TEST_CASE("ephemerals of a session without a client count until the session is t
   }
   CHECK(other->MayCreateEphemerals(2));
   CHECK_FALSE(other->MayCreateEphemerals(3));
+  t.table.CorrectKept(session, 1);
+  CHECK(other->MayCreateEphemerals(4));
+  {
+    const auto again = t.Connect();
+    again->SetEphemerals(1);
+    again->KeepEphemerals(session, 3);  // in place of the earlier count
+  }
+  CHECK(other->MayCreateEphemerals(2));
+  CHECK_FALSE(other->MayCreateEphemerals(3));
+  t.table.CorrectKept(tree::SessionId(8), 5);
   t.table.OnSessionTaken(tree::SessionId(8));
   CHECK_FALSE(other->MayCreateEphemerals(3));
   t.table.OnSessionTaken(session);

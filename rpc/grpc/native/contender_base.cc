@@ -98,9 +98,13 @@ void ContenderBase::BeginScan(std::string own_name) {
 
 absl::StatusOr<bool> ContenderBase::Scan(bool* exists) {
   *exists = true;
+  if (!loop_->MayScan()) {
+    wants_to_continue_ = true;
+    return false;
+  }
   size_t spent = 1 + identities().all().size() / kIdentitiesPerNode;
   const tree::ErrorCode error = scan_->ReadNext(loop_->tree(), identities().all(), &spent);
-  loop_->Spend(spent);
+  loop_->SpendOnScan(tag(), spent);
   if (error == tree::ErrorCode::kNoNode) {
     *exists = false;
     return true;
@@ -110,17 +114,22 @@ absl::StatusOr<bool> ContenderBase::Scan(bool* exists) {
   return scan_->done();
 }
 
+bool ContenderBase::FindNode(const std::string& name, tree::Stat* stat) {
+  loop_->Spend(1);
+  return loop_->tree().FindStat(PathOf(name), stat);
+}
+
 // --- Writes --------------------------------------------------------------------------------------
 
-absl::Status ContenderBase::Submit(const Operations& operations, bool in_session) {
-  const absl::Status status = TryToSubmit(operations, in_session);
+absl::Status ContenderBase::Submit(const Operations& operations) {
+  const absl::Status status = TryToSubmit(operations);
   if (!status.ok()) {
     RecordRefused(loop_->frontend().request_audit(), session_, identities().shown(), operations);
   }
   return status;
 }
 
-absl::Status ContenderBase::TryToSubmit(const Operations& operations, bool in_session) {
+absl::Status ContenderBase::TryToSubmit(const Operations& operations) {
   Service& service = loop_->frontend().service();
   if (absl::Status s = CheckServing(service); !s.ok()) return s;
   if (service.congested()) {
@@ -137,20 +146,20 @@ absl::Status ContenderBase::TryToSubmit(const Operations& operations, bool in_se
   header.kind = tree::CommandKind::kRequest;
   header.proposer = service.proposer();
   header.proposer_tag = tag();
-  if (in_session) {
-    header.session = session_;
-    header.attach_zxid = attach_zxid_;
-  }
+  header.session = session_;
+  header.attach_zxid = attach_zxid_;
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   tree::AppendRequest(header, request, &to);
+  // The data were copied while the tree is locked.
+  loop_->Spend(1 + (to.size() - offset) / kBytesPerNode);
   return loop_->AddedCommand(offset) ? absl::OkStatus() : Fail(v1::ERROR_CODE_TOO_LARGE);
 }
 
 absl::Status ContenderBase::SubmitDelete(std::string_view name) {
   Operations operations;
   operations.Add()->mutable_delete_()->set_path(PathOf(name));
-  return Submit(operations, /*in_session=*/false);
+  return Submit(operations);
 }
 
 v1::ErrorCode ContenderBase::ErrorOf(const tree::ApplyResult& result) {

@@ -3,10 +3,10 @@
 // The common part of the streams and calls that concern one contender of a lock or an election: their
 // session, and their writes.
 //
-// The member to which a session is attached carries out all its calls. Its writes are applied in the
-// order in which they are submitted, and writes of an earlier attachment are refused by the tree. So
-// when the result of one write has arrived, the effects of all earlier calls for the same contender
-// are in this member's tree, or will never come.
+// The member to which a session is attached carries out all its calls, and all of them in one loop. The
+// loop's writes are applied in the order in which they are submitted, and writes of an earlier
+// attachment are refused by the tree. So when the result of one write has arrived, the effects of all
+// earlier calls for the same contender are in this member's tree, or will never come.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.
 #pragma once
@@ -50,8 +50,8 @@ class ContenderBase : public Stream {
   // Takes the contender of the message, after Decode, and checks the limits of the client.
   absl::Status Begin(const v1::Contender& contender);
   // Looks for the session in the tree. Returns whether the call may go on: false until a barrier has
-  // confirmed that the session does not exist. SESSION_EXPIRED, SESSION_MOVED. REQUIRES: the tree is
-  // locked.
+  // confirmed that the session does not exist. SESSION_EXPIRED, SESSION_MOVED. Called again before each
+  // write, which is then one of the session's attachment at that time. REQUIRES: the tree is locked.
   absl::StatusOr<bool> FindSession();
   // Begins a barrier, unless one has begun; is_confirmed() says whether it is done.
   void Confirm();
@@ -64,17 +64,25 @@ class ContenderBase : public Stream {
   // wants_to_continue_ is set. A queue that does not exist is empty: `*exists` becomes false.
   absl::StatusOr<bool> Scan(bool* exists);
   const QueueScan& scan() const { return *scan_; }
+  // Looks for the znode with this name, and counts the work.
+  bool FindNode(const std::string& name, tree::Stat* stat);
   std::string PathOf(std::string_view name) const { return path_ + "/" + std::string(name); }
 
-  // Submits a write. If `in_session`, it fails with SESSION_MOVED when the session was attached again
-  // since FindSession. A write that is refused here is recorded in the audit log.
-  absl::Status Submit(const Operations& operations, bool in_session);
+  // Submits a write. It fails with SESSION_MOVED when the session was attached again since FindSession.
+  // A write that is refused here is recorded in the audit log.
+  absl::Status Submit(const Operations& operations);
   absl::Status SubmitDelete(std::string_view name);
+  // Returns whether this write, which has failed, was refused because the session was attached again.
+  static bool IsOfEarlierAttachment(const tree::ApplyResult& result) {
+    return result.error == tree::ErrorCode::kSessionMoved;
+  }
   // Returns the error of the write with this result; ERROR_CODE_UNSPECIFIED if it was applied.
   static v1::ErrorCode ErrorOf(const tree::ApplyResult& result);
   // Returns the status of a call that fails with `code`, for the queue.
   absl::Status Fail(v1::ErrorCode code, std::string_view message = {}) const;
 
+  // Names the contender among all those of the loop.
+  ContenderKey key() const { return {session_, path_, name_prefix_}; }
   const std::string& path() const { return path_; }
   const std::string& prefix() const { return prefix_; }
   const std::string& name_prefix() const { return name_prefix_; }
@@ -85,7 +93,7 @@ class ContenderBase : public Stream {
  private:
   absl::Status TakeMessage(const google::protobuf::Descriptor& type, std::string_view bytes);
   static absl::Status NotARequest();
-  absl::Status TryToSubmit(const Operations& operations, bool in_session);
+  absl::Status TryToSubmit(const Operations& operations);
 
   const std::chrono::steady_clock::time_point opened_;
   bool is_new_ = true;  // no message has arrived

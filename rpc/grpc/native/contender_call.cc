@@ -2,7 +2,9 @@
 
 #include "rpc/grpc/native/contender_call.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/assert.h"
 #include "rpc/grpc/native/stream_loop.h"
@@ -42,11 +44,16 @@ absl::Status ContenderCall::OnMessage(std::string_view bytes) {
 absl::Status ContenderCall::Continue() {
   wants_to_continue_ = false;
   if (is_new() || is_confirming()) return absl::OkStatus();
+  return Proceed();
+}
+
+absl::Status ContenderCall::Proceed() {
   if (state_ == State::kLooking) return Look();
   if (state_ != State::kStarting) return absl::OkStatus();
   const absl::StatusOr<bool> found = FindSession();
   if (!found.ok()) return found.status();
   if (!*found) return absl::OkStatus();
+  if (method_ != Method::kProclaim) loop_->EndCreation(key());
   BeginScan();
   state_ = State::kLooking;
   return Look();
@@ -57,12 +64,23 @@ absl::Status ContenderCall::Look() {
   const absl::StatusOr<bool> done = Scan(&exists);
   if (!done.ok()) return done.status();
   if (!*done) return absl::OkStatus();
-  // The newest one goes first, so that the contender does not get a turn by the deletion of the other.
-  if (exists && !scan().own().empty()) {
-    return Write(method_ == Method::kProclaim ? scan().own().front().name
-                                              : scan().own().back().name);
+  const absl::StatusOr<bool> found = FindSession();  // of now, for the write
+  if (!found.ok()) return found.status();
+  if (!*found) {
+    state_ = State::kStarting;
+    return absl::OkStatus();
   }
-  if (!is_flushed_) return Flush();
+  if (exists) {
+    // The newest one goes first, so that the contender does not get a turn by the deletion of the other.
+    std::vector<QueuedContender> own = scan().own();
+    if (method_ != Method::kProclaim) std::ranges::reverse(own);
+    for (const QueuedContender& each : own) {
+      tree::Stat stat;
+      if (!FindNode(each.name, &stat) || stat.ephemeral_owner != contender_session()) continue;
+      if (stat.czxid <= flushed_.value_or(stat.czxid)) return Write(each.name);
+    }
+  }
+  if (!flushed_.has_value()) return Flush();
   if (method_ == Method::kProclaim) return Fail(v1::ERROR_CODE_NO_NODE);
   SendGone();
   return absl::OkStatus();
@@ -74,7 +92,7 @@ absl::Status ContenderCall::Flush() {
   check->set_path("/");
   check->set_absent(true);
   state_ = State::kFlushing;
-  return Submit(operations, /*in_session=*/false);
+  return Submit(operations);
 }
 
 absl::Status ContenderCall::Write(const std::string& name) {
@@ -84,16 +102,20 @@ absl::Status ContenderCall::Write(const std::string& name) {
   v1::Operation::Set* set = operations.Add()->mutable_set();
   set->set_path(PathOf(name));
   set->set_data(data_);
-  return Submit(operations, /*in_session=*/false);
+  return Submit(operations);
 }
 
 absl::Status ContenderCall::OnResult(tree::ApplyResult result) {
-  is_flushed_ = true;
+  wants_to_continue_ = true;
+  if (!flushed_.has_value()) flushed_ = result.zxid;
+  if (IsOfEarlierAttachment(result)) {
+    state_ = State::kStarting;  // perhaps this member has the session still
+    return absl::OkStatus();
+  }
   if (state_ == State::kWriting) return OnWritten(result);
   ASSERT(state_ == State::kFlushing, "no other state has a command in flight");
   state_ = State::kLooking;
   BeginScan();
-  wants_to_continue_ = true;
   return absl::OkStatus();
 }
 
@@ -109,7 +131,6 @@ absl::Status ContenderCall::OnWritten(const tree::ApplyResult& result) {
   was_queued_ |= error == v1::ERROR_CODE_UNSPECIFIED;
   state_ = State::kLooking;
   BeginScan();
-  wants_to_continue_ = true;
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,10 +42,12 @@ class ContenderCall final : public ContenderBase {
     kWriting,   // the write is submitted
   };
 
+  absl::Status Proceed();
   absl::Status Look();
   // Submits a write without effect, after whose result the znodes that earlier calls were creating
   // are in the tree.
   absl::Status Flush();
+  // Writes to the contender's znode with this name, unless the session is to be looked for again.
   absl::Status Write(const std::string& name);
   absl::Status OnWritten(const tree::ApplyResult& result);
   void Send(const google::protobuf::MessageLite& response);
@@ -52,8 +55,10 @@ class ContenderCall final : public ContenderBase {
 
   const Method method_;
   State state_ = State::kStarting;
-  std::string data_;         // of kProclaim
-  bool is_flushed_ = false;  // the result of a write has arrived
+  std::string data_;  // of kProclaim
+  // The zxid of the first write whose result has arrived, or nullopt. Znodes that were created later
+  // belong to later calls.
+  std::optional<tree::Zxid> flushed_;
   bool was_queued_ = false;  // a znode of the contender was deleted
 };
 

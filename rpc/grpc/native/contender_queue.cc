@@ -102,16 +102,32 @@ tree::ErrorCode QueueScan::ReadNext(const tree::Tree& tree,
                                     std::span<const tree::Identity> identities, size_t* spent) {
   ASSERT(!done());
   tree::Stat stat;
-  return tree.ReadChildren(
+  const tree::ErrorCode error = tree.ReadChildren(
       path_, identities, kNodesPerHold,
       [&](std::string_view name) {
         ++*spent;
-        See(tree, name);
+        See(tree, name, spent);
       },
       &place_, &stat);
+  if (error != tree::ErrorCode::kOk) return error;
+  if (queue_zxid_.value_or(stat.czxid) != stat.czxid) {
+    Restart();
+  } else {
+    queue_zxid_ = stat.czxid;
+  }
+  return error;
 }
 
-void QueueScan::See(const tree::Tree& tree, std::string_view name) {
+void QueueScan::Restart() {
+  queue_zxid_.reset();
+  place_ = {};
+  own_.clear();
+  first_.reset();
+  before_.reset();
+  ahead_ = 0;
+}
+
+void QueueScan::See(const tree::Tree& tree, std::string_view name, size_t* spent) {
   const std::optional<int32_t> number = ContenderNumber(name, prefix_);
   if (!number.has_value()) return;
   const QueuedContender seen{std::string(name), *number};
@@ -120,7 +136,7 @@ void QueueScan::See(const tree::Tree& tree, std::string_view name) {
     ++ahead_;
     if (!before_.has_value() || before_->IsBefore(seen.name, seen.number)) before_ = seen;
   }
-  if (!IsOwn(tree, name)) return;
+  if (!IsOwn(tree, name, spent)) return;
   const auto place = std::find_if(own_.begin(), own_.end(), [&](const QueuedContender& each) {
     return seen.IsBefore(each.name, each.number);
   });
@@ -128,9 +144,10 @@ void QueueScan::See(const tree::Tree& tree, std::string_view name) {
   if (own_.size() > kOwnMax) own_.pop_back();
 }
 
-bool QueueScan::IsOwn(const tree::Tree& tree, std::string_view name) const {
+bool QueueScan::IsOwn(const tree::Tree& tree, std::string_view name, size_t* spent) const {
   if (own_prefix_.empty() || name.substr(0, own_prefix_.size()) != own_prefix_) return false;
   if (!NumberOf(name.substr(own_prefix_.size())).has_value()) return false;
+  ++*spent;
   tree::Stat stat;
   return tree.FindStat(path_ + "/" + std::string(name), &stat) && stat.ephemeral_owner == session_;
 }

@@ -46,7 +46,8 @@ struct QueuedContender {
 };
 
 // Reads a queue in pieces, between which the tree may be unlocked and may change. Contenders that stand
-// in the queue from the first piece to the last are all seen.
+// in the queue from the first piece to the last are all seen. If the queue was deleted and created again
+// in the meantime, the scan begins again.
 class QueueScan {
  public:
   // `path` is that of the queue. The scan finds the contenders of `session` whose names are `own_prefix`
@@ -73,8 +74,9 @@ class QueueScan {
   static constexpr size_t kOwnMax = 16;
 
  private:
-  void See(const tree::Tree& tree, std::string_view name);
-  bool IsOwn(const tree::Tree& tree, std::string_view name) const;
+  void Restart();
+  void See(const tree::Tree& tree, std::string_view name, size_t* spent);
+  bool IsOwn(const tree::Tree& tree, std::string_view name, size_t* spent) const;
 
   const std::string path_;
   const std::string prefix_;
@@ -82,6 +84,7 @@ class QueueScan {
   const tree::SessionId session_;
   const std::string own_name_;
   const std::optional<int32_t> own_number_;
+  std::optional<tree::Zxid> queue_zxid_;  // of the creation of the queue, from the first piece on
   tree::ChildrenPlace place_;
   std::vector<QueuedContender> own_;
   std::optional<QueuedContender> first_;

@@ -13,6 +13,7 @@
 #include "rpc/grpc/native/translation.h"
 #include "rpc/proto/errors.h"
 #include "rpc/proto/times.h"
+#include "tree/command.h"
 #include "tree/path.h"
 
 namespace quorate::rpc::native {
@@ -62,6 +63,10 @@ absl::Status ContenderStream::TakeRequest(std::string_view bytes) {
     constexpr int64_t kWaitMsMax = int64_t{1000} * 60 * 60 * 24 * 365 * 100;
     deadline_ = opened() + std::chrono::milliseconds(std::min(*wait_ms, kWaitMsMax));
   }
+  if (request.only_token() < 0)
+    return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "`only_token` is not a token");
+  only_token_ = request.only_token();
+  order_ = loop_->NextContenderOrder();
   v1::Operation::Create* create = create_.Add()->mutable_create();
   create->set_path(PathOf(name_prefix()));
   create->set_mode(v1::CREATE_MODE_EPHEMERAL_SEQUENTIAL);
@@ -80,14 +85,8 @@ absl::Status ContenderStream::Continue() {
 
 absl::Status ContenderStream::Proceed() {
   switch (state_) {
-    case State::kStarting: {
-      const absl::StatusOr<bool> found = FindSession();
-      if (!found.ok()) return found.status();
-      if (!*found) return absl::OkStatus();
-      BeginScan();
-      state_ = State::kLooking;
-      return Look();
-    }
+    case State::kStarting:
+      return Start();
     case State::kLooking:
       return Look();
     case State::kRanking:
@@ -102,12 +101,23 @@ absl::Status ContenderStream::Proceed() {
   return absl::OkStatus();
 }
 
+absl::Status ContenderStream::Start() {
+  const absl::StatusOr<bool> found = FindSession();
+  if (!found.ok()) return found.status();
+  if (!*found) return absl::OkStatus();
+  if (absl::Status s = loop_->TakeContender(key(), tag(), order_); !s.ok()) return s;
+  BeginScan();
+  state_ = State::kLooking;
+  return Look();
+}
+
 absl::Status ContenderStream::Look() {
   bool exists = false;
   const absl::StatusOr<bool> done = Scan(&exists);
   if (!done.ok()) return done.status();
   if (!*done) return absl::OkStatus();
-  if (!exists || scan().own().empty()) return Create();
+  if (!exists || scan().own().empty())
+    return was_queued_ || is_released_ || only_token_ != 0 ? Lose() : Create();
   if (is_confirmed()) return Adopt(scan().own().front().name);
   // This member may not have applied yet that the contender has gone.
   Confirm();
@@ -120,6 +130,8 @@ absl::Status ContenderStream::Create() {
     return Fail(v1::ERROR_CODE_UNAVAILABLE,
                 "the queue is created and deleted all the time; call again");
   }
+  loop_->frontend().service().tenants().CorrectKept(
+      contender_session(), loop_->tree().EphemeralCount(contender_session()));
   if (!tenants().MayCreateEphemerals(1)) {
     tenants().OnReached(Limit::kEphemerals, loop_->now());
     return Fail(v1::ERROR_CODE_QUOTA_EXCEEDED);
@@ -131,7 +143,13 @@ absl::Status ContenderStream::Create() {
                              " ancestors of the queue do not exist; create them first"));
   }
   operations.MergeFrom(create_);
-  if (absl::Status s = Submit(operations, /*in_session=*/true); !s.ok()) return s;
+  const absl::StatusOr<bool> found = FindSession();
+  if (!found.ok()) return found.status();
+  if (!*found) {
+    state_ = State::kStarting;
+    return absl::OkStatus();
+  }
+  if (absl::Status s = Submit(operations); !s.ok()) return s;
   tenants().SetEphemerals(1);
   state_ = State::kCreating;
   return absl::OkStatus();
@@ -140,10 +158,12 @@ absl::Status ContenderStream::Create() {
 bool ContenderStream::AddMissing(Operations* operations) const {
   std::vector<std::string_view> missing;
   tree::Stat stat;
+  loop_->Spend(1);
   for (std::string_view each = path(); each != "/" && !loop_->tree().FindStat(each, &stat);
        each = tree::ParentPath(each)) {
     if (missing.size() > kMissingAncestorsMax) return false;
     missing.push_back(each);
+    loop_->Spend(1);
   }
   for (auto each = missing.rbegin(); each != missing.rend(); ++each) {
     v1::Operation::Create* create = operations->Add()->mutable_create();
@@ -160,14 +180,24 @@ absl::Status ContenderStream::OnResult(tree::ApplyResult result) {
     case State::kCreating:
       return OnCreated(result);
     case State::kPruning:
-      if (error != v1::ERROR_CODE_UNSPECIFIED && error != v1::ERROR_CODE_NO_NODE)
+      if (error != v1::ERROR_CODE_UNSPECIFIED && error != v1::ERROR_CODE_NO_NODE &&
+          !IsOfEarlierAttachment(result)) {
         return Fail(error);
+      }
       BeginScan(own_name_);
       state_ = State::kRanking;
       return absl::OkStatus();
     case State::kWithdrawing:
       if (error == v1::ERROR_CODE_UNSPECIFIED) return Lose(v1::LOSS_REASON_WAIT_OVER);
-      return error == v1::ERROR_CODE_NO_NODE ? Lose() : Fail(error);
+      if (error != v1::ERROR_CODE_NO_NODE && error != v1::ERROR_CODE_BAD_VERSION &&
+          !IsOfEarlierAttachment(result)) {
+        return Fail(error);
+      }
+      // The one before has gone, or this one has, or the session was attached again.
+      SetWatch(false, before_name_, &is_before_watched_);
+      BeginScan(own_name_);
+      state_ = State::kRanking;
+      return absl::OkStatus();
     default:
       break;
   }
@@ -187,11 +217,17 @@ absl::Status ContenderStream::OnCreated(const tree::ApplyResult& result) {
     default:
       return Fail(error);
   }
-  // The session's own stream counts all its ephemerals. A session without a stream is counted here.
-  const bool is_counted =
-      loop_->frontend().NotifyEphemerals(contender_session(), result.session_ephemerals);
-  if (!is_counted) tenants().SetEphemerals(1);
+  CountEphemerals(result);
   return Adopt(NameOf(result.ops.back().path));
+}
+
+void ContenderStream::CountEphemerals(const tree::ApplyResult& created) {
+  // The stream of the session counts all its ephemerals.
+  if (loop_->frontend().NotifyEphemerals(contender_session(), created.session_ephemerals)) return;
+  tenants().SetEphemerals(1);
+  // Of a session that has no client, the tenants keep the count, also after this stream.
+  if (loop_->frontend().service().attached_sessions().Find(contender_session()) != nullptr) return;
+  tenants().KeepEphemerals(contender_session(), loop_->tree().EphemeralCount(contender_session()));
 }
 
 absl::Status ContenderStream::Adopt(const std::string& name) {
@@ -199,10 +235,12 @@ absl::Status ContenderStream::Adopt(const std::string& name) {
   own_name_ = name;
   create_.Clear();
   create_bytes_ = 0;
-  if (!IsQueued()) return Lose();
+  was_queued_ = true;
   tree::Stat stat;
-  loop_->tree().FindStat(PathOf(own_name_), &stat);
+  if (!FindNode(own_name_, &stat) || stat.ephemeral_owner != contender_session())
+    return LookAgain();
   token_ = stat.czxid.value();
+  if (only_token_ != 0 && token_ != only_token_) return Lose();
   SetWatch(true, own_name_, &is_own_watched_);
   BeginScan(own_name_);
   state_ = State::kRanking;
@@ -217,23 +255,24 @@ absl::Status ContenderStream::Rank() {
   const absl::StatusOr<bool> done = Scan(&exists);
   if (!done.ok()) return done.status();
   if (!*done) return absl::OkStatus();
-  if (!exists || !IsQueued()) return Lose();
+  if (!exists || !IsQueued()) return LookAgain();
   const std::vector<QueuedContender>& own = scan().own();
   // An earlier call for this contender has created a znode, too: the first one counts.
   if (!own.empty() && own.front().name != own_name_) return Adopt(own.front().name);
   if (own.size() > 1) return Prune(own.back().name);
-  current_ = {Shown::Kind::kHolds, 0};
+  current_ = {Shown::Kind::kHolds, 0, token_};
   if (scan().before().has_value()) {
     before_name_ = scan().before()->name;
     tree::Stat stat;
-    if (!loop_->tree().FindStat(PathOf(before_name_), &stat)) {
+    if (!FindNode(before_name_, &stat)) {
       BeginScan(own_name_);  // it was deleted while the queue was read
       wants_to_continue_ = true;
       return absl::OkStatus();
     }
+    before_token_ = stat.czxid.value();
     if (IsWaitOver()) return Withdraw();
     SetWatch(true, before_name_, &is_before_watched_);
-    current_ = {Shown::Kind::kWaits, scan().ahead()};
+    current_ = {Shown::Kind::kWaits, scan().ahead(), token_};
   }
   state_ = State::kQueued;
   Show();
@@ -241,16 +280,19 @@ absl::Status ContenderStream::Rank() {
 }
 
 absl::Status ContenderStream::Prune(const std::string& name) {
+  const absl::StatusOr<bool> found = FindSession();
+  if (!found.ok()) return found.status();
+  if (!*found) return LookAgain();
   if (absl::Status s = SubmitDelete(name); !s.ok()) return s;
   state_ = State::kPruning;
   return absl::OkStatus();
 }
 
 absl::Status ContenderStream::CheckPlace() {
-  if (!IsQueued()) return Lose();
+  if (!IsQueued()) return LookAgain();
   if (current_.kind == Shown::Kind::kWaits) {
     tree::Stat stat;
-    if (!loop_->tree().FindStat(PathOf(before_name_), &stat)) {
+    if (!FindNode(before_name_, &stat)) {
       SetWatch(false, before_name_, &is_before_watched_);
       BeginScan(own_name_);
       state_ = State::kRanking;
@@ -263,8 +305,34 @@ absl::Status ContenderStream::CheckPlace() {
 }
 
 absl::Status ContenderStream::Withdraw() {
-  if (absl::Status s = SubmitDelete(own_name_); !s.ok()) return s;
+  const absl::StatusOr<bool> found = FindSession();
+  if (!found.ok()) return found.status();
+  if (!*found) return LookAgain();
+  // A contender that gets the lock in this moment keeps it.
+  Operations operations;
+  if (loop_->frontend().service().cluster_version() >= tree::kVersionCheckCreated) {
+    v1::Operation::CheckCreated* check = operations.Add()->mutable_check_created();
+    check->set_path(PathOf(before_name_));
+    check->set_created_zxid(before_token_);
+  } else {
+    operations.Add()->mutable_check()->set_path(PathOf(before_name_));
+  }
+  operations.Add()->mutable_delete_()->set_path(PathOf(own_name_));
+  if (absl::Status s = Submit(operations); !s.ok()) return s;
   state_ = State::kWithdrawing;
+  return absl::OkStatus();
+}
+
+absl::Status ContenderStream::LookAgain() {
+  SetWatch(false, own_name_, &is_own_watched_);
+  SetWatch(false, before_name_, &is_before_watched_);
+  tree::SessionInfo info;
+  loop_->Spend(1);
+  if (!loop_->tree().FindSession(contender_session(), &info)) return Lose();
+  current_ = {};
+  BeginScan();
+  state_ = State::kLooking;
+  wants_to_continue_ = true;
   return absl::OkStatus();
 }
 
@@ -272,10 +340,10 @@ bool ContenderStream::IsWaitOver() const {
   return deadline_.has_value() && loop_->now() >= *deadline_;
 }
 
-bool ContenderStream::IsQueued() const {
+bool ContenderStream::IsQueued() {
   tree::Stat stat;
-  return loop_->tree().FindStat(PathOf(own_name_), &stat) &&
-         stat.ephemeral_owner == contender_session();
+  return FindNode(own_name_, &stat) && stat.ephemeral_owner == contender_session() &&
+         stat.czxid.value() == token_;
 }
 
 void ContenderStream::OnEvent(uint64_t, const Event& event) {
@@ -320,6 +388,7 @@ void ContenderStream::Show() {
 
 absl::Status ContenderStream::Lose() {
   tree::SessionInfo info;
+  loop_->Spend(1);
   const bool is_alive = loop_->tree().FindSession(contender_session(), &info);
   return Lose(is_alive ? v1::LOSS_REASON_DELETED : v1::LOSS_REASON_SESSION_ENDED);
 }
@@ -333,6 +402,11 @@ absl::Status ContenderStream::Lose(v1::LossReason reason) {
   outbox().Close();
   Finish(absl::OkStatus());
   return absl::OkStatus();
+}
+
+std::optional<ContenderKey> ContenderStream::contender() const {
+  if (is_new()) return std::nullopt;
+  return key();
 }
 
 size_t ContenderStream::outstanding() const {

@@ -76,8 +76,8 @@ WatchTotals NativeFrontend::watch_totals() const {
 
 // --- Streams -------------------------------------------------------------------------------------
 
-absl::Status NativeFrontend::AdmitStream(const std::string& address) {
-  switch (Admit(address)) {
+absl::Status NativeFrontend::AdmitStream(const std::string& address, bool may_exceed) {
+  switch (Admit(address, may_exceed)) {
     case Admission::kAdmitted:
       return absl::OkStatus();
     case Admission::kTooMany:

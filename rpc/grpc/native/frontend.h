@@ -49,7 +49,8 @@ class NativeFrontend : public ClientFrontend<StreamLoop> {
   // --- For the loops -----------------------------------------------------------------------------
   // Counts a new stream from `address`. Returns TOO_MANY_STREAMS if it would exceed maxCnxns or
   // maxClientCnxns. Otherwise Release must follow when the stream ends.
-  absl::Status AdmitStream(const std::string& address);
+  // `may_exceed`: up to twice those are allowed.
+  absl::Status AdmitStream(const std::string& address, bool may_exceed);
   // Notifies the stream of the session that it has `count` ephemerals now. Returns false if the session
   // has no stream here.
   bool NotifyEphemerals(tree::SessionId session, size_t count);

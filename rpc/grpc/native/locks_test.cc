@@ -342,6 +342,153 @@ TEST_CASE("a contender that does not get the lock in time is removed") {
   CHECK(f.Told(again) == Told{"held"});
 }
 
+TEST_CASE("a contender that gets the lock in the moment in which its wait is over keeps it") {
+  Locks f;
+  const int64_t holder = f.NewSession();
+  f.Acquire(holder, "a");
+  v1::AcquireRequest request;
+  *request.mutable_contender() = Locks::ContenderOf(f.NewSession(), "b");
+  *request.mutable_wait() = v1::DurationOfMs(1000);
+  const uint32_t b = f.Begin(Method::kAcquire, request);
+  f.Settle();
+  CHECK(f.Told(b) == Told{"waiting 1"});
+  f.clock.Advance(1100);
+  f.loop.OnTimer();
+  f.transport.RunIterations();
+  REQUIRE(f.service.batches.size() == 1);
+  std::swap(f.held_back, f.service.batches);  // its withdrawal is late
+  CHECK(f.Release(holder, "a"));
+  std::swap(f.held_back, f.service.batches);
+  f.Settle();
+  CHECK(f.Told(b) == Told{"held"});
+  CHECK(f.Children() == Told{"_c_b-lock-0000000001"});
+}
+
+TEST_CASE("a newer call for a contender ends the older stream, and its wait") {
+  Locks f;
+  const int64_t session = f.NewSession();
+  f.Acquire(f.NewSession(), "a");
+  v1::AcquireRequest request;
+  *request.mutable_contender() = Locks::ContenderOf(session, "b");
+  *request.mutable_wait() = v1::DurationOfMs(1000);
+  const uint32_t older = f.Begin(Method::kAcquire, request);
+  f.Settle();
+  CHECK(f.Told(older) == Told{"waiting 1"});
+  // Whoever does not know the password ends nothing.
+  request.mutable_contender()->set_session_password("another password");
+  f.Begin(Method::kAcquire, request);
+  f.Settle();
+  CHECK_FALSE(f.transport.outcome(older).has_value());
+  const uint32_t newer = f.Acquire(session, "b");
+  REQUIRE(f.transport.outcome(older).has_value());
+  CHECK(DetailOf(*f.transport.outcome(older)).code() == v1::ERROR_CODE_BAD_ARGUMENTS);
+  f.Pass(1100);
+  CHECK(f.Told(newer) == Told{"waiting 1"});
+  CHECK(f.Children().size() == 2);
+}
+
+TEST_CASE("a call with a token continues only that contender") {
+  Locks f;
+  const int64_t session = f.NewSession();
+  const uint32_t first = f.Acquire(session, "a");
+  CHECK(f.Told(first) == Told{"held"});
+  v1::AcquireRequest request;
+  *request.mutable_contender() = Locks::ContenderOf(session, "a");
+  request.set_only_token(f.token);
+  const auto call = [&] {
+    const uint32_t tag = f.Begin(Method::kAcquire, request);
+    f.Settle();
+    return tag;
+  };
+  const uint32_t second = call();
+  CHECK(f.Told(second) == Told{"held"});
+  CHECK(f.token == request.only_token());
+  f.transport.Cancel(second);
+  f.Change(DeleteOp(f.node));
+  // It does not come into the queue a second time.
+  const uint32_t third = call();
+  CHECK(f.Told(third) == Told{"lost 1"});
+  CHECK(f.transport.outcome(third)->ok());
+  CHECK(f.Children().empty());
+  // A later contender with the same id is another one.
+  f.transport.Cancel(f.Acquire(session, "a"));
+  f.Settle();
+  CHECK(f.Told(call()) == Told{"lost 1"});
+  request.set_only_token(-1);
+  CHECK(DetailOf(*f.transport.outcome(call())).code() == v1::ERROR_CODE_BAD_ARGUMENTS);
+}
+
+TEST_CASE("a contender is not lost while a znode of it stands in the queue") {
+  Locks f;
+  v1::SessionOpened opened;
+  const uint32_t session = f.OpenSession(&opened);
+  const uint32_t tag = f.Acquire(opened.session_id(), "a");
+  CHECK(f.Told(tag) == Told{"held"});
+  const int64_t token = f.token;
+  f.CallOne(
+      session,
+      WriteRequest(1, 1, {CreateOp("/q/_c_a-lock-", "", v1::CREATE_MODE_EPHEMERAL_SEQUENTIAL)}));
+  f.Change(DeleteOp(f.node));
+  CHECK(f.Told(tag) == Told{"held"});
+  CHECK(f.token > token);
+  CHECK(f.node == "/q/_c_a-lock-0000000001");
+  f.Change(DeleteOp(f.node));
+  CHECK(f.Told(tag) == Told{"lost 1"});
+}
+
+TEST_CASE("a release leaves a contender that came after it") {
+  Locks f;
+  v1::SessionOpened opened;
+  const uint32_t session = f.OpenSession(&opened);
+  f.Change(CreateOp("/q"));
+  v1::ReleaseRequest request;
+  *request.mutable_contender() = Locks::ContenderOf(opened.session_id(), "a");
+  const uint32_t release = f.Begin(Method::kRelease, request);
+  f.transport.RunIterations();
+  REQUIRE(f.service.batches.size() == 1);
+  f.Send(session,
+         MessageOf({WriteRequest(
+             1, 1, {CreateOp("/q/_c_a-lock-", "", v1::CREATE_MODE_EPHEMERAL_SEQUENTIAL)})}));
+  f.transport.RunIterations();
+  while (!f.service.batches.empty()) f.service.Apply(f.listener);
+  f.Settle();
+  CHECK(f.transport.outcome(release)->ok());
+  CHECK(f.Children() == Told{"_c_a-lock-0000000000"});
+}
+
+TEST_CASE("a release succeeds although the session is attached again here in the meantime") {
+  Locks f;
+  const int64_t session = f.NewSession();
+  f.Acquire(session, "a");
+  v1::ReleaseRequest request;
+  *request.mutable_contender() = Locks::ContenderOf(session, "a");
+  const uint32_t release = f.Begin(Method::kRelease, request);
+  f.transport.RunIterations();
+  std::swap(f.held_back, f.service.batches);  // the deletion is late
+  v1::SessionOpened opened;
+  f.OpenSession(&opened, session);
+  std::swap(f.held_back, f.service.batches);
+  while (!f.service.batches.empty()) f.service.Apply(f.listener);
+  CHECK(f.Children().size() == 1);  // it was of the earlier attachment
+  f.Settle();
+  CHECK(f.transport.outcome(release)->ok());
+  CHECK(f.Children().empty());
+}
+
+TEST_CASE("an earlier call that still looks for its contender creates nothing after a release") {
+  Locks f;
+  const int64_t session = f.NewSession();
+  f.Fill("/q", 4 * static_cast<int>(kNodesPerHold));
+  v1::AcquireRequest request;
+  *request.mutable_contender() = Locks::ContenderOf(session, "a");
+  const uint32_t tag = f.Begin(Method::kAcquire, request);
+  f.transport.RunIteration();
+  CHECK(f.service.batches.empty());
+  CHECK_FALSE(f.Release(session, "a"));
+  CHECK(f.Told(tag) == Told{"lost 1"});
+  CHECK(f.Children().size() == 4 * kNodesPerHold);
+}
+
 TEST_CASE("a queue is created with its ancestors, as containers") {
   Locks f;
   const int64_t session = f.NewSession();
@@ -578,6 +725,80 @@ TEST_CASE("a lock counts among the watches and the ephemerals of its client") {
   CHECK(DetailOf(*f.transport.outcome(refused)).code() == v1::ERROR_CODE_TOO_MANY_STREAMS);
 }
 
+TEST_CASE("the ephemerals of contenders count while their session has no stream") {
+  Config config = TestConfig();
+  config.ephemerals_max = 2;
+  Locks f(config);
+  const int64_t session = f.NewSession();
+  f.transport.Cancel(f.session_tags[session]);
+  f.Settle();
+  for (int i = 0; i < 5; ++i) {
+    const uint32_t tag = f.Acquire(session, absl::StrCat("x", i));
+    CHECK(f.transport.outcome(tag).has_value() == (i >= 2));
+    if (i < 2) f.transport.Cancel(tag);
+    f.Settle();
+  }
+  CHECK(f.Children().size() == 2);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(f.Release(session, "x1"));
+    f.transport.Cancel(f.Acquire(session, "x1"));
+    f.Settle();
+    CHECK(f.Children().size() == 2);
+  }
+}
+
+TEST_CASE("a client with as many streams as it may have can release") {
+  Config config = TestConfig();
+  config.max_client_connections = 2;
+  Locks f(config);
+  const int64_t session = f.NewSession();
+  const uint32_t tag = f.Acquire(session, "a");
+  CHECK(f.Told(tag) == Told{"held"});
+  CHECK(f.transport.Open(Method::kAcquire) == ManualTransport::kRefused);
+  CHECK(f.Release(session, "a"));
+  f.Acquire(session, "a");
+  // Not without a limit.
+  CHECK(f.transport.Open(Method::kRelease) != ManualTransport::kRefused);
+  CHECK(f.transport.Open(Method::kResign) != ManualTransport::kRefused);
+  CHECK(f.transport.Open(Method::kRelease) == ManualTransport::kRefused);
+}
+
+TEST_CASE("many that read a long queue share each iteration") {
+  Config config = TestConfig();
+  config.max_client_connections = 0;
+  Locks f(config);
+  const int64_t session = f.NewSession();
+  f.Fill("/q", 2 * static_cast<int>(kNodesPerHold));
+  std::vector<uint32_t> tags;
+  for (int i = 0; i < 40; ++i) {
+    v1::AcquireRequest request;
+    *request.mutable_contender() = Locks::ContenderOf(session, absl::StrCat("c", i));
+    tags.push_back(f.Begin(Method::kAcquire, request));
+  }
+  const auto reads = f.service.tree_reads;
+  f.transport.RunIteration();
+  CHECK(f.service.tree_reads - reads < 8);
+  f.Settle();
+  for (const uint32_t tag : tags) CHECK_FALSE(f.Told(tag).empty());
+}
+
+TEST_CASE("the copies of the data of contenders count as work on the tree") {
+  Config config = TestConfig();
+  config.max_client_connections = 0;
+  Locks f(config);
+  const int64_t session = f.NewSession();
+  f.Change(CreateOp("/q"));
+  v1::AcquireRequest request;
+  request.set_data(std::string(100'000, 'x'));
+  for (int i = 0; i < 100; ++i) {
+    *request.mutable_contender() = Locks::ContenderOf(session, absl::StrCat("c", i));
+    f.Begin(Method::kAcquire, request);
+  }
+  const auto reads = f.service.tree_reads;
+  f.transport.RunIteration();
+  CHECK(f.service.tree_reads - reads >= 8);
+}
+
 TEST_CASE("closed streams of locks leave no watch behind") {
   Locks f;
   const int64_t session = f.NewSession();
@@ -657,6 +878,41 @@ TEST_CASE("observers receive each leader and its data") {
         absl::StatusCode::kUnauthenticated);
   *proclaim.mutable_contender() = Locks::ContenderOf(f.NewSession(), "nobody", "/e");
   CHECK(f.Unary(Method::kProclaim, proclaim, &proclaimed).code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("an observer of a queue that is created again while it is read receives its leader") {
+  for (int k = 0; k < 12; ++k) {
+    CAPTURE(k);
+    Locks f;
+    f.Fill("/q", 2 * static_cast<int>(kNodesPerHold));
+    // The first contenders have gone, as in a queue that has been in use.
+    f.Change(DeleteOp("/q/lock-0000000000"));
+    f.Change(DeleteOp("/q/lock-0000000001"));
+    v1::ObserveRequest observe;
+    observe.set_path("/q");
+    const uint32_t observer = f.Begin(Method::kObserve, observe);
+    f.transport.RunIteration();
+    std::vector<v1::TxnRequest> changes(1);
+    for (const std::string& name : f.Children()) {
+      if (changes.back().operations_size() == 1000) changes.emplace_back();
+      *changes.back().add_operations() = DeleteOp("/q/" + name);
+    }
+    v1::TxnRequest& last = changes.emplace_back();
+    const std::string first = absl::StrCat("/q/_c_", k, "x-lock-");
+    *last.add_operations() = DeleteOp("/q");
+    *last.add_operations() = CreateOp("/q");
+    *last.add_operations() = CreateOp(first, "", v1::CREATE_MODE_PERSISTENT_SEQUENTIAL);
+    *last.add_operations() =
+        CreateOp(absl::StrCat("/q/_c_", k, "y-lock-"), "", v1::CREATE_MODE_PERSISTENT_SEQUENTIAL);
+    for (const v1::TxnRequest& change : changes) f.Begin(Method::kTxn, change);
+    f.transport.RunIteration();
+    while (!f.service.batches.empty()) f.service.Apply(f.listener);
+    f.Settle();
+    REQUIRE_FALSE(f.transport.received(observer).empty());
+    v1::ObserveResponse response;
+    REQUIRE(response.ParseFromString(f.transport.received(observer).back()));
+    CHECK(response.leader().node() == first + "0000000000");
+  }
 }
 
 TEST_CASE("latches have a queue of their own") {

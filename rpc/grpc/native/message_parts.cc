@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rpc/proto/errors.h"
+#include "rpc/proto/quorate/v1/lock.pb.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -24,6 +25,16 @@ constexpr size_t kSurelyFewBytes = 2 * kPartsMax;
 // The memory, in bytes, of an operation with its kind, and of an entry of an access control list.
 constexpr size_t kOperationBytes = 192;
 constexpr size_t kAclBytes = 96;
+// The contender in a request of LockService or ElectionService, and its session.
+constexpr uint32_t kContenderTag = WireFormatLite::MakeTag(
+    v1::AcquireRequest::kContenderFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+constexpr uint32_t kContenderSessionTag =
+    WireFormatLite::MakeTag(v1::Contender::kSessionIdFieldNumber, WireFormatLite::WIRETYPE_VARINT);
+static_assert(v1::AcquireRequest::kContenderFieldNumber == 1 &&
+              v1::CampaignRequest::kContenderFieldNumber == 1 &&
+              v1::ReleaseRequest::kContenderFieldNumber == 1 &&
+              v1::ResignRequest::kContenderFieldNumber == 1 &&
+              v1::ProclaimRequest::kContenderFieldNumber == 1);
 
 // Adds to `*parts` the number of messages in the rest of `in`, up to its limit. Stops when there
 // are more than `max`. The recursion is bounded, because no type contains itself.
@@ -76,6 +87,31 @@ absl::Status CheckParts(const Descriptor& type, std::string_view bytes) {
                   absl::StrCat("a message may have ", kPartsMax,
                                " operations, entries of access control lists and "
                                "the like"));
+}
+
+std::optional<int64_t> ContenderSessionOf(std::string_view bytes) {
+  std::optional<int64_t> session;
+  CodedInputStream in = StreamOf(bytes);
+  while (const uint32_t tag = in.ReadTag()) {
+    if (tag != kContenderTag) {
+      if (!WireFormatLite::SkipField(&in, tag)) break;
+      continue;
+    }
+    uint32_t length = 0;
+    if (!in.ReadVarint32(&length)) break;
+    const CodedInputStream::Limit limit = in.PushLimit(static_cast<int>(length));
+    while (const uint32_t inner = in.ReadTag()) {
+      uint64_t value = 0;
+      if (inner != kContenderSessionTag) {
+        if (!WireFormatLite::SkipField(&in, inner)) return session;
+        continue;
+      }
+      if (!in.ReadVarint64(&value)) return session;
+      session = static_cast<int64_t>(value);
+    }
+    in.PopLimit(limit);
+  }
+  return session;
 }
 
 size_t DecodedBytes(const v1::Request& request) {

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -31,6 +33,10 @@ size_t CountParts(const google::protobuf::Descriptor& type, std::string_view byt
 // Returns TOO_LARGE, with the reason for the client, if an encoded message of this type has more
 // than kPartsMax messages within it.
 absl::Status CheckParts(const google::protobuf::Descriptor& type, std::string_view bytes);
+
+// Returns the session of the contender in an encoded request of LockService or ElectionService; nullopt if
+// it has none.
+std::optional<int64_t> ContenderSessionOf(std::string_view bytes);
 
 // Returns the approximate memory of a request in bytes.
 size_t DecodedBytes(const v1::Request& request);

@@ -3,9 +3,11 @@
 #include "rpc/grpc/native/message_parts.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
 #include <string>
 
 #include "rpc/proto/errors.h"
+#include "rpc/proto/quorate/v1/lock.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
 
 namespace quorate::rpc::native {
@@ -77,6 +79,28 @@ TEST_CASE("an operation that is short on the wire counts with its size in memory
     request.mutable_write()->mutable_operations(i)->mutable_check_stat();
   }
   CHECK(DecodedBytes(request) > request.SpaceUsedLong());
+}
+
+TEST_CASE("the session of a contender is found in its request") {
+  v1::AcquireRequest request;
+  CHECK(ContenderSessionOf(request.SerializeAsString()) == std::nullopt);
+  request.mutable_contender()->set_path("/q");
+  request.mutable_contender()->set_session_id(-7);
+  request.mutable_contender()->set_session_password("password");
+  request.set_data(std::string(1000, 'x'));
+  request.set_only_token(5);
+  const std::string bytes = request.SerializeAsString();
+  CHECK(ContenderSessionOf(bytes) == -7);
+  // The last one counts, as for a decoder.
+  v1::ReleaseRequest more;
+  more.mutable_contender()->set_session_id(8);
+  CHECK(ContenderSessionOf(bytes + more.SerializeAsString()) == 8);
+  // What is cut off anywhere does no harm.
+  for (size_t size = 0; size < 40; ++size) {
+    const std::optional<int64_t> session = ContenderSessionOf(bytes.substr(0, size));
+    CHECK(session.value_or(-7) == -7);
+  }
+  CHECK(ContenderSessionOf(std::string(100, '\xff')) == std::nullopt);
 }
 
 }  // namespace

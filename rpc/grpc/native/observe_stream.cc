@@ -86,13 +86,18 @@ absl::Status ObserveStream::Start() {
 absl::Status ObserveStream::Search() {
   // A leader stays one for as long as its znode exists.
   tree::Stat stat;
-  if (!leader_.empty() && loop_->tree().FindStat(leader_, &stat)) {
+  loop_->Spend(1);
+  if (!leader_.empty() && loop_->tree().FindStat(leader_, &stat) && stat.czxid == leader_zxid_) {
     state_ = State::kShowing;
+    return absl::OkStatus();
+  }
+  if (!loop_->MayScan()) {
+    wants_to_continue_ = true;
     return absl::OkStatus();
   }
   size_t spent = 1 + identities().all().size() / kIdentitiesPerNode;
   const tree::ErrorCode error = scan_->ReadNext(loop_->tree(), identities().all(), &spent);
-  loop_->Spend(spent);
+  loop_->SpendOnScan(tag(), spent);
   if (error != tree::ErrorCode::kOk && error != tree::ErrorCode::kNoNode) {
     v1::ErrorDetail detail;
     detail.set_path(request_.path());
@@ -116,7 +121,10 @@ absl::Status ObserveStream::Search() {
     BeginSearch();
     return absl::OkStatus();
   }
-  if (is_found) Watch(leader_, Scope::kNode);
+  if (is_found) {
+    leader_zxid_ = stat.czxid;
+    Watch(leader_, Scope::kNode);
+  }
   state_ = State::kShowing;
   return absl::OkStatus();
 }

@@ -60,8 +60,9 @@ class ObserveStream final : public Stream {
   v1::ObserveRequest request_;
   std::string prefix_;
   std::optional<QueueScan> scan_;
-  std::string leader_;   // the path of the leader's znode; empty: there is no leader
-  std::string watched_;  // empty: nothing is watched
+  tree::Zxid leader_zxid_;  // of the creation of the leader's znode
+  std::string leader_;      // the path of the leader's znode; empty: there is no leader
+  std::string watched_;     // empty: nothing is watched
   Scope watched_scope_{};
   // What was shown last.
   std::string shown_leader_;

@@ -4,11 +4,13 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/mutex.h"
 #include "rpc/grpc/caller.h"
+#include "rpc/grpc/native/message_parts.h"
 #include "rpc/proto/errors.h"
 #include "rpc/proto/quorate/v1/lock.grpc.pb.h"
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
@@ -33,6 +35,13 @@ std::string ToString(const grpc::ByteBuffer& buffer) {
     bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
   }
   return bytes;
+}
+
+// Returns the session of the contender that a request of `method` names.
+std::optional<int64_t> SessionOf(Method method, const std::string& request) {
+  const bool has_contender =
+      method == Method::kAcquire || method == Method::kCampaign || IsOfHeldContender(method);
+  return has_contender ? ContenderSessionOf(request) : std::nullopt;
 }
 
 // What the services share.
@@ -91,7 +100,9 @@ class ResponsesReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>
  public:
   ResponsesReactor(const Front& front, Method method, grpc::CallbackServerContext* context,
                    const grpc::ByteBuffer* request)
-      : context_(context), handle_(front.threads->NewHandle()), request_(ToString(*request)) {
+      : context_(context),
+        request_(ToString(*request)),
+        handle_(front.threads->NewHandle(SessionOf(method, request_))) {
     handle_.Open(method, front.ProofOf(*context), this);
   }
 
@@ -117,8 +128,8 @@ class ResponsesReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>
 
  private:
   grpc::CallbackServerContext* const context_;
-  const StreamHandle handle_;
   std::string request_;
+  const StreamHandle handle_;
   bool has_read_ = false;
   grpc::ByteBuffer outgoing_;
 };
@@ -128,8 +139,8 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
   CallReactor(const Front& front, Method method, grpc::CallbackServerContext* context,
               const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
       : context_(context),
-        handle_(front.threads->NewHandle()),
         request_(ToString(*request)),
+        handle_(front.threads->NewHandle(SessionOf(method, request_))),
         response_(response) {
     handle_.Open(method, front.ProofOf(*context), this);
   }
@@ -152,8 +163,8 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
 
  private:
   grpc::CallbackServerContext* const context_;
-  const StreamHandle handle_;
   std::string request_;
+  const StreamHandle handle_;
   bool has_read_ = false;
   grpc::ByteBuffer* const response_;
 };

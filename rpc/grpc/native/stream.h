@@ -51,6 +51,20 @@ enum class Method : uint8_t {
   kObserve,
 };
 
+// Returns whether the method gives up or describes what a client has already. It is not refused for the
+// number of the client's streams.
+inline bool IsOfHeldContender(Method method) {
+  return method == Method::kRelease || method == Method::kProclaim || method == Method::kResign;
+}
+
+// Names a contender: its session, its queue, and the name of its znode without the number.
+struct ContenderKey {
+  tree::SessionId session;
+  std::string path;
+  std::string name_prefix;
+  auto operator<=>(const ContenderKey&) const = default;
+};
+
 // The messages to be sent. Each message has all parts that were ready, up to a size that a gRPC
 // client with default limits accepts.
 class Outbox {
@@ -201,6 +215,10 @@ class Stream {
   virtual size_t held_bytes() const { return 0; }
   // Returns the bytes that the stream keeps in addition to those requests and the outbox.
   virtual size_t kept_bytes() const { return 0; }
+  // Returns the contender whose stream this is.
+  virtual std::optional<ContenderKey> contender() const { return std::nullopt; }
+  // Called when the contender of this stream is released.
+  virtual void EndCreation() {}
   // Returns whether a request of the stream waits for the log.
   virtual bool waits_for_log() const { return false; }
 

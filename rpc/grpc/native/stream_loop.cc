@@ -65,6 +65,7 @@ struct LoopStream : LoopClient<LoopStream> {
 
   std::unique_ptr<Stream> stream;
   bool half_closed = false;  // the client sends no more messages
+  bool has_scanned = false;  // has read a piece of a queue in this iteration
   int timers_finished = 0;
   CountedBytes held;
 };
@@ -86,7 +87,8 @@ void StreamLoop::OnWake() {
 absl::StatusOr<uint32_t> StreamLoop::Open(Method method, CallerProof proof) {
   BeginIteration();
   const std::string& address = proof.principal.address;
-  if (absl::Status s = frontend_->AdmitStream(address); !s.ok()) return s;
+  if (absl::Status s = frontend_->AdmitStream(address, IsOfHeldContender(method)); !s.ok())
+    return s;
   const uint32_t tag = NewTag();
   std::unique_ptr<Stream> stream = MakeStream(this, tag, method, address);
   if (absl::Status s = stream->SetProof(std::move(proof)); !s.ok()) stream->Finish(std::move(s));
@@ -199,6 +201,7 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
   if (!client.open) return;
   client.open = false;
   KeepTouch(client);
+  ForgetContender(*client.stream);
   client.held.Set(0);
   if (client.stream->tenants().ephemerals() > 0) {
     LockTree();
@@ -235,11 +238,50 @@ void StreamLoop::EndIteration() {
   SubmitBatch();
   ContinueClients(std::exchange(inbox_may_have_items_, false));
   SubmitBatch();
+  scanned_ = 0;
+  const std::vector<uint32_t> scanners = std::exchange(scanners_, {});
   TakeDirty([this](Client& client) {
     Flush(client);
-    if (client.open && client.CanContinue()) MarkDirty(client);
+    if (!client.has_scanned && client.open && client.CanContinue()) MarkDirty(client);
     MaybeReceive(client);
   });
+  for (const uint32_t tag : scanners) {
+    Client* client = Find(tag);
+    if (client == nullptr) continue;
+    client->has_scanned = false;
+    if (client->open && client->CanContinue()) MarkDirty(*client);
+  }
+}
+
+void StreamLoop::SpendOnScan(uint32_t tag, size_t nodes) {
+  Spend(nodes);
+  scanned_ += nodes;
+  if (!std::exchange(Get(tag).has_scanned, true)) scanners_.push_back(tag);
+}
+
+absl::Status StreamLoop::TakeContender(const ContenderKey& contender, uint32_t tag,
+                                       uint64_t order) {
+  ContenderStreamId& stream = contenders_[contender];
+  const absl::Status superseded =
+      ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "a newer call for this contender has come");
+  if (stream.order > order) return superseded;
+  const ContenderStreamId before = std::exchange(stream, {tag, order});
+  Client* client = before.order == 0 || before.tag == tag ? nullptr : Find(before.tag);
+  if (client != nullptr) Finish(*client, superseded);
+  return absl::OkStatus();
+}
+
+void StreamLoop::EndCreation(const ContenderKey& contender) {
+  const auto found = contenders_.find(contender);
+  Client* client = found == contenders_.end() ? nullptr : Find(found->second.tag);
+  if (client != nullptr) client->stream->EndCreation();
+}
+
+void StreamLoop::ForgetContender(const Stream& stream) {
+  const std::optional<ContenderKey> contender = stream.contender();
+  if (!contender.has_value()) return;
+  const auto found = contenders_.find(*contender);
+  if (found != contenders_.end() && found->second.tag == stream.tag()) contenders_.erase(found);
 }
 
 void StreamLoop::Continue(Client& client) { FinishIfBad(client, client.stream->Continue()); }

@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -108,6 +109,19 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   // --- For streams -------------------------------------------------------------------------------
   // Returns the server's status, which is at most kTimerPeriod old.
   const ServerStatus& status();
+  // Returns a number that is greater than those of all earlier streams of contenders.
+  uint64_t NextContenderOrder() { return ++contender_order_; }
+  // Makes this stream the one of the contender, and ends the one before. Fails if that is newer, by
+  // `order`.
+  absl::Status TakeContender(const ContenderKey& contender, uint32_t tag, uint64_t order);
+  // Tells the stream of the contender, if there is one, that the contender is released.
+  void EndCreation(const ContenderKey& contender);
+  // Returns whether a stream may read a piece of a queue in this iteration. Together, the streams read
+  // only so much in one.
+  bool MayScan() const { return scanned_ < kScannedPerIteration; }
+  // As Spend, for a piece of a queue. In the next iteration, the stream has its turn after those that
+  // have read nothing.
+  void SpendOnScan(uint32_t tag, size_t nodes);
 
  private:
   using Client = LoopStream;
@@ -127,8 +141,20 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   static bool IsHeldUp(const Client& client);
   void AddTouched(std::vector<int64_t>* sessions);
 
+  static constexpr size_t kScannedPerIteration = 4 * kNodesPerHold;
+
+  struct ContenderStreamId {
+    uint32_t tag = 0;
+    uint64_t order = 0;
+  };
+  void ForgetContender(const Stream& stream);
+
   bool inbox_may_have_items_ = false;
-  ServerStatus status_;  // status at the time status_at_
+  std::map<ContenderKey, ContenderStreamId> contenders_;  // those that have a stream
+  uint64_t contender_order_ = 0;
+  size_t scanned_ = 0;              // znodes of queues in this iteration
+  std::vector<uint32_t> scanners_;  // the streams that have read them
+  ServerStatus status_;             // status at the time status_at_
   std::optional<std::chrono::steady_clock::time_point> status_at_;
   std::chrono::steady_clock::time_point ephemerals_corrected_;
 };

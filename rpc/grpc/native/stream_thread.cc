@@ -305,9 +305,11 @@ void StreamThreads::Stop() {
   for (const auto& thread : threads_) thread->Stop();
 }
 
-StreamHandle StreamThreads::NewHandle() {
+StreamHandle StreamThreads::NewHandle(std::optional<int64_t> contender_session) {
   const uint64_t id = next_id_.fetch_add(1);
-  return {threads_[id % threads_.size()].get(), id};
+  const uint64_t number =
+      contender_session.has_value() ? static_cast<uint64_t>(*contender_session) : id;
+  return {threads_[number % threads_.size()].get(), id};
 }
 
 }  // namespace quorate::rpc::native

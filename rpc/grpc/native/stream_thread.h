@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,8 +80,9 @@ class StreamThreads {
   // Ends the threads. REQUIRES: every stream has ended, because gRPC's server was shut down.
   void Stop();
 
-  // Returns the handle of a new stream.
-  StreamHandle NewHandle();
+  // Returns the handle of a new stream. The streams of one session of contenders share a thread, so that
+  // their writes are submitted in the order of their messages.
+  StreamHandle NewHandle(std::optional<int64_t> contender_session = std::nullopt);
 
  private:
   std::vector<std::unique_ptr<StreamThread>> threads_;
