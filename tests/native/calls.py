@@ -404,8 +404,8 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
             assert sorted(methods["quorate.v1.ElectionService"]) == [
                 "Campaign", "Observe", "Proclaim", "Resign"], methods
             assert sorted(methods["quorate.v1.ClusterService"]) == [
-                "Backup", "ChangeMembers", "Members", "Metrics", "SlowRequests", "Status",
-                "TransferLeadership", "Version"], methods
+                "Backup", "ChangeMembers", "CloseSession", "GetSession", "ListSessions", "Members", "Metrics",
+                "SlowRequests", "Status", "TransferLeadership", "Version"], methods
             read = reflection.call("quorate.v1.TreeService", "Get", {"path": path, "options": {"linearizable": True}})
             assert base64.b64decode(read["result"]["data"]) == b"seen", read
             assert reflection.call("quorate.v1.ClusterService", "Status", {})["member"] == 1
