@@ -30,6 +30,7 @@
 
 namespace quorate {
 
+// How a Scan or an EventStream connects.
 struct TreeStreamOptions {
   // As ClientOptions has them. All paths are below the chroot of `servers`.
   std::string servers{};
@@ -41,13 +42,16 @@ struct TreeStreamOptions {
   int patience_ms = 30'000;
 };
 
+// The order of the znodes of a scan; siblings are in the byte order of their names.
 enum class ScanOrder {
   kPaths = 1,   // a znode, then everything below it, then its next sibling
   kLevels = 2,  // breadth first
 };
 
+// The kinds of znodes, by when they go without being deleted by a client.
 enum class ZnodeKind { kPersistent = 1, kEphemeral = 2, kContainer = 3, kTtl = 4 };
 
+// What a Scan shows.
 struct ScanOptions {
   ScanOrder order = ScanOrder::kPaths;
   // Only znodes whose path behind that of the top and its slash begins with it.
@@ -114,6 +118,7 @@ class Scan {
   std::unique_ptr<Impl> impl_;
 };
 
+// What an EventStream reports.
 struct EventStreamOptions {
   WatchScope scope = WatchScope::kNode;
   // Only events after this zxid, first those that have happened already. 0: from now on.
@@ -140,12 +145,14 @@ struct TreeEvent {
   bool values_lost = false;
 };
 
+// The result of EventStream::Next.
 struct EventBatch {
   std::vector<TreeEvent> events;
   // All events up to this zxid were returned; nullopt if that is not known now.
   std::optional<int64_t> zxid;
 };
 
+// The events of a znode or a subtree, without a session; it goes on at another member if one fails.
 class EventStream {
  public:
   // Connects to no server yet. INVALID_ARGUMENT: an option is not valid.
