@@ -101,7 +101,8 @@ def run_page(path):
         cluster.start()
         environment = dict(os.environ, PATH=programs + ":" + os.environ["PATH"], QUORATE_SERVER=cluster.grpc(),
                            HOSTS=cluster.hosts(), HOME=directory, CLUSTER=cluster.dir, QUORATE_SOURCE=harness.ROOT,
-                           HTTP=f"{harness.HOST}:{cluster.ports.base + 301}")
+                           HTTP=f"{harness.HOST}:{cluster.ports.base + 301}",
+                           GRPC_VERBOSITY="NONE")  # gRPC logs the end of a program, now and then
         commands = steps(text)
         for command, shown in commands:
             problem, printed = run_command(command, work, environment)
