@@ -48,7 +48,7 @@ enum class ScanOrder {
   kLevels = 2,  // breadth first
 };
 
-// The kinds of znodes, by when they go without being deleted by a client.
+// The kinds of znodes. They differ in when the servers delete a znode without a request of a client.
 enum class ZnodeKind { kPersistent = 1, kEphemeral = 2, kContainer = 3, kTtl = 4 };
 
 // What a Scan shows.

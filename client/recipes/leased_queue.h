@@ -85,7 +85,7 @@ struct LeasedQueueOptions {
   std::function<void(const std::string& node)> on_lost{};
 };
 
-// A queue whose items stay until the consumer has finished them.
+// A queue whose items stay until a consumer has acknowledged them.
 class LeasedQueue {
  public:
   LeasedQueue(Client* client, std::string path, LeasedQueueOptions options = {});

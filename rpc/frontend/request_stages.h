@@ -47,7 +47,7 @@ inline constexpr size_t kRequestStages = 7;
 // Returns the name of a stage in metrics and JSON: "queue", "log_write", ...
 std::string_view NameOf(RequestStage stage);
 
-// When positions, such as indexes of the log, were reached. Keeps the last kMarks.
+// Keeps when positions, such as indexes of the log, were reached: the last kMarks of them.
 //
 // Thread-safety: Add and Restart from one thread at a time (a lock or a handover orders these threads);
 // Find from any thread, without a lock.
