@@ -50,7 +50,7 @@ class ClientIdentities {
   // `super_failures` is the server's (Service::super_failures).
   absl::Status AddDigest(std::string_view credentials, FailureLimit* super_failures);
 
-  // Adds the identities of the super user, for a client whose token or certificate has proved that it is one.
+  // Adds the identities of the super user, for a client that has shown its password with the call.
   // Returns false if there are too many identities. REQUIRES: superDigest is configured.
   bool AddSuper();
 
