@@ -504,6 +504,10 @@ def alone_a_watch_goes_on_as_far_back_after_a_restart(server):
         with native.Session(_grpc(cluster, 1), timeout_ms=LONG_TIMEOUT_MS) as session:
             session.watch(1, "/", types.WATCH_SCOPE_SUBTREE)
             last = session.get(_write_a_lot(cluster, 4 * checkpoint_entries)).get.stat.created_zxid
+            # The next start finds events on both sides of the checkpoint: the last one is behind it, and the next checkpoint
+            # is not due yet.
+            while not 0 < last - _written_checkpoint(cluster) < checkpoint_entries // 2:
+                last = session.get(_write_a_lot(cluster, checkpoint_entries // 10)).get.stat.created_zxid
             told = [(e.event.type, e.event.path, e.event.zxid) for e in session.events]
         checkpoints = []
         for _ in range(2):  # the second start reads the events that the first start has read and stored again
@@ -517,8 +521,15 @@ def alone_a_watch_goes_on_as_far_back_after_a_restart(server):
                 assert again[:len(told)] == told, "other events"
                 session.close()
             _write_a_lot(cluster, checkpoint_entries)
+            cluster.wait_until("a checkpoint of all that was told", lambda: _written_checkpoint(cluster) > last)
         assert told[0][2] < checkpoints[0] < last < checkpoints[1], checkpoints
     return f"{len(told)} events, {sum(event[2] <= checkpoints[0] for event in told)} of before the checkpoint"
+
+
+def _written_checkpoint(cluster):
+    """Returns the zxid of the newest checkpoint that the first member says it has written; 0 without one."""
+    return max((int(zxid, 16) for zxid in re.findall("checkpoint of zxid 0x([0-9a-f]+): .* written", cluster.log(1))),
+               default=0)
 
 
 def _write_a_lot(cluster, entries):

@@ -17,6 +17,7 @@ import zkwire as zk
 
 SERVES = "listening for ZooKeeper clients on"
 NOBODY = "127.0.0.1:1"
+SESSION_TIMEOUT_MS = 600_000
 
 
 def _run(*arguments, data=b"", environment=None):
@@ -52,12 +53,15 @@ def _commands(line="quorate"):
 
 
 def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
-    with _stopped_member() as (backup, data), harness.Cluster() as cluster, \
+    with _stopped_member() as (backup, data), \
+            harness.Cluster(settings=[f"maxSessionTimeout={SESSION_TIMEOUT_MS}"]) as cluster, \
             tempfile.TemporaryDirectory(prefix="quorate-operator-") as directory:
         where = cluster.command("grpc")
         line = f"127.0.0.1:{cluster.ports.base + 203}:{cluster.ports.base + 403}"
-        with zk.Connection(cluster.address(1)) as connection:
-            kept = f"0x{connection.session_id:x}"  # it lives on, until it expires or is closed
+        # Nobody is connected to this session later; it lives on until it is closed, for as long as all commands together
+        # may take.
+        with zk.Connection(cluster.address(1), timeout_ms=SESSION_TIMEOUT_MS) as connection:
+            kept = f"0x{connection.session_id:x}"
         new = ("--data-dir", f"{directory}/new", "--member", 1, "--members", "1,2,3")
         # For each command: words with which it succeeds, words with which it fails quickly, and whether its output has
         # several documents, one on each line.
