@@ -2,6 +2,7 @@
 """The commands in fenced blocks `sh` of the pages are run, with the programs that the pages show, and print what the pages
 show. docs/development/documentation.md describes the form of these blocks."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ import site_pages
 
 NODE_PACKAGES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "node/package-lock.json")
 SECONDS = 60  # the longest time of a command
+SIZE_MAX = 5  # the highest number of a member in a cluster that a page starts
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = os.path.join(harness.ROOT, ".bazel/opt-bin/tests/docs")  # those in C++, of pages
 NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
@@ -82,6 +84,28 @@ def program_in_cpp(name):
     return path
 
 
+@contextlib.contextmanager
+def cluster_of_the_page(work, commands):
+    """Makes work/tools/cluster, with the meaning that it has in a clone: its cluster is in work/.cluster, and runs when the
+    page starts it. It has ports that nothing else uses."""
+    if not any("tools/cluster" in command for command, _ in commands):
+        yield
+        return
+    ports = harness.Reservation(SIZE_MAX)
+    with contextlib.closing(ports.holder):
+        tools = os.path.join(work, "tools")
+        add_program(tools, "cluster.any", [harness.TOOL, "--dir", os.path.join(work, ".cluster")])
+        script = pathlib.Path(tools, "cluster")
+        script.write_text(f'#!/bin/sh\ncase "$1" in start) set -- "$@" --base-port {ports.base} ;; esac\n'
+                          f'exec {tools}/cluster.any "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
+        try:
+            yield
+        finally:
+            if os.path.exists(os.path.join(work, ".cluster")):
+                subprocess.run([script, "wipe"], capture_output=True, check=False)
+
+
 def run_page(path):
     with tempfile.TemporaryDirectory(prefix="quorate-docs-") as directory, harness.Cluster(start=False) as cluster:
         text = path.read_text(encoding="utf-8")
@@ -104,11 +128,12 @@ def run_page(path):
                            HTTP=f"{harness.HOST}:{cluster.ports.base + 301}",
                            GRPC_VERBOSITY="NONE")  # gRPC logs the end of a program, now and then
         commands = steps(text)
-        for command, shown in commands:
-            problem, printed = run_command(command, work, environment)
-            assert not problem, f"{command}: {problem}\n{printed}"
-            assert not shown or matches(normal(shown), normal(printed.splitlines())), (
-                f"{command}: the page shows\n" + "\n".join(shown) + "\nbut it prints\n" + printed)
+        with cluster_of_the_page(work, commands):
+            for command, shown in commands:
+                problem, printed = run_command(command, work, environment)
+                assert not problem, f"{command}: {problem}\n{printed}"
+                assert not shown or matches(normal(shown), normal(printed.splitlines())), (
+                    f"{command}: the page shows\n" + "\n".join(shown) + "\nbut it prints\n" + printed)
         return f"{len(commands)} commands"
 
 
