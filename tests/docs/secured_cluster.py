@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configurations of docs/guides/secured-cluster.md are tried: five servers on this machine with the page's zoo.cfg, in which
-only addresses, ports and directories are others, the administrator's configuration, and Prometheus's."""
+only addresses, ports and directories are others, the administrator's configuration, those of Prometheus and of its Alertmanager, and
+the backup of each night, which docs/operations/administration.md has."""
 
 import contextlib
 import os
@@ -15,13 +16,14 @@ import quorate_cli
 
 ROOT = pathlib.Path(harness.ROOT)
 PAGE = ROOT / "docs/guides/secured-cluster.md"
+BACKUPS = ROOT / "docs/operations/administration.md"
 SERVER = os.environ.get("QUORATED", harness.SERVERS["quorate"])
 MEMBERS = range(1, 6)
 PORTS = {"2182": 0, "2281": 100, "2888": 200, "8080": 300, "3888": 400}  # what is added to a member's port
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def blocks(language, page=PAGE):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def on_this_machine(text, base, member=None):
@@ -64,6 +66,18 @@ def servers(directory, base):
             process.wait()
 
 
+def back_up(directory, environment):
+    """Runs the command of the backup's unit as systemd does."""
+    command = re.search(r"^ExecStart=/bin/sh -ec '(.*)'$", blocks("ini", BACKUPS)[0], re.MULTILINE).group(1).replace("%%", "%")
+    programs = directory / "programs"
+    programs.mkdir()
+    (programs / "quorate").symlink_to(os.path.realpath(quorate_cli.PROGRAM))
+    (directory / "backups").mkdir()
+    return subprocess.run(["/bin/sh", "-ec", command.replace("/var/backups", str(directory / "backups"))], capture_output=True, text=True,
+                          env=dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}", **environment),
+                          timeout=harness.WAIT_SECONDS, check=False)
+
+
 def curl(directory, base, *arguments):
     return subprocess.run(["curl", "--silent", "--cacert", directory / "certs/ca.pem", *arguments,
                            f"https://{harness.HOST}:{base + 301}/metrics"],
@@ -78,7 +92,7 @@ def test_five_members_with_the_configurations_of_the_page_serve_and_admit_nobody
             made = quorate_cli.run("certs", arguments[0], directory / arguments[1], *arguments[2:])
             assert made.returncode == 0, made.stderr
         client = directory / "client.conf"
-        client.write_text(on_this_machine(blocks("properties")[1], ports.base).replace("certs/", f"{directory}/certs/"),
+        client.write_text(on_this_machine(blocks("properties")[1], ports.base).replace("/root/certs", f"{directory}/certs"),
                           encoding="utf-8")
         environment = {"QUORATE_CONFIG": str(client), "QUORATE_SERVER": ""}
         with servers(directory, ports.base):
@@ -96,8 +110,9 @@ def test_five_members_with_the_configurations_of_the_page_serve_and_admit_nobody
             assert "quorate_" in with_certificate.stdout, with_certificate
             without = curl(directory, ports.base)
             assert without.returncode != 0 and not without.stdout, without
-            backup = quorate_cli.run("backup", directory / "backup", environment=environment)
+            backup = back_up(directory, environment)
             assert backup.returncode == 0, backup.stderr
+            assert [file.name[:10] for file in (directory / "backups").iterdir()] == ["quorate-20"], backup
 
 
 def test_prometheus_takes_the_configuration_of_the_page():
@@ -111,3 +126,24 @@ def test_prometheus_takes_the_configuration_of_the_page():
         checked = subprocess.run(["promtool", "check", "config", "prometheus.yml"], cwd=directory, capture_output=True, text=True,
                                  env=dict(os.environ), check=False)
         assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_alertmanager_takes_the_configuration_of_the_page_and_sends_what_is_critical():
+    with tempfile.TemporaryDirectory(prefix="quorate-docs-") as name:
+        configuration = pathlib.Path(name, "alertmanager.yml")
+        configuration.write_text(blocks("yaml")[1], encoding="utf-8")
+        checked = subprocess.run(["amtool", "check-config", configuration], capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        for severity, receiver in (("critical", "operators"), ("warning", "operators"), ("info", "nobody")):
+            routed = subprocess.run(["amtool", "config", "routes", "test", f"--config.file={configuration}",
+                                     "alertname=QuorateMemberDown", f"severity={severity}"], capture_output=True, text=True, check=False)
+            assert routed.stdout.strip() == receiver, (severity, routed.stdout + routed.stderr)
+
+
+def test_systemd_takes_the_units_of_the_backup_of_each_night():
+    with tempfile.TemporaryDirectory(prefix="quorate-docs-") as name:
+        units = [pathlib.Path(name, f"quorate-backup.{kind}") for kind in ("service", "timer")]
+        for unit, text in zip(units, blocks("ini", BACKUPS), strict=True):
+            unit.write_text(text, encoding="utf-8")
+        checked = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, check=False)
+        assert checked.returncode == 0 and not checked.stderr, checked.stderr
