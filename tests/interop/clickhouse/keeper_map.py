@@ -18,6 +18,9 @@ CONFIG = """<clickhouse>
   <path>{directory}/data/</path>
   <zookeeper>{nodes}<session_timeout_ms>15000</session_timeout_ms></zookeeper>
   <keeper_map_path_prefix>/keeper_map_tables</keeper_map_path_prefix>
+  <default_replica_path>/clickhouse/tables/{{database}}/{{table}}</default_replica_path>
+  <default_replica_name>{{replica}}</default_replica_name>
+  <macros><replica>r1</replica></macros>
 </clickhouse>
 """
 TABLE = "(key UInt64, value String) ENGINE = KeeperMap('/{name}') PRIMARY KEY key"
@@ -37,8 +40,10 @@ class Refused(Exception):
 class ClickHouse:
     """ClickHouse in a process of its own. Use as a context manager."""
 
-    def __init__(self, cluster):
-        self.directory = tempfile.mkdtemp(prefix="clickhouse-", dir=cluster.parent)
+    def __init__(self, cluster, directory=None, engine="Memory"):
+        """`directory`: that of an earlier process, whose tables are there again. `engine`: of the database d. Memory drops a
+        table within the query."""
+        self.directory = directory or tempfile.mkdtemp(prefix="clickhouse-", dir=cluster.parent)
         nodes = "".join(f"<node><host>{harness.HOST}</host><port>{cluster.ports.base + i}</port></node>"
                         for i in cluster.numbers())
         config = os.path.join(self.directory, "config.xml")
@@ -50,8 +55,7 @@ class ClickHouse:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=self.directory)
         self.query = "SELECT version()"
         self.version = self._answer().strip()
-        # An engine that drops a table within the query.
-        self.ask("CREATE DATABASE d ENGINE = Memory")
+        self.ask(f"CREATE DATABASE IF NOT EXISTS d ENGINE = {engine}")
 
     def _answer(self):
         # Only one answer is ever under way, so nothing of it is in the buffer of the file.
