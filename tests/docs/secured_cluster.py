@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configurations of docs/guides/secured-cluster.md are tried: five servers on this machine with the page's zoo.cfg, in which
-only addresses, ports and directories are others, the administrator's configuration, those of Prometheus and of its Alertmanager, and
-the backup of each night, which docs/operations/administration.md has."""
+only addresses, ports and directories are others, the administrator's configuration, those of Prometheus and of its Alertmanager,
+and the backup of each night, which docs/operations/administration.md has."""
 
 import contextlib
 import os
@@ -73,9 +73,9 @@ def back_up(directory, environment):
     programs.mkdir()
     (programs / "quorate").symlink_to(os.path.realpath(quorate_cli.PROGRAM))
     (directory / "backups").mkdir()
-    return subprocess.run(["/bin/sh", "-ec", command.replace("/var/backups", str(directory / "backups"))], capture_output=True, text=True,
+    return subprocess.run(["/bin/sh", "-ec", command.replace("/var/backups", str(directory / "backups"))],
                           env=dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}", **environment),
-                          timeout=harness.WAIT_SECONDS, check=False)
+                          capture_output=True, text=True, timeout=harness.WAIT_SECONDS, check=False)
 
 
 def curl(directory, base, *arguments):
@@ -136,7 +136,8 @@ def test_the_alertmanager_takes_the_configuration_of_the_page_and_sends_what_is_
         assert checked.returncode == 0, checked.stdout + checked.stderr
         for severity, receiver in (("critical", "operators"), ("warning", "operators"), ("info", "nobody")):
             routed = subprocess.run(["amtool", "config", "routes", "test", f"--config.file={configuration}",
-                                     "alertname=QuorateMemberDown", f"severity={severity}"], capture_output=True, text=True, check=False)
+                                     "alertname=QuorateMemberDown", f"severity={severity}"],
+                                    capture_output=True, text=True, check=False)
             assert routed.stdout.strip() == receiver, (severity, routed.stdout + routed.stderr)
 
 
