@@ -5,9 +5,11 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 
+import clones
 import harness
 
 SBOM = os.path.join(harness.ROOT, "deploy/sbom")
@@ -61,7 +63,8 @@ def all_references_in_the_bill_lead_somewhere():
     assert digest in [checksum["checksumValue"] for file in bill["files"] for checksum in file["checksums"]]
 
 
-def _release(directory, **files):
+def make(directory, **files):
+    """Makes a directory as deploy/release does, with files of these texts. Returns it."""
     os.mkdir(directory)
     with open(f"{directory}/SHA256SUMS", "w", encoding="utf-8") as sums:
         for name, text in files.items():
@@ -77,10 +80,10 @@ def a_check_of_two_releases_finds_what_differs():
         return subprocess.run([RELEASE, "--check", *directories], capture_output=True, text=True, timeout=30, check=False)
 
     with tempfile.TemporaryDirectory(prefix="quorate-release-") as path:
-        one = _release(f"{path}/1", quorate="same", quorate_image="yesterday")
-        same = _release(f"{path}/2", quorate="same", quorate_image="yesterday")
-        other = _release(f"{path}/3", quorate="other", quorate_image="today")
-        later = _release(f"{path}/4", quorate="same", quorate_image="today")
+        one = make(f"{path}/1", quorate="same", quorate_image="yesterday")
+        same = make(f"{path}/2", quorate="same", quorate_image="yesterday")
+        other = make(f"{path}/3", quorate="other", quorate_image="today")
+        later = make(f"{path}/4", quorate="same", quorate_image="today")
         result = check(one, same)
         assert (result.returncode, result.stdout) == (0, "the same: 2 files\n"), result
         result = check(one, other)
@@ -93,8 +96,23 @@ def a_check_of_two_releases_finds_what_differs():
         assert result.returncode == 1 and "is not what its SHA256SUMS say" in result.stderr, result
 
 
+def a_tag_of_another_version_is_refused():
+    with tempfile.TemporaryDirectory(prefix="quorate-release-") as path:
+        with clones.Clone(path, "clone", "host", "UTC", "022") as clone:
+            shutil.copy(RELEASE, f"{clone.path}/deploy/release")
+            for words in (("add", "--all"), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty",
+                                             "--message=release"), ("tag", "v98.7.6")):
+                subprocess.run(["git", *words], cwd=clone.path, check=True)
+            try:
+                clone.run("deploy/release", "--no-image", "--no-build", seconds=60)
+            except AssertionError as error:
+                assert "the commit has the tag v98.7.6, and base/version.h the version " in str(error), error
+                return
+            raise AssertionError("a release of another version than its tag was made")
+
+
 TESTS = (the_bill_has_every_library_that_the_programs_load, all_references_in_the_bill_lead_somewhere,
-         a_check_of_two_releases_finds_what_differs)
+         a_check_of_two_releases_finds_what_differs, a_tag_of_another_version_is_refused)
 
 
 def run(runner):
