@@ -4,17 +4,21 @@ order."""
 
 import filecmp
 import glob
+import gzip
 import os
 import re
+import shutil
 import subprocess
 import threading
 
+import guide
 import harness
 import root as roots
 
 PACKAGE = os.path.join(harness.ROOT, "deploy/package")
 UPGRADED = "99.0"
 GRPC = "localhost:2281"
+CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
 class Machine:
@@ -34,11 +38,26 @@ class Machine:
         self._packages = self._packages or self.build("first")
         return self._packages
 
-    def build(self, name, *options):
-        """Runs deploy/package. Returns the paths of the packages."""
+    def elsewhere(self, command):
+        """Returns a command and its environment that see another machine: with another name, time zone, mask and place of
+        temporary files, whose file system lists a directory in another order."""
+        temporary = os.path.join(self.directory, "elsewhere")
+        if not os.path.exists(temporary):
+            os.mkdir(temporary)
+            self.root.check_call(["mount", "-t", "tmpfs", "tmpfs", temporary])
+        return (["unshare", "--uts", "sh", "-c", 'hostname elsewhere && umask 077 && exec "$@"', "sh", *command],
+                dict(os.environ, TMPDIR=temporary, TZ="Pacific/Kiritimati"))
+
+    def build(self, name, *options, elsewhere=False):
+        """Runs deploy/package. Returns the paths of the packages. elsewhere: on another machine, on another day."""
         output = os.path.join(self.directory, name)
-        result = subprocess.run([PACKAGE, "--no-build", "--output", output, *options], capture_output=True, text=True,
-                                check=False, env=dict(os.environ, DEB_BUILD_OPTIONS="noautodbgsym"))
+        command, environment = [PACKAGE, "--no-build", "--output", output, *options], os.environ
+        if elsewhere:
+            command, environment = self.elsewhere(command)
+            assert os.path.exists(CLOCK_LIBRARY), "libfaketime is not installed (deploy/install_packages)"
+            environment.update(LD_PRELOAD=CLOCK_LIBRARY, FAKETIME="+400d")
+        result = subprocess.run(command, capture_output=True, text=True, check=False,
+                                env=dict(environment, DEB_BUILD_OPTIONS="noautodbgsym"))
         assert result.returncode == 0, result.stdout + result.stderr
         files = sorted(glob.glob(output + "/*"))
         assert sorted(result.stdout.split()) == files, (result.stdout, files)
@@ -78,7 +97,7 @@ def the_same_programs_give_the_same_packages(machine):
     names = [os.path.basename(path) for path in machine.packages]
     assert [re.match("[^_]*", name).group() for name in names] == [
         "libquorate-client-dev", "libquorate-client0", "quorate-server", "quorate-tools", "quorate-zookeeper-compat"], names
-    again = machine.build("again")
+    again = machine.build("again", elsewhere=True)
     _, differing, missing = filecmp.cmpfiles(*[os.path.join(machine.directory, name) for name in ("first", "again")],
                                              names, shallow=False)
     assert not differing and not missing and len(again) == len(names), (differing, missing)
@@ -91,8 +110,18 @@ def lintian_finds_nothing_wrong(machine):
 
 
 def the_packages_install(machine):
+    """By the command of the guide, in the directory of a clone."""
+    machine.require_root()
     root = machine.root
-    machine.install("quorate-server", "quorate-tools")
+    (command,) = [line for line in guide.block("# Install Quorate") if line.startswith("apt-get install ")]
+    assert command in guide.block("## How do I install it?", "README.md"), "README.md has another command"
+    os.makedirs(root.file("/srv/clone/dist"))
+    for path in machine.packages:
+        shutil.copy(path, root.file("/srv/clone/dist"))
+    with open(root.file("/etc/apt/apt.conf.d/99-answers"), "w", encoding="utf-8") as file:
+        file.write('APT::Get::Assume-Yes "true";\n')
+    root.run("sh", "-c", f"cd /srv/clone && {command}", outside=True, seconds=300)
+    shutil.rmtree(root.file("/srv/clone"))
     assert machine.state("quorate-server") == "ii" and machine.state("quorate-tools") == "ii"
     assert root.output("dpkg", "--verify", "quorate-server", "quorate-tools") == ""
     assert root.output("id", "-gn", "quorate") == "quorate"
@@ -104,6 +133,21 @@ def the_packages_install(machine):
         assert machine.mode(path) == mode, f"{path}: {machine.mode(path)}"
     assert root.output("dpkg-query", "-W", "-f", "${Conffiles}", "quorate-server").split()[0] == "/etc/quorate/zoo.cfg"
     assert root.output("quorated", "--version").startswith("quorated ")
+
+
+def systemd_understands_the_unit(machine):
+    def verify():
+        return subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", f"--root={machine.root}",
+                               "quorate.service"], capture_output=True, text=True, check=False)
+
+    result = verify()
+    assert (result.returncode, result.stdout + result.stderr) == (0, ""), result.stdout + result.stderr
+    override = machine.root.file("/etc/systemd/system/quorate.service.d/wrong.conf")
+    os.makedirs(os.path.dirname(override))
+    with open(override, "w", encoding="utf-8") as file:
+        file.write("[Service]\nRestartSecs=2\n")
+    assert "RestartSecs" in verify().stderr, "a mistake is not noticed"
+    os.unlink(override)
 
 
 def maintainer_scripts_can_run_twice(machine):
@@ -134,6 +178,10 @@ def the_server_serves_by_the_command_of_its_unit(machine):
     with roots.Service(machine.root) as service:
         service.await_report("STATUS=serving alone")
         service.await_report("WATCHDOG=1")
+        for heading, page in (("# Install Quorate", guide.INSTALL), ("## How do I install it?", "README.md")):
+            command, output = guide.session(heading, page)
+            assert machine.root.run("sh", "-c", command).stdout == output, f"{page}: {command}"
+            machine.shell("delete", "/hello")
         assert machine.shell("create", "/installed", "yes").stdout == "Created /installed\n"
         assert machine.shell("get", "/installed").stdout == "yes\n"
         status = machine.root.output("quorate", "--server", GRPC, "status")
@@ -141,6 +189,21 @@ def the_server_serves_by_the_command_of_its_unit(machine):
         assert machine.mode("/var/lib/quorate/checkpoints") == "700 quorate:quorate"
         assert service.stop() == 0
         service.await_report("STOPPING=1")
+
+
+def manual_pages_have_the_help_texts(machine):
+    def page(section, name):
+        with gzip.open(machine.root.file(f"/usr/share/man/man{section}/{name}.{section}.gz"), "rt", encoding="utf-8") as file:
+            return file.read().replace("\\-", "-")
+
+    names = machine.root.output("quorate", "completion", "words", "quorate ").split()
+    assert len(names) > 20, names
+    for name in names:
+        if name != "help":
+            assert name in page(1, f"quorate-{name}"), name
+    options = re.findall(r"^ +(--[a-z-]+)", machine.root.output("quorate", "help", "backup"), re.MULTILINE)
+    assert options and not [option for option in options if option not in page(1, "quorate-backup")], options
+    assert "quorated" in page(8, "quorated") and "status" in page(1, "quorate")
 
 
 def completions_are_installed(machine):
@@ -217,6 +280,7 @@ def removal_keeps_data_and_configuration_and_purge_removes_them(machine):
 
 
 TESTS = (the_same_programs_give_the_same_packages, lintian_finds_nothing_wrong, the_packages_install,
-         maintainer_scripts_can_run_twice, the_directory_of_logs_comes_back_when_the_machine_starts,
-         the_server_serves_by_the_command_of_its_unit, completions_are_installed, an_upgrade_under_load_keeps_the_data,
+         systemd_understands_the_unit, maintainer_scripts_can_run_twice,
+         the_directory_of_logs_comes_back_when_the_machine_starts, the_server_serves_by_the_command_of_its_unit,
+         manual_pages_have_the_help_texts, completions_are_installed, an_upgrade_under_load_keeps_the_data,
          removal_keeps_data_and_configuration_and_purge_removes_them)

@@ -11,6 +11,7 @@ import time
 
 from kazoo.client import KazooClient
 
+import guide
 import harness
 import root as roots
 
@@ -193,12 +194,9 @@ def the_package_replaces_those_of_zookeeper_and_takes_their_data(machine):
     for name in ("zookeeper", "zookeeperd"):
         assert machine.state(name)[1] == "c", f"{name} is not removed: {machine.state(name)}"
     assert root.output("readlink", "-f", "/etc/zookeeper/conf") == "/etc/quorate"
-    root.run("sh", "-e", "-c", """
-        rm -r /var/lib/quorate/*
-        sed 's,^dataDir=.*,dataDir=/var/lib/quorate,' /etc/zookeeper/conf_example/zoo.cfg >/etc/quorate/zoo.cfg
-        echo grpcPort=2281 >>/etc/quorate/zoo.cfg
-        quorate import --zookeeper-data /var/lib/zookeeper --config /etc/quorate/zoo.cfg
-        chown -R quorate: /var/lib/quorate""")
+    commands = guide.block("## How do I replace ZooKeeper's package?")
+    begin, end = commands.index("systemctl stop quorate"), commands.index("systemctl start zookeeper")
+    root.run("sh", "-e", "-c", "\n".join(commands[begin + 1:end]))
     # ZooKeeper's package removes its data with its purge. The data of Quorate is elsewhere.
     root.run("dpkg", "--purge", "zookeeper", "zookeeperd")
     assert not os.path.exists(root.file("/var/lib/zookeeper"))
