@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 
+import hardening
 import harness
 
 TOOL = os.path.join(harness.ROOT, "deploy/client_library")
@@ -142,6 +143,11 @@ def the_shared_library_exports_the_interface_and_nothing_else(outside):
     return f"{len(exported)} symbols"
 
 
+def the_shared_library_is_hardened(outside):
+    lacking = [name for name, has in hardening.properties(f"{outside.lib}/{outside.shared}", is_library=True).items() if not has]
+    assert not lacking, f"{outside.shared} lacks: {', '.join(lacking)}"
+
+
 def the_packages_have_the_number_of_the_library(outside):
     number = outside.shared.rpartition(".")[2]
     folder = os.path.join(harness.ROOT, "deploy/debian")
@@ -151,7 +157,8 @@ def the_packages_have_the_number_of_the_library(outside):
 
 
 TESTS = (each_public_header_compiles_alone, a_program_is_built_by_pkg_config, a_program_is_built_by_cmake,
-         the_shared_library_exports_the_interface_and_nothing_else, the_packages_have_the_number_of_the_library)
+         the_shared_library_exports_the_interface_and_nothing_else, the_shared_library_is_hardened,
+         the_packages_have_the_number_of_the_library)
 
 
 def run(runner):

@@ -2,10 +2,10 @@
 """Tests that the programs are built so that an overflow of memory ends them instead of giving an attacker control."""
 
 import os
-import re
 import subprocess
 import tempfile
 
+import hardening
 import harness
 import quorate_cli
 
@@ -35,32 +35,9 @@ BAD = {
 }
 
 
-def readelf(*arguments):
-    # The words of its output are those of the C locale.
-    return subprocess.run(("readelf", "-W", *arguments), check=True, capture_output=True, text=True, timeout=60,
-                          env=dict(os.environ, LC_ALL="C")).stdout
-
-
-def properties(program):
-    """Returns {property: whether the program has it}."""
-    head, segments, dynamic = readelf("-h", program), readelf("-l", program), readelf("-d", program)
-    imported = set(re.findall(r" UND (\w+)", readelf("--dyn-syms", program)))
-    stack = re.search(r"GNU_STACK(?:\s+0x\w+){5}\s+([RWE ]+?)\s+0x", segments)
-    flags = " ".join(re.findall(r"\((?:FLAGS|FLAGS_1)\)\s+(.*)", dynamic))
-    return {
-        "position-independent": "DYN" in re.search(r"Type:\s+(.*)", head)[1] and "PIE" in flags,
-        "relocations read-only": "GNU_RELRO" in segments,
-        "symbols bound at the start": re.search(r"\bNOW\b|\bBIND_NOW\b", flags) is not None,
-        "stack not executable": stack is not None and "E" not in stack[1],
-        "stack protector": "__stack_chk_fail" in imported,
-        "checked library calls": any(name.startswith("__") and name.endswith("_chk") for name in imported),
-        "no search path of libraries": "(RPATH)" not in dynamic and "(RUNPATH)" not in dynamic,
-    }
-
-
 def test_programs_are_hardened():
     for program in PROGRAMS:
-        lacking = [name for name, has in properties(os.path.realpath(program)).items() if not has]
+        lacking = [name for name, has in hardening.properties(os.path.realpath(program)).items() if not has]
         assert not lacking, f"{program} lacks: {', '.join(lacking)}"
 
 
@@ -70,9 +47,9 @@ def test_a_program_without_protection_is_found():
         with open(source, "w", encoding="ascii") as file:
             file.write(SOURCE)
 
-        def compiled(flags):
+        def compiled(flags, is_library=False):
             subprocess.run(("gcc", "-x", "c", source, "-w", "-o", program, *flags), check=True, timeout=60)
-            return properties(program)
+            return hardening.properties(program, is_library)
 
         good = compiled(GOOD)
         assert all(good.values()), good
@@ -80,3 +57,7 @@ def test_a_program_without_protection_is_found():
         for name, flags in BAD.items():
             lacking = [each for each, has in compiled(GOOD + flags).items() if not has]
             assert lacking == [name], f"{name}: {lacking}"
+        as_library = (*(flag for flag in GOOD if flag not in ("-fPIE", "-pie")), "-fPIC", "-shared")
+        assert all(compiled(as_library, is_library=True).values())
+        assert not compiled(as_library)["position-independent"]  # it is no program
+        assert not compiled((*as_library, "-Wl,-z,lazy"), is_library=True)["symbols bound at the start"]
