@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the audit log with real clients, and compares its lines with those that ZooKeeper itself writes."""
 
+import base64
 import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
+from urllib.parse import quote
 
 import administration
 import audit_operations as operations
 import certificates
 import client_tls
+import grpc_access
 import harness
 import quorate_cli
+import sasl
 import zkwire as zk
 
 NAME = "audit-{member}.log"
@@ -234,6 +239,62 @@ def test_names_of_clients_cannot_forge_a_line_in_any_log():
         assert all(re.match(r"\d{4}-\d\d-\d\dT", line) for line in log.splitlines()), log
         assert "operation=forged" not in "\n".join(line[:200] for line in log.splitlines()
                                                    if line.startswith("2026-01-01"))
+
+
+def attempt_to_forge(cluster, made, hostile):
+    """Gives the hostile name to the server in each way that a client has: in a certificate, to SASL, gRPC and HTTP."""
+    subject = "/O=Example/CN=" + hostile.replace("\\", "\\\\").replace("/", "\\/")
+    good = made.authority.issue("hostile", "client", subject, arguments=("-utf8",))
+    with client_tls.kazoo(cluster.hosts(), good, made.authority) as client:
+        client.create("/by-certificate", b"", ephemeral=True)
+    other = certificates.Authority(made.directory, "other").issue("hostile", "client", subject, arguments=("-utf8",))
+    assert client_tls.refused(cluster.hosts(), other, made.authority)
+    for user in (hostile, "bob\n" + hostile):
+        with sasl.Exchange(cluster.address(1)) as exchange:
+            exchange.begin()
+            assert exchange.answer(user=user, password="no") == (zk.AUTH_FAILED, None)
+    basic = "Basic " + base64.b64encode(f"{hostile}:password".encode()).decode()
+    grpc = f"{harness.HOST}:{cluster.ports.base + 101}"
+    for metadata in ((("authorization", basic),), (("authorization", "Bearer operation=forged"),)):
+        assert grpc_access.backup(grpc, metadata=metadata)[0] == "UNAUTHENTICATED", metadata
+    where = ("127.0.0.1", cluster.ports.base + 301)
+    for head in (f"GET /commands/{quote(hostile)} HTTP/1.1\r\nHost: a\r\n",
+                 f"GET /commands/stats%0aforged?x={quote(hostile)} HTTP/1.1\r\nHost: {quote(hostile)}\r\n",
+                 f"POST /commands/connection_stat_reset HTTP/1.1\r\nHost: a\r\nAuthorization: {basic}\r\n",
+                 "GET / HTTP/1.1\r\nHost: a\r\nX-\x1b[2J: \x1b[2J\r\n", "\x1b[2J / HTTP/1.1\r\nHost: a\r\n"):
+        with socket.create_connection(where, client_tls.PATIENCE_SECONDS) as raw:
+            raw.sendall(f"{head}Connection: close\r\n\r\n".encode())
+            raw.shutdown(socket.SHUT_WR)
+            while raw.recv(1 << 16):
+                pass
+    for garbage in (b"\x1b[2J", hostile.encode(), b"\x16\x03\x01\x00\x05\x1b[2J\n"):
+        with contextlib.suppress(ConnectionError), socket.create_connection(
+                (harness.HOST, int(cluster.address(1).rsplit(":", 1)[1])), client_tls.PATIENCE_SECONDS) as raw:
+            raw.sendall(garbage)
+            raw.shutdown(socket.SHUT_WR)
+            raw.recv(1 << 16)
+
+
+def test_names_in_certificates_and_credentials_cannot_forge_a_line_in_any_log():
+    # An X.520 name has 64 characters at most.
+    for hostile in ("x\n2026-01-01 00:00:00,000 INFO a: user=root\toperation=forged",
+                    "\x1b[2J\x1b]0;title\x07\u202e\u0085\u2028", "a\\x1b\\nb\\"):
+        with client_tls.place() as made, sasl.place() as users:
+            lines_of_tls = made.settings(ssl__clientAuth="want")
+            extra = (*ENABLED, sasl.PROVIDER, f"jaasFile={users.server}",
+                     "DigestAuthenticationProvider.superDigest=" + grpc_access.SUPER_DIGEST)
+            with harness.Cluster("quorate", 1, [*lines_of_tls, *extra]) as cluster:
+                attempt_to_forge(cluster, made, hostile)
+                user = wait_for(cluster, operation="create", znode="/by-certificate")[0]["user"]
+                assert user.startswith("CN=") and user.endswith(f",O=Example,{harness.HOST}"), user
+                assert len(wait_for(cluster, operation="authenticate", result="failure")) >= 3
+                assert "CN=" in user
+                for fields in lines(cluster):  # parse() checks the form of each line
+                    assert fields["operation"] != "forged"
+                log = cluster.log(1)
+                assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2028]", log), repr(log)
+                assert all(re.match(r"\d{4}-\d\d-\d\dT", line) for line in log.splitlines()), log
+                cluster.check_alive()
 
 
 def test_identities_of_certificates_are_users_and_bad_certificates_are_recorded():

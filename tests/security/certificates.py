@@ -33,11 +33,12 @@ class Authority:
     def path(self, name):
         return os.path.join(self.directory, name)
 
-    def issue(self, name, kind, subject, days=30, names=None):
-        """Makes a key and a certificate, whose subjectAltName is `names` if given; with days=-1 it has expired. Returns
-        the paths of the key, of the certificate, and of a file with both."""
+    def issue(self, name, kind, subject, days=30, names=None, arguments=()):
+        """Makes a key and a certificate, whose subjectAltName is `names` if given; with days=-1 it has expired.
+        `arguments`: further ones of openssl for the request. Returns the paths of the key, of the certificate, and of a
+        file with both."""
         key, request, certificate, both = (self.path(f"{self.name}-{name}{end}") for end in (".key", ".csr", ".crt", ".pem"))
-        run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject,
+        run("openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject, *arguments,
             "-keyout", key, "-out", request, env=self.environment)
         extensions = self.path(f"{name}.ext")
         with open(extensions, "w", encoding="ascii") as file:
