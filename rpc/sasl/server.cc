@@ -21,6 +21,8 @@ constexpr absl::string_view kDigestModule = "org.apache.zookeeper.server.auth.Di
 constexpr absl::string_view kKerberosModule = "com.sun.security.auth.module.Krb5LoginModule";
 constexpr absl::string_view kUserPrefix = "user_";
 constexpr char kSuper[] = "super";
+// The sections of ZooKeeper's SASL between servers.
+constexpr const char* kMemberSections[] = {"QuorumServer", "QuorumLearner"};
 
 // Returns the option; empty if it is not set.
 std::string OptionOf(const LoginModule& module, std::string_view key) {
@@ -31,6 +33,13 @@ std::string OptionOf(const LoginModule& module, std::string_view key) {
 absl::Status Unusable(const Options& options, absl::string_view problem) {
   return absl::InvalidArgumentError(
       absl::StrCat(options.file, ": section ", options.section, ": ", problem));
+}
+
+absl::Status NoMemberSasl(const Options& options, absl::string_view section) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      options.file, ": section ", section,
+      ": there is no SASL between servers; they authenticate with certificates (sslQuorum, "
+      "ssl.quorum.*) or a shared secret (memberSecretFile); remove the section"));
 }
 
 absl::StatusOr<std::unique_ptr<Authenticator>> MakeDigest(const Options& options,
@@ -112,6 +121,9 @@ absl::StatusOr<std::unique_ptr<Authenticator>> MakeAuthenticator(
   if (!names.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("security.auth_to_local: ", names.status().message()));
+  }
+  for (const char* unsupported : kMemberSections) {
+    if (file->contains(unsupported)) return NoMemberSasl(options, unsupported);
   }
   const auto section = file->find(options.section);
   if (section == file->end()) {

@@ -106,6 +106,20 @@ TEST_CASE("a file without the section means that there is no SASL") {
   CHECK(warnings[0].find("jaas.conf: there is no section Server") == 0);
 }
 
+TEST_CASE("sections for SASL between servers are refused with what there is instead") {
+  for (const std::string section : {"QuorumServer", "QuorumLearner"}) {
+    const std::string module =
+        " { org.apache.zookeeper.server.auth.DigestLoginModule required user_a=\"secret\"; };";
+    for (const std::string& text :
+         {section + module, Digest("user_bob=\"secret\"") + "\n" + section + module}) {
+      const std::string problem = Problem(text);
+      CHECK(problem.find("jaas.conf: section " + section + ": there is no SASL") == 0);
+      CHECK(problem.find("memberSecretFile") != std::string::npos);
+      CHECK(problem.find("secret\"") == std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("a section that cannot be used is refused with the reason, and without passwords") {
   CHECK(Problem(Digest("")).find("section Server: it has no user") != std::string::npos);
   CHECK(Problem(Digest("user_=\"secret\"")).find("no name of a user") != std::string::npos);
