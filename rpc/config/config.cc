@@ -49,6 +49,28 @@ bool IsBuiltInProvider(absl::string_view java_class) {
 }
 
 constexpr char kJavaJaasKey[] = "java.security.auth.login.config";
+constexpr char kJavaRevocationKey[] = "com.sun.net.ssl.checkRevocation";
+// Properties of ZooKeeper's scripts, log files and JMX, which no server reads.
+constexpr absl::string_view kScriptProperties[] = {"auditlog.", "console.",    "jmx.",
+                                                   "log.",      "root.logger", "tracelog."};
+
+// Returns whether ZooKeeper's scripts, or their log files, have this property.
+bool IsScriptProperty(std::string_view name) {
+  return std::any_of(
+      std::begin(kScriptProperties), std::end(kScriptProperties),
+      [name](absl::string_view prefix) { return absl::StartsWith(ToAbsl(name), prefix); });
+}
+
+// Returns whether a server without this key protects less than one with it.
+bool IsProtection(const ConfigKey& key) {
+  if (key.section == Section::kTls || key.section == Section::kMemberTls ||
+      key.section == Section::kSasl) {
+    return true;
+  }
+  const absl::string_view name = ToAbsl(key.name);
+  return absl::StartsWith(name, "grpcTls") || absl::StartsWith(name, "administrator") ||
+         absl::StartsWith(name, "secureClientPort") || absl::StartsWith(name, "limits.");
+}
 
 // The maximum size in bytes of a configuration file, or of a file that it names. A larger file is
 // named by mistake (a device, a log).
@@ -108,12 +130,35 @@ class Parser {
       TakeJaasFile(value);
       return absl::OkStatus();
     }
-    const ConfigKey* known = FindConfigKey(key);
+    if (key == kJavaRevocationKey) {
+      asks_for_revocation_ = absl::EqualsIgnoreCase(value, "true");
+      return absl::OkStatus();
+    }
     if (!is_ours) return absl::OkStatus();
     if (TakeAuthKey(key, value)) return absl::OkStatus();
     if (TakeAuditProperty(key, value)) return absl::OkStatus();
-    return known != nullptr && known->is_property ? Set(key, known->value, value)
-                                                  : CheckProtection(key, value);
+    const ConfigKey* known = FindConfigKey(key);
+    if (known != nullptr && known->is_property) return Set(key, known->value, value);
+    if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
+    return CheckOtherProperty(key);
+  }
+
+  // Checks a property with ZooKeeper's prefix that has no effect, so that nobody relies on it.
+  absl::Status CheckOtherProperty(const std::string& key) {
+    const std::string name(WithoutPropertyPrefix(key));
+    const ConfigKey* of_file = FindConfigKey(name);
+    if (of_file == nullptr) {
+      const bool is_known = FindProtectionKey(key) != nullptr || FindIgnoredKey(key) != nullptr ||
+                            name.starts_with(kProviderPrefix) || IsScriptProperty(name);
+      if (!is_known) WarnUnknown(key);
+      return absl::OkStatus();
+    }
+    constexpr char kProblem[] = "it is no property, but a key of the configuration file";
+    if (IsProtection(*of_file)) {
+      return Error(key, absl::StrCat(kProblem, "; write ", name, " there"));
+    }
+    Warn(key, absl::StrCat("has no effect: ", kProblem, "; write ", name, " there"));
+    return absl::OkStatus();
   }
 
   // Takes the properties that ZooKeeper's configuration of log files has for the audit log. Returns
@@ -254,7 +299,21 @@ class Parser {
     if (known == nullptr || absl::EqualsIgnoreCase(value, ToAbsl(known->harmless))) {
       return absl::OkStatus();
     }
+    // The value of an unknown key may be a password whose key is misspelt.
+    if (known == &UnknownTls()) return UnknownProtection(name, known->missing);
     return Unsupported(name, value, known->missing);
+  }
+
+  absl::Status UnknownProtection(std::string_view key, std::string_view missing) const {
+    return Error(ToAbsl(key), absl::StrCat("unsupported value: ", ToAbsl(missing),
+                                           SimilarKeysHint(std::string(key)),
+                                           "; correct it, or remove the key to run without it"));
+  }
+
+  static std::string SimilarKeysHint(const std::string& key) {
+    const std::vector<std::string> similar = SimilarKeys(key);
+    return similar.empty() ? ""
+                           : absl::StrCat("; did you mean ", absl::StrJoin(similar, " or "), "?");
   }
 
   absl::Status Unsupported(std::string_view key, const std::string& value,
@@ -333,10 +392,8 @@ class Parser {
   }
 
   void WarnUnknown(const std::string& key) {
-    const std::vector<std::string> similar = SimilarKeys(key);
-    const std::string hint =
-        similar.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(similar, " or "), "?");
-    Warn(key, absl::StrCat("not a key that this server knows; it has no effect", hint));
+    Warn(key,
+         absl::StrCat("not a key that this server knows; it has no effect", SimilarKeysHint(key)));
     absl::StrAppend(&unknown_keys_, "; ", config_.warnings.back());
   }
 
@@ -347,7 +404,8 @@ class Parser {
   }
 
   void Warn(absl::string_view key, absl::string_view text) {
-    config_.warnings.push_back(absl::StrCat(file_, ":", line_, ": ", key, ": ", text));
+    const std::string line = line_ > 0 ? absl::StrCat(":", line_) : "";
+    config_.warnings.push_back(absl::StrCat(file_, line, ": ", key, ": ", text));
   }
 
   absl::Status ParseServer(const std::string& key, const std::string& value) {
@@ -420,6 +478,7 @@ class Parser {
     if (absl::Status s = CheckPorts(); !s.ok()) return s;
     if (absl::Status s = FinishTls(); !s.ok()) return s;
     if (absl::Status s = FinishMemberTls(); !s.ok()) return s;
+    if (absl::Status s = CheckRevocation(); !s.ok()) return s;
     if (absl::Status s = FinishGrpc(); !s.ok()) return s;
     if (absl::Status s = FinishAuth(); !s.ok()) return s;
     if (absl::Status s = FinishAudit(); !s.ok()) return s;
@@ -601,6 +660,20 @@ class Parser {
     return absl::OkStatus();
   }
 
+  // Refuses a property of Java that asks for a check of revocation lists on ports that make none.
+  absl::Status CheckRevocation() const {
+    if (!asks_for_revocation_) return absl::OkStatus();
+    const bool lacks_clients = (config_.has_client_tls() || config_.grpc_tls) && !config_.ssl_crl;
+    const bool lacks_members =
+        (config_.ssl_quorum || config_.peer_port_unification) && !config_.quorum_ssl_crl;
+    if (!lacks_clients && !lacks_members) return absl::OkStatus();
+    return Error(
+        kJavaRevocationKey,
+        absl::StrCat("the property (JVMFLAGS, SERVER_JVMFLAGS, JAVA_OPTS) does not switch "
+                     "the check of revocation lists on; set ",
+                     lacks_clients ? "ssl.crl" : "ssl.quorum.crl", "=true, or take it out"));
+  }
+
   // Checks and completes the settings of gRPC and of administrators.
   absl::Status FinishGrpc() {
     std::string& auth = config_.grpc_tls_client_auth;
@@ -778,6 +851,7 @@ class Parser {
   std::map<std::string, std::string> super_users_;  // by their keys, superUser and superUser.X
   bool enforces_auth_ = false;                      // enforce.auth.enabled
   bool requires_sasl_ = false;                      // sessionRequireClientSASLAuth
+  bool asks_for_revocation_ = false;                // com.sun.net.ssl.checkRevocation
   bool has_x509_provider_ = false;                  // authProvider.N has the class of x509
 };
 

@@ -158,6 +158,7 @@ constexpr ConfigKey kConfigKeys[] = {
     {.name = "snapCount",
      .value = Integer{&Config::snap_count, 1, 1 << 30, Unit::kEntries},
      .section = Section::kData,
+     .is_property = true,
      .default_text = "200,000 entries",
      .example = "200000",
      .meaning = "a checkpoint is written after so many entries, or after 64 MiB of them"},
@@ -272,11 +273,13 @@ constexpr ConfigKey kConfigKeys[] = {
     {.name = "maxCnxns",
      .value = Integer{&Config::max_connections, 0, 1 << 30},
      .section = Section::kLimits,
+     .is_property = true,
      .default_text = "0: no limit",
      .meaning = "connections from all addresses together"},
     {.name = "globalOutstandingLimit",
      .value = Integer{&Config::global_outstanding_limit, 1, 1 << 30, Unit::kRequests},
      .section = Section::kLimits,
+     .is_property = true,
      .default_text = "none: a limit in bytes alone",
      .example = "1000",
      .meaning = "received and unanswered requests at which the server stops reading from clients "
@@ -356,6 +359,7 @@ constexpr ConfigKey kConfigKeys[] = {
     {.name = "4lw.commands.whitelist",
      .value = WordList{&Config::four_letter_words},
      .section = Section::kAccess,
+     .is_property = true,
      .default_text = "`srvr`",
      .range = "words, or `*`",
      .example = "srvr",
@@ -913,7 +917,7 @@ const ProtectionKey* FindProtectionKey(std::string_view key) {
   if (known != nullptr || FindConfigKey(key) != nullptr || FindIgnoredKey(key) != nullptr) {
     return known;
   }
-  return name.starts_with("ssl.quorum.") ? &UnknownTlsOfMembers() : nullptr;
+  return name.starts_with("ssl.") ? &UnknownTls() : nullptr;
 }
 
 std::string_view WithoutPropertyPrefix(std::string_view key) {

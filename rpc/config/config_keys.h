@@ -64,14 +64,13 @@ const ConfigKey* FindConfigKey(std::string_view key);
 const IgnoredKey* FindIgnoredKey(std::string_view key);
 
 // Returns all keys without effect, and all keys that request protection, by name; and the row for keys
-// of TLS between servers that are not known.
+// of TLS that are not known.
 std::span<const IgnoredKey> IgnoredKeys();
 std::span<const ProtectionKey> ProtectionKeys();
-const ProtectionKey& UnknownTlsOfMembers();
+const ProtectionKey& UnknownTls();
 
 // Returns the key that requests protection and is written as `key` in a file, with or without the
-// prefix "zookeeper."; nullptr if there is none. All unknown keys of TLS between servers
-// (ssl.quorum.*) are such a key.
+// prefix "zookeeper."; nullptr if there is none. All unknown keys of TLS (ssl.*) are such a key.
 const ProtectionKey* FindProtectionKey(std::string_view key);
 
 // Returns `key` without the prefix of ZooKeeper's Java properties, "zookeeper.", if it has that

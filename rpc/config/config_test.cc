@@ -898,9 +898,15 @@ TEST_CASE("no error, warning or line of conf shows a secret") {
                           "memberSecretRequired", "connectionMaxTokens", "dataDir"}) {
     CHECK(!IsSecretKey(key));
   }
-  const auto unknown =
-      ParseConfig("zoo.cfg", "zookeeper.ssl.keystore.pasword=hunter2" + rest, NoFile);
+  // A misspelt key of TLS is refused, and its value may be a password all the same.
+  for (const char* key : {"zookeeper.ssl.keystore.pasword", "ssl.quorum.keystore.pasword"}) {
+    const std::string problem = Problem(std::string(key) + "=hunter2" + rest);
+    CHECK(problem.find("did you mean") != std::string::npos);
+    CHECK(problem.find("hunter2") == std::string::npos);
+  }
+  const auto unknown = ParseConfig("zoo.cfg", "zookeeper.sasl.pasword=hunter2" + rest, NoFile);
   REQUIRE(unknown.ok());
+  CHECK(unknown->warnings.size() == 1);
   for (const std::string& warning : unknown->warnings) {
     CHECK(warning.find("hunter2") == std::string::npos);
   }

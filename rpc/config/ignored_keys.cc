@@ -85,6 +85,8 @@ constexpr ProtectionKey kProtectionKeys[] = {
     {"DigestAuthenticationProvider.digestAlg", "SHA1", "digests in ACLs are of SHA1"},
     {"audit.impl.class", "org.apache.zookeeper.audit.Slf4jAuditLogger",
      "there is one audit log, in the format of Slf4jAuditLogger"},
+    {"metricsProvider.httpsPort", "",
+     "metrics over HTTPS are on admin.serverPort (admin.forceHttps=true)"},
     {"quorum.auth.enableSasl", "false", kNoMemberSasl},
     {"quorum.auth.learnerRequireSasl", "false", kNoMemberSasl},
     {"quorum.auth.serverRequireSasl", "false", kNoMemberSasl},
@@ -97,8 +99,8 @@ constexpr ProtectionKey kProtectionKeys[] = {
     {"ssl.quorum.ocsp", "false", "there is no OCSP; ssl.quorum.crl checks revocation lists"},
 };
 
-constexpr ProtectionKey kUnknownTlsOfMembers = {
-    "ssl.quorum.*", "", "it is not a key of TLS between servers that this server knows"};
+constexpr ProtectionKey kUnknownTls = {"ssl.*", "",
+                                       "it is not a key of TLS that this server knows"};
 
 }  // namespace
 
@@ -106,6 +108,6 @@ std::span<const IgnoredKey> IgnoredKeys() { return kIgnoredKeys; }
 
 std::span<const ProtectionKey> ProtectionKeys() { return kProtectionKeys; }
 
-const ProtectionKey& UnknownTlsOfMembers() { return kUnknownTlsOfMembers; }
+const ProtectionKey& UnknownTls() { return kUnknownTls; }
 
 }  // namespace quorate::rpc

@@ -110,7 +110,7 @@ def test_no_answer_log_or_process_list_shows_a_password():
                          "-out", store)
         settings = ["client.portUnification=true", f"ssl.keyStore.location={store}", f"ssl.keyStore.password={SECRET}",
                     f"ssl.trustStore.location={authority.certificate}", f"ssl.trustStore.password={SECRET}",
-                    f"DigestAuthenticationProvider.superDigest={DIGEST}", f"ssl.keystore.pasword={SECRET}"]
+                    f"DigestAuthenticationProvider.superDigest={DIGEST}", f"sasl.pasword={SECRET}"]
         environment = {"SERVER_JVMFLAGS": f"-Dzookeeper.ssl.trustStore.password={SECRET}"}
         with harness.Cluster("quorate", 1, settings, environment=environment) as cluster:
             words = ("conf", "cons", "dump", "envi", "mntr", "srvr", "stat", "wchs", "wchc", "wchp", "dirs")
@@ -121,9 +121,10 @@ def test_no_answer_log_or_process_list_shows_a_password():
             subprocess.run(["kill", "-HUP", str(cluster.pids()[0])], check=True)
             cluster.wait_until("the file is checked", lambda: "its changes take effect" in cluster.log(1))
             texts["the log"] = cluster.log(1)
-            assert "ssl.keystore.pasword: not a key" in texts["the log"]
+            assert "sasl.pasword: not a key" in texts["the log"]
         for line in (f"ssl.keyStore.password=\n{SECRET}", f"ssl.keyStore.password={SECRET}\\u0041", SECRET,
-                     f"ssl.keyStore.password={SECRET}x"):
+                     f"ssl.keyStore.password={SECRET}x", f"ssl.keystore.pasword={SECRET}",
+                     f"ssl.quorum.keystore.pasword={SECRET}"):
             config = os.path.join(parent, "zoo.cfg")
             with open(config, "w", encoding="ascii") as file:
                 file.write("\n".join([f"dataDir={parent}/data", "clientPort=1", *settings[:-1], line]) + "\n")
