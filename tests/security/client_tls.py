@@ -277,15 +277,62 @@ def zookeeper_shell(hosts, ssl_properties, line):
     return result.stdout + result.stderr
 
 
-def test_the_shell_of_zookeeper_uses_tls():
+def test_the_shell_of_zookeeper_uses_tls_and_its_certificate_is_an_identity():
     with served() as (made, cluster):
         p12 = certificates.pkcs12(made.directory, "alice", *made.alice[:2], made.authority)
-        trust = certificates.trust_store(made.directory, "client-trust", made.authority, "JKS")
-        options = {"keyStore.location": p12, "keyStore.password": certificates.PASSWORD,
-                   "trustStore.location": trust, "trustStore.password": certificates.PASSWORD}
-        for line, expected in (("create /by-shell x", "Created /by-shell"), ("whoami", "x509")):
-            words = zookeeper_shell(cluster.hosts(), options, line)
-            assert expected in words, words
+        stores = {"PKCS12": (p12, certificates.trust_store(made.directory, "trust12", made.authority, "PKCS12")),
+                  "JKS": (certificates.jks(made.directory, "alice", p12),
+                          certificates.trust_store(made.directory, "trust", made.authority, "JKS"))}
+        admin = certificates.pkcs12(made.directory, "admin", *made.admin[:2], made.authority)
+        for kind, (keys, trust) in stores.items():
+            options = {"keyStore.location": keys, "keyStore.password": certificates.PASSWORD,
+                       "trustStore.location": trust, "trustStore.password": certificates.PASSWORD}
+            path = f"/by-{kind}"
+            for line, expected in ((f"create {path} secret auth::cdrwa", f"Created {path}"), (f"get {path}", "secret"),
+                                   (f"getAcl {path}", "'x509,'CN=alice"), ("whoami", "x509")):
+                words = zookeeper_shell(cluster.hosts(), options, line)
+                assert expected in words, f"{kind}: {words}"
+            with kazoo(cluster.hosts()) as plain:
+                try:
+                    plain.get(path)
+                    raise AssertionError("a client without a certificate reads what is alice's")
+                except NoAuthError:
+                    pass
+            options["keyStore.location"] = admin
+            assert "secret" in zookeeper_shell(cluster.hosts(), options, f"get {path}"), "the super user"
+
+
+def test_the_c_library_of_debian_has_neither_tls_nor_sasl():
+    """docs/guides/c.md says so. If a later build has them, it has to be tested here."""
+    for library in glob.glob("/usr/lib/*/libzookeeper_?t.so.2"):
+        symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, timeout=60,
+                                 check=True).stdout.split()
+        assert "zookeeper_init" in symbols, library
+        assert not {"zookeeper_init_ssl", "zookeeper_init_sasl", "zoo_sasl_make_basic_callbacks"} & set(symbols), library
+        needed = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, timeout=60, check=True).stdout
+        assert "libssl" not in needed and "libsasl" not in needed, needed
+
+
+def test_properties_in_the_environment_are_settings_too():
+    with place() as made:
+        settings = [line for line in made.settings() if not line.startswith("ssl.")]
+        options = " ".join(f"-Dzookeeper.{line}" for line in made.settings() if line.startswith("ssl."))
+        environment = {"SERVER_JVMFLAGS": f"-Xmx1g {options} -Dzookeeper.ssl.clientAuth=want",
+                       "JVMFLAGS": "-Dzookeeper.ssl.clientAuth=need"}  # comes later
+        with harness.Cluster("quorate", 1, settings, environment=environment) as cluster:
+            assert not refused(cluster.hosts(), made.alice, made.authority)
+            assert refused(cluster.hosts(), None, made.authority)
+        for option, expected in (("ssl.clientAth=need", "ssl.clientAth"), ("ssl.clientAuth=needed", "ssl.clientAuth"),
+                                 ("ssl.ocsp=true", "ssl.ocsp"), ("secureClientPort=2", "secureClientPort"),
+                                 ("quorum.auth.enableSasl=true", "memberSecretFile"),
+                                 ("ssl.quorum.enabledProtocols=TLSv1", "TLSv1.2 or TLSv1.3")):
+            with harness.Cluster("quorate", 1, settings, start=False,
+                                 environment={"SERVER_JVMFLAGS": f"{options} -Dzookeeper.{option}"}) as cluster:
+                try:
+                    cluster.start()
+                    raise AssertionError(f"the server starts with {option}")
+                except RuntimeError as error:
+                    assert expected in cluster.log(1) + str(error), cluster.log(1)
 
 
 def test_half_handshakes_hold_nobody_up():
