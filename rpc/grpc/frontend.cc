@@ -20,6 +20,8 @@ namespace quorate::rpc {
 namespace {
 
 constexpr auto kDiskUseInterval = std::chrono::seconds(5);
+// Connections whose clients have proved nothing yet may take this part of the server's memory.
+constexpr uint64_t kConnectionsPart = 8;
 
 // Returns the disk use of the directories. Does not count files that disappear in the meantime.
 DiskUse LookAtDisk(const std::set<std::string>& directories) {
@@ -60,7 +62,8 @@ GrpcFrontend::GrpcFrontend(const Config& config, Service* service, Administratio
 GrpcFrontend::~GrpcFrontend() { Close(); }
 
 absl::Status GrpcFrontend::Open(std::vector<std::pair<std::string, grpc::Service*>> services) {
-  GrpcEndpoints endpoints{.unix_socket = config_.grpc_unix_socket};
+  GrpcEndpoints endpoints{.unix_socket = config_.grpc_unix_socket,
+                          .memory_bytes_max = service_->memory().limit() / kConnectionsPart};
   // Tests let the system choose the port 0.
   if (config_.grpc_port != 0 || endpoints.unix_socket.empty()) {
     endpoints.address = ListenAddress(config_);

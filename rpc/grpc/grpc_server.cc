@@ -87,25 +87,6 @@ std::set<tcp::endpoint> EndpointsOf(const std::string& address, error_code* erro
   return own;
 }
 
-std::string TextOf(const tcp::endpoint& endpoint) {
-  const std::string host = endpoint.address().to_string();
-  return endpoint.address().is_v6() ? absl::StrCat("[", host, "]:", endpoint.port())
-                                    : absl::StrCat(host, ":", endpoint.port());
-}
-
-// Returns the reason for which the process cannot listen on the endpoints. gRPC does not tell the
-// reason, so this function tries to bind the endpoints itself.
-std::string WhyNotListening(const std::set<tcp::endpoint>& endpoints) {
-  boost::asio::io_context context;
-  for (const tcp::endpoint& endpoint : endpoints) {
-    tcp::acceptor acceptor(context);
-    const error_code error = ListenOn(endpoint, Families::kBoth, &acceptor);
-    if (error) return error.message();
-  }
-  return "an attempt right after that succeeded, and the line of gRPC before this one has its own "
-         "reason; start the server again";
-}
-
 absl::Status CannotListen(const std::string& address, const std::string& why) {
   return absl::UnavailableError(
       absl::StrCat("cannot listen for gRPC clients (grpcPort) on ", address, ": ", why));
@@ -128,10 +109,13 @@ absl::Status GrpcServer::Start(
   const ReportedAborts reported_aborts(kAborted);
   EnablePlugins();
   grpc::ServerBuilder builder;
-  for (const tcp::endpoint& endpoint : endpoints) {
-    credentials_.push_back(where.certificates == nullptr ? grpc::InsecureServerCredentials()
-                                                         : where.certificates->NewCredentials());
-    builder.AddListeningPort(TextOf(endpoint), credentials_.back(), &port_);
+  if (!endpoints.empty()) {
+    if ((error = acceptor_.Listen(endpoints))) return CannotListen(where.address, error.message());
+    port_ = acceptor_.port();
+    credentials_ = where.certificates == nullptr ? grpc::InsecureServerCredentials()
+                                                 : where.certificates->NewCredentials();
+    connections_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials_);
   }
   int socket_port = 1;
   if (!where.unix_socket.empty()) {
@@ -160,11 +144,10 @@ absl::Status GrpcServer::Start(
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kClientPingMs);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   server_ = builder.BuildAndStart();
-  const bool is_listening = server_ != nullptr && (endpoints.empty() || port_ != 0);
   absl::Status status;
-  if (!is_listening && !endpoints.empty()) {
-    status = CannotListen(where.address, WhyNotListening(endpoints));
-  } else if (!is_listening || socket_port == 0) {
+  if (server_ == nullptr && where.unix_socket.empty()) {
+    status = CannotListen(where.address, "the line of gRPC before this one has the reason");
+  } else if (server_ == nullptr || socket_port == 0) {
     status = absl::UnavailableError(
         absl::StrCat("cannot listen for gRPC clients on the Unix socket ", where.unix_socket,
                      "; the line of gRPC before this one has the reason"));
@@ -173,6 +156,14 @@ absl::Status GrpcServer::Start(
   }
   if (status.ok()) {
     SetServing(false);  // until the front end sets it
+    if (connections_ != nullptr) {
+      acceptor_.Start(where.memory_bytes_max, [this](int listener, int descriptor) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters accepted;
+        accepted.listener_fd = listener;
+        accepted.fd = descriptor;
+        connections_->HandleNewConnection(&accepted);
+      });
+    }
   } else {
     Stop();
   }
@@ -180,13 +171,15 @@ absl::Status GrpcServer::Start(
 }
 
 void GrpcServer::Stop() {
+  acceptor_.Stop();
   socket_file_.reset();
   if (server_ != nullptr) {
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
     server_.reset();
   }
-  credentials_.clear();
+  connections_.reset();
+  credentials_.reset();
 }
 
 void GrpcServer::SetServing(bool serving) {

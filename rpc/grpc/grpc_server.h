@@ -9,12 +9,14 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rpc/grpc/connection_acceptor.h"
 #include "rpc/grpc/server_certificates.h"
 #include "rpc/grpc/unix_socket.h"
 
@@ -26,6 +28,8 @@ struct GrpcEndpoints {
   // With TLS; nullptr: without. Must outlive the server.
   ServerCertificates* certificates = nullptr;
   std::string unix_socket{};  // a path, without TLS; empty: at none
+  // The memory that connections may take before their clients have proved anything; 0: any amount.
+  uint64_t memory_bytes_max = 0;
 };
 
 class GrpcServer {
@@ -52,9 +56,12 @@ class GrpcServer {
   void SetServing(bool serving);
 
  private:
-  std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials_;  // must outlive server_
+  std::shared_ptr<grpc::ServerCredentials> credentials_;  // must outlive server_
   std::unique_ptr<UnixSocketFile> socket_file_;
   std::unique_ptr<grpc::Server> server_;
+  // Takes the connections that acceptor_ accepts. nullptr if the server listens at no address.
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
+  ConnectionAcceptor acceptor_;
   std::vector<std::string> names_;
   int port_ = 0;
 };

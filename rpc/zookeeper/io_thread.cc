@@ -41,16 +41,27 @@ constexpr int64_t kReservedDescriptorsMin = 128;
 constexpr char kTlsHandshakeRecord = 0x16;
 // Connections whose clients have asked for nothing yet take at most this part of the descriptors.
 constexpr int64_t kNewcomersPart = 2;
+// With TLS they take at most this part of the memory. One in a handshake takes so many bytes,
+// rounded up.
+constexpr uint64_t kNewcomersMemoryPart = 8;
+constexpr uint64_t kBytesPerHandshake = 64u << 10;
 constexpr size_t kSubjectBytesMax = ClientIdentities::kCredentialsBytesMax;
 constexpr auto kFailureLogPeriod = std::chrono::seconds(5);
 
 // Returns the most clients that the limit of open files allows. The limit may change while the
 // server runs.
-int64_t ConnectionsMax() {
+int64_t ConnectionsMax(int64_t reserved_part = kReservedPart,
+                       int64_t reserved_min = kReservedDescriptorsMin) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
   const auto all = static_cast<int64_t>(limit.rlim_cur);
-  return std::max<int64_t>(all - std::max(all / kReservedPart, kReservedDescriptorsMin), 1);
+  return std::max<int64_t>(all - std::max(all / reserved_part, reserved_min), 1);
+}
+
+// Returns whether connections of all kinds take so many descriptors that half of those that are
+// reserved are left. The kernel gives the lowest free number.
+bool TakesReserve(int descriptor) {
+  return descriptor >= ConnectionsMax(kReservedPart * 2, kReservedDescriptorsMin / 2);
 }
 
 // Returns the address of a client. An IPv4 client that came over an IPv6 socket has its IPv4
@@ -143,7 +154,7 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote, Encrypti
               : statistics.remote_connections_without_tls)
         .fetch_add(1, std::memory_order_relaxed);
   }
-  if (!MakeRoomFor(address)) return;
+  if (!MakeRoomFor(address, TakesReserve(descriptor.number()))) return;
   auto opened = std::make_shared<Socket>(this, std::move(descriptor));
   const auto id = poller_.Add(opened->descriptor.number(), opened->interest, opened.get());
   if (!id.has_value()) {
@@ -167,16 +178,22 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote, Encrypti
   sockets_[*tag] = std::move(opened);
 }
 
-bool IoThread::MakeRoomFor(const std::string& address) {
+bool IoThread::MakeRoomFor(const std::string& address, bool takes_reserve) {
   const int64_t max = ConnectionsMax();
+  int64_t newcomers_of_all = max / kNewcomersPart;
+  const uint64_t memory = frontend_->service().memory().limit();
+  if (tls_ != nullptr && memory > 0) {
+    newcomers_of_all = std::min(
+        newcomers_of_all, static_cast<int64_t>(memory / kNewcomersMemoryPart / kBytesPerHandshake));
+  }
   const auto newcomers_max = static_cast<size_t>(
-      std::max<int64_t>(max / kNewcomersPart / std::max(frontend_->config().io_threads, 1), 1));
+      std::max<int64_t>(newcomers_of_all / std::max(frontend_->config().io_threads, 1), 1));
   ForgetFormerNewcomers();
   while (newcomer_count() >= newcomers_max && CloseOldestNewcomer()) {
   }
   const int64_t open = frontend_->statistics().connections() +
                        frontend_->statistics().tls_handshakes.load(std::memory_order_relaxed);
-  if (open < max || CloseOldestNewcomer()) return true;
+  if ((open < max && !takes_reserve) || CloseOldestNewcomer()) return true;
   frontend_->Refuse(address,
                     absl::StrCat(open, " are open, and the limit of open files allows no more"));
   return false;

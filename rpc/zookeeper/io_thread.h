@@ -73,8 +73,9 @@ class IoThread : private Sockets {
             Encryption encryption);
   // Returns whether the limit of open files allows one more client, for which an older client may be
   // closed that has asked for nothing yet. If not, counts a refusal. Clients that have asked for
-  // nothing take at most a part of the limit.
-  bool MakeRoomFor(const std::string& address);
+  // nothing take at most a part of the limit, and of the memory. `takes_reserve`: whether the
+  // connections of all kinds take descriptors that are reserved.
+  bool MakeRoomFor(const std::string& address, bool takes_reserve);
   // Closes the oldest connection whose client has asked for nothing yet. Returns false if there is
   // none.
   bool CloseOldestNewcomer();
