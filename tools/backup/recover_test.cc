@@ -226,6 +226,42 @@ TEST_CASE("a recovery that ends anywhere leaves the old member, or is completed 
   CHECK(half_seen);
 }
 
+TEST_CASE("a recovery that goes on puts old files beside those that it has put aside already") {
+  // Directories of earlier recoveries: by name the first is the last one, and the second is of a clock
+  // that was ahead. The others are not of recoveries.
+  const std::vector<std::string> others = {"aside-recovered-999", "aside-recovered-5000000000000",
+                                           "aside-recovered-9x", "aside-recovered-"};
+  int half = 0;
+  for (int allowed = 0;; ++allowed) {
+    INFO("the process ends after " << allowed << " changes");
+    const Survivor survivor(1, {8});
+    for (const std::string& name : others) fs::create_directory(survivor.path() + "/" + name);
+    EndingEnv ending(allowed);
+    RecoverOptions options = Confirmed();
+    options.env = &ending;
+    std::ostringstream out;
+    const bool ended = !Recover({survivor.paths()}, options, out).ok();
+    if (ended && IsHalfRecovered(survivor.paths())) ++half;
+    REQUIRE(Recover({survivor.paths()}, Confirmed(), out).ok());
+    for (const std::string& name : others) CHECK(fs::is_empty(survivor.path() + "/" + name));
+    // A call that ended before it moved anything leaves an empty directory.
+    std::vector<fs::path> asides;
+    for (const auto& entry : fs::directory_iterator(survivor.path())) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("aside-recovered-500000000000") && !fs::is_empty(entry)) {
+        asides.push_back(entry.path());
+      }
+    }
+    REQUIRE(asides.size() == 1);
+    CHECK(asides.front().filename() > others[1]);
+    for (const char* file : {"identity", "log", "hard_state"}) {
+      CHECK(fs::exists(asides.front() / file));
+    }
+    if (!ended) break;
+  }
+  CHECK(half > 0);
+}
+
 TEST_CASE("a recovery refuses what it would have to guess, and changes nothing") {
   const Survivor first(1, {8, 8});
   std::unique_ptr<Survivor> second;

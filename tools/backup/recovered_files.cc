@@ -5,12 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
 #include "consensus/log/file_names.h"
@@ -46,19 +50,27 @@ absl::Status DiskError(const std::string& path, std::string_view what,
                                           "; correct this, and give the same command again"));
 }
 
-// Returns the directory for the old files: that of an interrupted call, or a new one.
+// Returns the directory for the old files: that of an interrupted call, or a new one. The number at the
+// end of a name is a time, and greater than those of all directories that were there before, even if
+// the clock was set back. Therefore the one with the greatest number is the newest.
 absl::StatusOr<std::string> AsideOf(Env* env, const std::string& directory, int64_t now_ms) {
   const std::string prefix = absl::StrCat(ToAbsl(consensus::kAsidePrefix), ToAbsl(kRecoverAside));
   auto names = env->List(directory);
   if (!names.ok()) return names.status();
-  const std::string incomplete = Join(directory, consensus::kIncompleteName);
-  if (env->Exists(incomplete)) {
-    // The names end with times, so the last one is the newest.
-    for (auto name = names->rbegin(); name != names->rend(); ++name) {
-      if (name->starts_with(prefix)) return Join(directory, *name);
+  std::optional<int64_t> newest;
+  for (const std::string& name : *names) {
+    int64_t number = 0;
+    // Names that recover does not give are somebody else's.
+    if (!name.starts_with(prefix) || !absl::SimpleAtoi(name.substr(prefix.size()), &number) ||
+        name != absl::StrCat(prefix, number) || number == std::numeric_limits<int64_t>::max()) {
+      continue;
     }
+    newest = std::max(newest.value_or(number), number);
   }
-  return Join(directory, absl::StrCat(prefix, now_ms));
+  const bool goes_on = env->Exists(Join(directory, consensus::kIncompleteName));
+  if (newest && goes_on) return Join(directory, absl::StrCat(prefix, *newest));
+  const int64_t number = newest ? std::max(now_ms, *newest + 1) : now_ms;
+  return Join(directory, absl::StrCat(prefix, number));
 }
 
 // Renames durably.
