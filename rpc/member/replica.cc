@@ -537,6 +537,7 @@ void Replica::OnTick() {
   AdvanceReconfig();
   ForgetReconfigs(consensus::kNoMember);
   if (!unsent_answers_.empty()) SendAnswers();
+  TryOtherAddresses();
   links_->Tick();
   // Only the time in which this thread ran counts, so that a pause of the process makes no session
   // older.

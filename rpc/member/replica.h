@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -250,6 +251,9 @@ class Replica final : public Service,
   absl::Status CheckStillReached(const consensus::Membership& target) const;
   // Sets the addresses of the other members at the links.
   void LinkMembers(const consensus::Membership& membership);
+  // Until this server has caught up: tries the address that the configuration gives for a member if that
+  // one cannot be reached at the address in the log, and the other way round. Called at each tick.
+  void TryOtherAddresses();
   // Returns whether this server has no vote; one that is no member has the role of its configuration.
   bool IsObserver(const consensus::Membership& membership) const;
   // Answers the caller of ChangeMembers that waits, if the outcome of its change is known.
@@ -354,6 +358,8 @@ class Replica final : public Service,
   bool expires_sessions_ = false;  // leads, and has applied all entries of earlier terms
   bool is_catching_up_ = false;    // the first barrier since the start is under way
   bool caught_up_ = false;
+  // The members whose address in the configuration is tried, instead of that in the log.
+  std::set<consensus::MemberId> at_configured_;
   WaitReporter wait_reporter_;
   SessionLog session_log_;
   ClockComparison clocks_;

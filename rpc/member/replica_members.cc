@@ -114,16 +114,40 @@ void Replica::LinkMembers(const Membership& membership) {
         id.value());
   }
   // A server that is not in the membership waits to be admitted by those that its configuration
-  // names. One that was away while the members changed may not know the leader yet: its configuration
-  // can.
+  // names. One that was away while the members changed may not know the leader yet, or where it is:
+  // its configuration can.
   if (!membership.Contains(options_.node.raft.self) || !caught_up_) {
     for (const auto& [id, line] : options_.servers) {
-      if (MemberId(id) != options_.node.raft.self) {
-        others.try_emplace(MemberId(id), PeerAddress{line.host, line.peer_port});
-      }
+      const MemberId member(id);
+      if (member == options_.node.raft.self) continue;
+      const PeerAddress configured{line.host, line.peer_port};
+      const auto [place, is_new] = others.try_emplace(member, configured);
+      if (!is_new && at_configured_.contains(member)) place->second = configured;
     }
   }
   links_->SetMembers(others);
+}
+
+void Replica::TryOtherAddresses() {
+  // A member that was away may have missed that another one moved. If that one leads, nothing tells this
+  // member so, unless it can be reached.
+  constexpr int64_t kTryMs = 2000;
+  if (options_.standalone || caught_up_) return;
+  const Membership& membership = node_->raft().membership();
+  const ServerLines known = MembersOf(membership, options_.servers);
+  bool is_changed = false;
+  for (const auto& [id, configured] : options_.servers) {
+    const MemberId member(id);
+    const auto line = known.find(id);
+    if (member == options_.node.raft.self || line == known.end()) continue;
+    if (line->second.host == configured.host && line->second.peer_port == configured.peer_port) {
+      continue;
+    }
+    if (links_->DownForMs(member) < kTryMs) continue;
+    if (at_configured_.erase(member) == 0) at_configured_.insert(member);
+    is_changed = true;
+  }
+  if (is_changed) LinkMembers(membership);
 }
 
 }  // namespace quorate::rpc

@@ -40,7 +40,7 @@ def config(connection, watch=False):
     return rest, int(last[len("version="):], 16), stat
 
 
-def _leads(cluster, member):
+def leads(cluster, member):
     """Returns whether the member leads; asks the one that does to hand leadership over."""
     leader = cluster.leader()
     if leader != member:
@@ -206,7 +206,7 @@ def test_a_member_that_was_away_is_told_where_the_leader_is():
         away = cluster.others(cluster.leader())[0]
         cluster.kill(away)
         cluster.add(4)
-        cluster.wait_until("member 4 leads", lambda: _leads(cluster, 4))
+        cluster.wait_until("member 4 leads", lambda: leads(cluster, 4))
         cluster.command("launch", away)
         cluster.wait_until("it refuses the leader, which it does not know",
                            lambda: f"the configuration of server {away} has no other server 4" in cluster.log(4))
