@@ -43,6 +43,7 @@ struct ClusterView {
   consensus::Index applied_index;
   uint32_t cluster_version = 0;  // what every member understands
   uint32_t newest_version = 0;   // the newest cluster version that this server understands
+  uint32_t program_version = 0;  // the same without clusterVersionMax
   bool changing = false;         // a change of members is under way
   // Identifies the membership, for ChangeMembers; it differs between members.
   consensus::Index membership_index;

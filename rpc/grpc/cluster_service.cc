@@ -84,6 +84,7 @@ absl::Status ChangeError(const absl::Status& error) {
 void SetVersions(const ClusterView& view, v1::StatusResponse* response) {
   response->set_cluster_version(view.cluster_version);
   response->set_newest_version(view.newest_version);
+  response->set_program_version(view.program_version);
   if (!view.is_leader || view.cluster_version >= view.newest_version) return;
   for (const ClusterView::Member& member : view.members) {
     if (member.newest_version >= view.newest_version) continue;

@@ -382,6 +382,7 @@ TEST_CASE("Status and Members return the member's knowledge of the cluster") {
                   {MemberId(3), true, false, false, Index(0), "three:12: Connection refused"}};
   view.cluster_version = 8;
   view.newest_version = view.members[0].newest_version = 9;
+  view.program_version = 12;
   view.members[1].newest_version = 8;
   view.members[0].addresses = ServerLine{.host = "one", .client_port = 21};
   view.members[1].addresses = ServerLine{.host = "::2", .peer_port = 12};
@@ -401,6 +402,7 @@ TEST_CASE("Status and Members return the member's knowledge of the cluster") {
     CHECK(status.cluster_id() == std::string(16, 'i'));
     CHECK(status.cluster_version() == 8);
     CHECK(status.newest_version() == 9);
+    CHECK(status.program_version() == 12);
     // One understands 8 alone, the other one has not been heard from.
     CHECK(std::vector<uint32_t>(status.held_back_by().begin(), status.held_back_by().end()) ==
           std::vector<uint32_t>{2, 3});

@@ -755,6 +755,7 @@ void Replica::UpdateClusterView() {
   view.applied_index = applied_;
   view.cluster_version = raft_status_.version;
   view.newest_version = options_.node.raft.version;
+  view.program_version = consensus::kVersionNewest;
   const consensus::Membership& membership = raft.membership();
   view.changing = membership.joint() || !raft.MembershipIsCommitted() || reconfig_.has_value();
   view.membership_index = raft.membership_index();

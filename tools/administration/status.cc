@@ -60,9 +60,24 @@ ordered_json ToJson(const StatusAnswer& answer) {
   json["version"] = status.version();
   json["cluster_version"] = status.cluster_version();
   json["newest_version"] = status.newest_version();
+  json["program_version"] = status.program_version();
   if (status.role() == v1::ROLE_LEADER) json["held_back_by"] = status.held_back_by();
   json["uptime_ms"] = UptimeMsOf(status);
   return json;
+}
+
+// Returns the members whose configuration keeps the version that they announce below that of their
+// program, as a sentence each.
+std::string KeptByConfiguration(const std::vector<StatusAnswer>& answers,
+                                const std::set<uint32_t>& behind) {
+  std::string text;
+  for (const StatusAnswer& answer : answers) {
+    if (!answer.status.ok() || !behind.contains(answer.status->member())) continue;
+    if (answer.status->program_version() <= answer.status->newest_version()) continue;
+    absl::StrAppend(&text, " Member ", answer.status->member(), " is kept at version ",
+                    answer.status->newest_version(), " by clusterVersionMax.");
+  }
+  return text;
 }
 
 // Returns a line about the cluster version, and about the members that keep it where it is. A program
@@ -91,7 +106,7 @@ std::string ClusterVersionLine(const std::vector<StatusAnswer>& answers) {
                         " waits until the leader knows that every member understands it.\n");
   }
   return absl::StrCat(line, "; version ", newest, " waits until it is understood by member ",
-                      absl::StrJoin(behind, ", "), ".\n");
+                      absl::StrJoin(behind, ", "), ".", KeptByConfiguration(answers, behind), "\n");
 }
 
 std::string ToTable(const std::vector<StatusAnswer>& answers) {
