@@ -2,6 +2,7 @@
 """Tests `quorate status` and its exit status."""
 
 import json
+import os
 
 import harness
 import server as servers
@@ -47,3 +48,25 @@ def test_a_client_port_in_place_of_a_grpc_port_is_named_at_once():
             status, _, errors = servers.quorate("--server", where, *words)
             assert status == wanted, (status, errors)
             assert f"{where} is a port for ZooKeeper clients (clientPort); --server takes gRPC ports" in errors, errors
+
+
+def test_it_names_the_setting_of_a_member_that_holds_the_cluster_version_back():
+    kept = 10
+    with harness.Cluster(settings=[f"clusterVersionMax={kept}"]) as cluster:
+        def answers():
+            _, output, errors = servers.quorate("--server", _servers(cluster), "--json", "status")
+            assert errors == "", errors
+            return json.loads(output)["servers"]
+        newest = {one["program_version"] for one in answers()}.pop()
+        assert newest > kept, newest
+        for member in (1, 2):
+            path = os.path.join(cluster.member_dir(member), "zoo.cfg")
+            with open(path, encoding="utf-8") as file:
+                lines = file.readlines()
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(line for line in lines if not line.startswith("clusterVersionMax="))
+            cluster.restart(member)
+        wanted = (f"The cluster version is {kept}; version {newest} waits until it is understood by member 3. "
+                  f"Member 3 is kept at version {kept} by clusterVersionMax.\n")
+        cluster.wait_until("the status names the member and its setting",
+                           lambda: wanted in servers.quorate("--server", _servers(cluster), "status")[1])
