@@ -51,7 +51,7 @@ def test_a_client_port_in_place_of_a_grpc_port_is_named_at_once():
 
 
 def test_it_names_the_setting_of_a_member_that_holds_the_cluster_version_back():
-    kept = 10
+    kept = 9
     with harness.Cluster(settings=[f"clusterVersionMax={kept}"]) as cluster:
         def answers():
             _, output, errors = servers.quorate("--server", _servers(cluster), "--json", "status")
