@@ -200,6 +200,20 @@ class WatchTable::Impl {
         });
   }
 
+  void ForEachWatchAt(std::string_view text,
+                      const std::function<bool(WatcherId, WatchOf)>& function) const {
+    Path* path = FindPath(text);
+    if (path == nullptr) return;
+    for (const auto& [list, of] :
+         {std::pair(List::kNode, WatchOf::kNode), std::pair(List::kChildren, WatchOf::kChildren),
+          std::pair(List::kRecursive, WatchOf::kSubtree)}) {
+      for (const Watch* watch = path->first_of(list); watch != nullptr;
+           watch = watch->next_of_path) {
+        if (!function(watch->watcher->id, of)) return;
+      }
+    }
+  }
+
   size_t watch_count() const { return watches_.size(); }
   size_t path_count() const { return paths_.size(); }
   size_t watcher_count() const { return watchers_.size(); }
@@ -373,6 +387,11 @@ bool WatchTable::ForEachNodeWatch(
 bool WatchTable::ForEachNodeWatch(
     size_t part, const std::function<bool(WatcherId, std::string_view path)>& watch) const {
   return impl_->ForEachNodeWatch(part, watch);
+}
+
+void WatchTable::ForEachWatchAt(std::string_view path,
+                                const std::function<bool(WatcherId, WatchOf)>& watch) const {
+  impl_->ForEachWatchAt(path, watch);
 }
 
 bool WatchTable::empty() const { return impl_->watch_count() == 0; }

@@ -83,6 +83,13 @@ class WatchTable {
   bool ForEachNodeWatch(size_t part,
                         const std::function<bool(WatcherId, std::string_view path)>& watch) const;
 
+  // Calls `watch` for each watch on `path`, of the node or of its children, until `watch` returns false:
+  // first those of the node, then those of its children, then recursive ones. A persistent watch that
+  // is not recursive is two. Recursive watches on paths above are not visited. O(visited watches).
+  enum class WatchOf : uint8_t { kNode, kChildren, kSubtree };
+  void ForEachWatchAt(std::string_view path,
+                      const std::function<bool(WatcherId, WatchOf)>& watch) const;
+
   bool empty() const;
   size_t watch_count() const;    // watches set; a persistent one counts as two
   size_t path_count() const;     // distinct paths watched

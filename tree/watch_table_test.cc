@@ -438,5 +438,33 @@ TEST_CASE("BytesOf a connection decreases when its watches are removed") {
   CHECK(table.bytes() == 0);
 }
 
+TEST_CASE("the watches at one path are visited, and no others") {
+  WatchTable table;
+  table.Add(1, "/a", WatchKind::kData);
+  table.Add(2, "/a", WatchKind::kChild);
+  table.Add(3, "/a", WatchKind::kPersistent);
+  table.Add(4, "/a", WatchKind::kPersistentRecursive);
+  table.Add(5, "/a/b", WatchKind::kData);
+  table.Add(6, "/", WatchKind::kPersistentRecursive);
+  Strings seen;
+  size_t max = SIZE_MAX;
+  const auto visit = [&](WatcherId watcher, WatchTable::WatchOf of) {
+    static constexpr std::string_view kNames[] = {"node", "children", "subtree"};
+    seen.push_back(std::to_string(watcher) + " " + std::string(kNames[static_cast<size_t>(of)]));
+    return seen.size() < max;
+  };
+  table.ForEachWatchAt("/a", visit);
+  CHECK(std::set<std::string>(seen.begin(), seen.end()) ==
+        std::set<std::string>{"1 node", "2 children", "3 node", "3 children", "4 subtree"});
+  CHECK(seen.size() == 5);
+  seen.clear();
+  max = 2;
+  table.ForEachWatchAt("/a", visit);
+  CHECK(seen.size() == 2);
+  seen.clear();
+  table.ForEachWatchAt("/none", visit);
+  CHECK(seen.empty());
+}
+
 }  // namespace
 }  // namespace quorate::tree

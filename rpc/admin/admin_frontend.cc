@@ -25,6 +25,9 @@ HttpResponse NotFound(const RequestTarget& target) {
 // Returns the response to a method other than GET and HEAD; nullopt for these.
 std::optional<HttpResponse> RefuseMethod(const HttpRequest& request) {
   if (request.method == "GET") return std::nullopt;
+  if (request.method == "POST" && request.target.starts_with(kConsoleApiPrefix)) {
+    return std::nullopt;  // the console refuses it where it is not a change
+  }
   // As ZooKeeper: a response to TRACE would show a browser's credentials to its scripts.
   if (request.method == "TRACE") return TextResponse(403, "TRACE is not allowed");
   HttpResponse response = TextResponse(405, "only GET and HEAD are allowed");
@@ -60,8 +63,8 @@ class AdminFrontend::AdminHandler final : public HttpHandler {
   // So health is answered while a command waits for a disk.
   HttpThread ThreadOf(const HttpRequest& request) const override {
     if (request.target.starts_with(kHealthPrefix)) return HttpThread::kConnections;
-    return request.target.starts_with(kConsolePrefix) ? HttpThread::kConsole
-                                                      : HttpThread::kCommands;
+    if (!request.target.starts_with(kConsolePrefix)) return HttpThread::kCommands;
+    return request.method == "POST" ? HttpThread::kChanges : HttpThread::kConsole;
   }
   HttpResponse Handle(const HttpRequest& request) override { return frontend_.Respond(request); }
 
@@ -88,7 +91,12 @@ AdminFrontend::AdminFrontend(const AdminParts& parts)
       commands_(parts.config, parts.frontend, parts.administration, parts.clock,
                 parts.configuration_text),
       metrics_(parts.frontend, parts.administration, parts.clock, parts.version),
-      console_(parts.config, &parts.frontend->service(), parts.administration, parts.administrators,
+      console_(parts.config, parts.frontend, parts.administrators, parts.clock,
+               {.administration = parts.administration,
+                .writer = parts.writer,
+                .closer = parts.closer,
+                .audit = parts.audit,
+                .request_audit = parts.frontend->request_audit()},
                parts.version),
       admin_handler_(std::make_unique<AdminHandler>(this)),
       metrics_handler_(std::make_unique<MetricsHandler>(this)) {}
@@ -144,6 +152,7 @@ absl::Status AdminFrontend::Open() {
 }
 
 void AdminFrontend::Close() {
+  console_.Close();
   if (admin_server_.has_value()) admin_server_->Stop();
   if (metrics_server_.has_value()) metrics_server_->Stop();
 }

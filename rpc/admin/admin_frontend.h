@@ -43,7 +43,10 @@ struct AdminParts {
   Administrators* administrators;
   const Clock* clock;
   AuditLog* audit = nullptr;  // records what administrators change
-  std::string_view version;   // of the program
+  // By which the console makes changes; null: it makes none.
+  TreeWriter* writer = nullptr;
+  SessionCloser* closer = nullptr;
+  std::string_view version;  // of the program
   std::string_view configuration_text;
   // Returns the contexts of TLS whose certificates are shown; a pointer may be null.
   std::function<std::shared_ptr<const tls::Context>()> client_tls;

@@ -17,6 +17,7 @@
 #include "base/strings.h"
 #include "rpc/admin/children_page.h"
 #include "rpc/admin/console_files.h"
+#include "rpc/admin/console_lists.h"
 #include "rpc/admin/health.h"
 #include "rpc/admin/request_origin.h"
 #include "rpc/admin/slow_requests_json.h"
@@ -43,19 +44,6 @@ HttpResponse FileResponse(const ConsoleFile& file) {
   return response;
 }
 
-HttpResponse JsonResponse(unsigned status, const Json& fields) {
-  HttpResponse response;
-  response.status = status;
-  response.content_type = "application/json";
-  response.body = fields.dump(-1, ' ', false, Json::error_handler_t::replace);
-  response.headers = {{"Cross-Origin-Resource-Policy", "same-origin"}};
-  return response;
-}
-
-HttpResponse Failure(unsigned status, std::string_view why) {
-  return JsonResponse(status, {{"error", std::string(why)}});
-}
-
 HttpResponse TreeFailure(const std::string& path, tree::ErrorCode error) {
   switch (error) {
     case tree::ErrorCode::kNoNode:
@@ -68,8 +56,6 @@ HttpResponse TreeFailure(const std::string& path, tree::ErrorCode error) {
       return Failure(400, absl::StrCat(path, ": ", ToAbsl(tree::ToString(error))));
   }
 }
-
-std::string HexText(int64_t number) { return absl::StrCat("0x", absl::Hex(number)); }
 
 Json StatFields(const tree::Stat& stat) {
   return {{"czxid", HexText(stat.czxid.value())},
@@ -96,6 +82,10 @@ std::string PermissionText(int32_t permissions) {
   }
   return text;
 }
+
+// The requests that read.
+constexpr std::string_view kReads[] = {"overview", "slow", "sessions", "clients",
+                                       "watches",  "node", "children", "events"};
 
 // Returns whether nobody on the network can read the request and its response. A proxy of this machine
 // may have got the request over a network without TLS.
@@ -140,14 +130,17 @@ void AddServerProblems(const ServerStatus& status, const ServerMetrics& metrics,
 
 }  // namespace
 
-Console::Console(const Config& config, Service* service, const Administration* administration,
-                 Administrators* administrators, std::string_view version)
+Console::Console(const Config& config, zk::ZkFrontend* frontend, Administrators* administrators,
+                 const Clock* clock, const ConsoleChanges::Parts& changes, std::string_view version)
     : config_(config),
-      service_(*service),
-      administration_(*administration),
+      frontend_(*frontend),
+      service_(frontend->service()),
+      administration_(*changes.administration),
       administrators_(*administrators),
       version_(version),
-      members_text_(config.MembersText()) {}
+      members_text_(config.MembersText()),
+      tokens_(clock, RandomBytes::System()),
+      changes_(changes) {}
 
 bool Console::WantsPage(const HttpRequest& request) {
   return absl::StrContains(request.accept, "text/html");
@@ -163,8 +156,15 @@ std::optional<HttpResponse> Console::Respond(const RequestTarget& target,
     return file == nullptr ? std::nullopt : std::make_optional(FileResponse(*file));
   }
   const std::string_view name = std::string_view(path).substr(kConsoleApiPrefix.size());
-  if (name != "overview" && name != "slow" && name != "children" && name != "node") {
+  const bool is_change = ConsoleChanges::IsChange(name);
+  if (!is_change && std::find(std::begin(kReads), std::end(kReads), name) == std::end(kReads)) {
     return std::nullopt;
+  }
+  const std::string_view method = is_change ? "POST" : "GET";
+  if (request.method != method) {
+    HttpResponse response = Failure(405, absl::StrCat("this takes ", ToAbsl(method), " alone"));
+    response.headers.emplace_back("Allow", is_change ? "POST" : "GET, HEAD");
+    return response;
   }
   const bool drops_address = request.is_passed_on;  // it is that of the proxy
   Caller caller{request.caller,
@@ -173,8 +173,9 @@ std::optional<HttpResponse> Console::Respond(const RequestTarget& target,
     const int code = absl::IsUnauthenticated(s) ? 401 : absl::IsUnavailable(s) ? 429 : 403;
     return Failure(code, ToStd(s.message()));
   }
+  if (is_change) return Change(name, request, caller);
   if (name == "overview") return Overview(request, caller);
-  if (name == "slow") return Slow(request, caller);
+  if (auto response = OfAllClients(name, target, request, caller)) return response;
   if (const std::string why = TreeReason(request, caller); !why.empty()) return Failure(403, why);
   if (caller.identities.lacks_required()) return Failure(401, caller.identities.RequiredText());
   const ServerStatus status = service_.status();
@@ -185,7 +186,47 @@ std::optional<HttpResponse> Console::Respond(const RequestTarget& target,
   if (!asked.has_value() || !tree::IsValidPath(*asked)) {
     return Failure(400, "?path= has to be the path of a znode, such as /a/b");
   }
+  if (name == "events") return EventsResponse(&frontend_, target, *asked, caller.identities);
   return name == "children" ? Children(target, caller) : Node(target, caller);
+}
+
+std::optional<HttpResponse> Console::OfAllClients(std::string_view name,
+                                                  const RequestTarget& target,
+                                                  const HttpRequest& request,
+                                                  const Caller& caller) const {
+  if (name != "slow" && name != "sessions" && name != "clients" && name != "watches") {
+    return std::nullopt;
+  }
+  if (!SeesAll(request, caller)) {
+    return Failure(403, "this is shown to administrators and to the super user");
+  }
+  if (name == "slow") return Slow();
+  if (name == "sessions") return SessionsResponse(&frontend_, target);
+  if (name == "clients") return ConnectionsResponse(&frontend_);
+  const auto asked = target.Find("path");
+  if (!asked.has_value() || !tree::IsValidPath(*asked)) {
+    return Failure(400, "?path= has to be the path of a znode, such as /a/b");
+  }
+  return WatchesResponse(&frontend_, *asked);
+}
+
+HttpResponse Console::Change(std::string_view name, const HttpRequest& request,
+                             const Caller& caller) {
+  if (const std::string why = ForeignPageReason(request); !why.empty()) return Failure(403, why);
+  if (request.content_type != "application/json") {
+    return Failure(415, "the header Content-Type has to be application/json");
+  }
+  if (!tokens_.IsGood(request)) {
+    return Failure(
+        403,
+        "the header X-Quorate-Page has to have the token of the page, which the overview "
+        "has, for the same caller, and which is good for five minutes");
+  }
+  const bool is_of_tree = ConsoleChanges::IsOfTree(name);
+  if (!is_of_tree) return changes_.Respond(name, request, caller, SeesAll(request, caller));
+  if (const std::string why = TreeReason(request, caller); !why.empty()) return Failure(403, why);
+  if (caller.identities.lacks_required()) return Failure(401, caller.identities.RequiredText());
+  return changes_.Respond(name, request, caller, MayChangeTree(request, caller));
 }
 
 absl::Status Console::Identify(const HttpRequest& request, Caller* caller) {
@@ -223,7 +264,12 @@ absl::Status Console::Identify(const HttpRequest& request, Caller* caller) {
         "administrator's token, once",
         caller->principal);
   }
+  const bool was_super = tree::HasSuper(caller->identities.shown());
   absl::Status added = caller->identities.AddDigest(credentials, service_.super_failures());
+  if (added.ok() && !was_super && tree::HasSuper(caller->identities.shown())) {
+    caller->principal.digest_user = credentials.substr(0, credentials.find(':'));
+    caller->principal.is_super = true;
+  }
   if (absl::IsUnauthenticated(added) || absl::IsUnavailable(added)) {
     service_.CountFailedAuthentication();
   }
@@ -271,10 +317,15 @@ bool Console::SeesAll(const HttpRequest& request, const Caller& caller) const {
   return tree::HasSuper(caller.identities.shown()) || IsAdministrator(request, caller);
 }
 
-HttpResponse Console::Slow(const HttpRequest& request, const Caller& caller) const {
-  if (!SeesAll(request, caller)) {
-    return Failure(403, "slow requests are shown to administrators and to the super user");
-  }
+bool Console::MayChangeTree(const HttpRequest& request, const Caller& caller) const {
+  const auto shown = caller.identities.shown();
+  const bool is_user = std::any_of(shown.begin(), shown.end(), [](const tree::Identity& identity) {
+    return identity.scheme == "digest";
+  });
+  return is_user || SeesAll(request, caller);
+}
+
+HttpResponse Console::Slow() const {
   Json fields = Json::object();
   AddSlowRequests(service_.slow_requests(), kConsoleSlowRequestsMax, &fields);
   return JsonResponse(200, fields);
@@ -298,6 +349,10 @@ HttpResponse Console::Overview(const HttpRequest& request, const Caller& caller)
       fields["lag"] = std::max<int64_t>(0, static_cast<int64_t>(view.commit_index.value()) -
                                                static_cast<int64_t>(member.match_index.value()));
     }
+    const std::string not_to_stop =
+        ReasonNotToStop(member.id, status, view, config_.ContactLimitMs());
+    fields["safe_to_stop"] = not_to_stop.empty();
+    fields["not_to_stop"] = not_to_stop;
     if (shows_all && member.addresses.has_value()) {
       fields["address"] = absl::StrCat(member.addresses->host, ":", member.addresses->peer_port);
     }
@@ -315,20 +370,24 @@ HttpResponse Console::Overview(const HttpRequest& request, const Caller& caller)
     identities.push_back(
         absl::StrCat(identity.scheme, ":", ToAbsl(ClientIdentities::ShownId(identity))));
   }
-  return JsonResponse(200, {{"version", version_},
-                            {"cluster_version", service_.cluster_version()},
-                            {"self", view.self.value()},
-                            {"leader", view.leader.value()},
-                            {"standalone", status.standalone},
-                            {"term", view.term.value()},
-                            {"commit_index", view.commit_index.value()},
-                            {"applied_index", view.applied_index.value()},
-                            {"changing", view.changing},
-                            {"members", std::move(members)},
-                            {"problems", std::move(problems)},
-                            {"identities", std::move(identities)},
-                            {"takes_credentials", IsPrivate(request)},
-                            {"sees_all", shows_all}});
+  return JsonResponse(200,
+                      {{"version", version_},
+                       {"cluster_version", service_.cluster_version()},
+                       {"self", view.self.value()},
+                       {"leader", view.leader.value()},
+                       {"standalone", status.standalone},
+                       {"term", view.term.value()},
+                       {"commit_index", view.commit_index.value()},
+                       {"applied_index", view.applied_index.value()},
+                       {"changing", view.changing},
+                       {"members", std::move(members)},
+                       {"problems", std::move(problems)},
+                       {"identities", std::move(identities)},
+                       {"takes_credentials", IsPrivate(request)},
+                       {"token", tokens_.Make(request)},
+                       {"is_leader", view.is_leader},
+                       {"may_change_tree", IsPrivate(request) && MayChangeTree(request, caller)},
+                       {"sees_all", shows_all}});
 }
 
 HttpResponse Console::Children(const RequestTarget& target, const Caller& caller) const {

@@ -7,9 +7,20 @@
 //   /console/api/overview   the members and what is wrong, as this server sees them
 //   /console/api/children   ?path=&prefix=&after=&limit= some children of a znode, by name
 //   /console/api/slow       the last slow requests, for administrators and the super user
+//   /console/api/sessions   ?after=&limit= sessions, for the same
+//   /console/api/clients    the connections with most requests, for the same
+//   /console/api/watches    ?path= who watches a znode, for the same
 //   /console/api/node       ?path= the data, the stat and the access control list of a znode
+//   /console/api/events     ?path=&after= changes at and below a znode
+//   /console/api/...        POST: the changes of console_changes.h
 //
-// The console only reads. What a request may read of the tree is decided by access control lists, as
+// Administrators and the super user close sessions and transfer leadership. They, and users with an
+// identity of the scheme digest, change the tree, as access control lists allow. A change is taken only
+// as JSON from a page of this server: by the header Origin or Sec-Fetch-Site, and with the token that
+// only a page of this server can have read (page_token.h), so that no page of another site makes it with
+// what a browser sends by itself.
+//
+// What a request may read of the tree is decided by access control lists, as
 // for clients of other protocols: by the header Authorization, "Basic" and the base64 of
 // "user:password", which is an identity of the scheme digest; by the client certificate; and by the
 // address. An administrator's token passes no list. Credentials are taken, and the tree is shown, only
@@ -26,14 +37,18 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "rpc/admin/console_changes.h"
+#include "rpc/admin/console_response.h"
 #include "rpc/admin/http.h"
 #include "rpc/admin/json_text.h"
+#include "rpc/admin/page_token.h"
 #include "rpc/admin/request_target.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/administration.h"
 #include "rpc/frontend/administrators.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/service.h"
+#include "rpc/zookeeper/frontend.h"
 
 namespace quorate::rpc::admin {
 
@@ -52,8 +67,10 @@ inline constexpr size_t kConsoleAclEntriesMax = 1000;
 class Console {
  public:
   // All must outlive the object.
-  Console(const Config& config, Service* service, const Administration* administration,
-          Administrators* administrators, std::string_view version);
+  Console(const Config& config, zk::ZkFrontend* frontend, Administrators* administrators,
+          const Clock* clock, const ConsoleChanges::Parts& changes, std::string_view version);
+  // Ends the wait for a change; later ones are refused.
+  void Close() { changes_.Close(); }
 
   // Returns whether a request for / is that of a browser, which gets the page.
   static bool WantsPage(const HttpRequest& request);
@@ -64,10 +81,7 @@ class Console {
   std::optional<HttpResponse> Respond(const RequestTarget& target, const HttpRequest& request);
 
  private:
-  struct Caller {
-    Principal principal;
-    ClientIdentities identities;
-  };
+  using Caller = ConsoleCaller;
   // Returns who sends the request. PermissionDenied or Unauthenticated, in words for the user of the
   // page.
   absl::Status Identify(const HttpRequest& request, Caller* caller);
@@ -76,19 +90,28 @@ class Console {
   bool IsAdministrator(const HttpRequest& request, const Caller& caller) const;
   // Returns why a request without TLS may have been led here by the name of another site.
   std::string HostReason(const HttpRequest& request) const;
-  // Returns whether the caller may see what is of all clients and members.
+  // Returns whether the caller may see what is of all clients and members, and act on them.
   bool SeesAll(const HttpRequest& request, const Caller& caller) const;
+  // Returns whether the caller may write to the tree, as far as the lists allow.
+  bool MayChangeTree(const HttpRequest& request, const Caller& caller) const;
+  HttpResponse Change(std::string_view name, const HttpRequest& request, const Caller& caller);
+  // Returns the response to a request for what is of all clients; nullopt if it is for something else.
+  std::optional<HttpResponse> OfAllClients(std::string_view name, const RequestTarget& target,
+                                           const HttpRequest& request, const Caller& caller) const;
   HttpResponse Overview(const HttpRequest& request, const Caller& caller) const;
-  HttpResponse Slow(const HttpRequest& request, const Caller& caller) const;
+  HttpResponse Slow() const;
   HttpResponse Children(const RequestTarget& target, const Caller& caller) const;
   HttpResponse Node(const RequestTarget& target, const Caller& caller) const;
 
   const Config& config_;
+  zk::ZkFrontend& frontend_;
   Service& service_;
   const Administration& administration_;
   Administrators& administrators_;
   const std::string version_;
   const std::string members_text_;  // the content of /zookeeper/config
+  const PageTokens tokens_;
+  ConsoleChanges changes_;
 };
 
 }  // namespace quorate::rpc::admin

@@ -25,8 +25,11 @@ struct HttpRequest {
   std::string accept;
   std::string origin;      // Origin, the site whose page sends the request
   std::string fetch_site;  // Sec-Fetch-Site, by which browsers tell which site sends the request
+  std::string content_type;
+  std::string page_token;  // X-Quorate-Page (page_token.h)
   bool has_several_authorizations = false;
   bool is_passed_on = false;  // by a proxy, which has added Forwarded, X-Forwarded-For or Via
+  std::string body;
 };
 
 struct HttpResponse {
@@ -41,6 +44,7 @@ enum class HttpThread : uint8_t {
   kConnections,  // serves all connections: for requests without files and without long work
   kCommands,
   kConsole,  // for requests that read long lists, so that commands need not wait for them
+  kChanges,  // for requests that wait until the cluster has made a change
 };
 
 class HttpHandler {

@@ -119,7 +119,10 @@ class HttpServer::Impl {
   asio::steady_timer accept_pause_{io_};
   asio::thread_pool workers_{1};
   asio::thread_pool console_workers_{1};
-  size_t console_requests_ = 0;  // that wait for the thread of the console, or run there
+  asio::thread_pool change_workers_{1};
+  // The requests that wait for these two threads, or run there.
+  size_t console_requests_ = 0;
+  size_t change_requests_ = 0;
 };
 
 // A connection lives as long as an operation of it is under way.
@@ -217,28 +220,32 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     auto request = std::make_shared<HttpRequest>(TakeRequest());
     const HttpThread thread = server_.handler_.ThreadOf(*request);
     if (thread == HttpThread::kConnections) return Respond(server_.handler_.Handle(*request));
-    const bool is_console = thread == HttpThread::kConsole;
-    if (is_console) {
-      if (server_.console_requests_ >= kConsoleRequestsMax) {
+    size_t* waiting = thread == HttpThread::kConsole   ? &server_.console_requests_
+                      : thread == HttpThread::kChanges ? &server_.change_requests_
+                                                       : nullptr;
+    if (waiting != nullptr) {
+      if (*waiting >= kConsoleRequestsMax) {
         return Respond(TextResponse(503, "too many requests of the console wait; try again"));
       }
-      ++server_.console_requests_;
+      ++*waiting;
     }
-    asio::post(is_console ? server_.console_workers_ : server_.workers_,
-               [self = shared_from_this(), request = std::move(request), is_console]() mutable {
-                 Impl& server = self->server_;
-                 HttpResponse response = server.handler_.Handle(*request);
-                 // The connection is given back, so that it ends on the thread that serves all connections.
-                 asio::post(server.io_,
-                            [self = std::move(self), response = std::move(response), is_console] {
-                              if (is_console) --self->server_.console_requests_;
-                              self->Respond(response);
-                            });
-               });
+    asio::thread_pool& workers = thread == HttpThread::kConsole   ? server_.console_workers_
+                                 : thread == HttpThread::kChanges ? server_.change_workers_
+                                                                  : server_.workers_;
+    asio::post(
+        workers, [self = shared_from_this(), request = std::move(request), waiting]() mutable {
+          Impl& server = self->server_;
+          HttpResponse response = server.handler_.Handle(*request);
+          // The connection is given back, so that it ends on the thread that serves all connections.
+          asio::post(server.io_, [self = std::move(self), response = std::move(response), waiting] {
+            if (waiting != nullptr) --*waiting;
+            self->Respond(response);
+          });
+        });
   }
 
   HttpRequest TakeRequest() {
-    const auto& message = parser_->get();
+    auto& message = parser_->get();
     const auto text = [](beast::string_view view) { return std::string(view.data(), view.size()); };
     HttpRequest request;
     is_head_ = message.method() == http::verb::head;
@@ -255,6 +262,9 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     request.is_passed_on = message.count(http::field::forwarded) > 0 ||
                            message.count("X-Forwarded-For") > 0 ||
                            message.count(http::field::via) > 0;
+    request.content_type = text(message[http::field::content_type]);
+    request.page_token = text(message["X-Quorate-Page"]);
+    request.body = std::move(message.body());
     return request;
   }
 
@@ -370,8 +380,10 @@ absl::Status HttpServer::Impl::Start() {
 void HttpServer::Impl::Stop() {
   workers_.stop();
   console_workers_.stop();
+  change_workers_.stop();
   workers_.join();
   console_workers_.join();
+  change_workers_.join();
   io_.stop();
   if (thread_.joinable()) thread_.join();
   error_code ignored;

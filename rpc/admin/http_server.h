@@ -3,7 +3,7 @@
 // An HTTP server for administrators and monitoring, on one port, with or without TLS. Parsing is
 // done by Boost.Beast.
 //
-// It has three threads of its own (HttpThread), and takes nothing from the threads of clients. Each
+// It has four threads of its own (HttpThread), and takes nothing from the threads of clients. Each
 // handles one request at a time. What a connection may take is bounded:
 // - Headers have at most kHeaderBytesMax bytes (431 otherwise), bodies kBodyBytesMax (413).
 // - From the end of one response, the next request has to be there completely within the idle

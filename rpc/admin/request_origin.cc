@@ -43,6 +43,15 @@ std::string CrossSiteReason(const HttpRequest& request) {
   return "";
 }
 
+std::string ForeignPageReason(const HttpRequest& request) {
+  if (std::string reason = CrossSiteReason(request); !reason.empty()) return reason;
+  const bool is_said =
+      request.fetch_site.empty() ? !request.origin.empty() : request.fetch_site == "same-origin";
+  return is_said ? ""
+                 : "neither the header Sec-Fetch-Site nor Origin says that a page of this server "
+                   "sends this request";
+}
+
 std::string ForeignReason(const HttpRequest& request, const Principal& caller) {
   if (std::string reason = CrossSiteReason(request); !reason.empty()) return reason;
   if (caller.has_proof()) return "";

@@ -30,6 +30,10 @@ bool IsAddress(std::string_view host);
 // Returns why a page of another site in a browser sends the request; empty if none does.
 std::string CrossSiteReason(const HttpRequest& request);
 
+// Returns why a request is not known to be sent by a page of this server in a browser; empty if it is. In
+// contrast to CrossSiteReason, a header has to say so.
+std::string ForeignPageReason(const HttpRequest& request);
+
 // Returns why a request may come from a page of another site in a browser, or from another machine
 // through a proxy; empty if it cannot.
 std::string ForeignReason(const HttpRequest& request, const Principal& caller);

@@ -191,7 +191,25 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kHttpConsoleChildren, kHttp, "/console/api/children", kAccessLists, "")                        \
   ROW(kHttpConsoleNode, kHttp, "/console/api/node", kAccessLists, "")                                \
   ROW(kHttpConsoleSlow, kHttp, "/console/api/slow", kAdministrator,                                  \
-      "has paths of znodes and addresses of clients; the super user sees them too")
+      "has paths of znodes and addresses of clients; the super user sees them too")                  \
+  ROW(kHttpConsoleSessions, kHttp, "/console/api/sessions", kAdministrator,                          \
+      "has addresses and identities of clients; the super user sees them too")                       \
+  ROW(kHttpConsoleClients, kHttp, "/console/api/clients", kAdministrator,                            \
+      "has addresses of clients; the super user sees them too")                                      \
+  ROW(kHttpConsoleWatches, kHttp, "/console/api/watches", kAdministrator,                            \
+      "the super user sees them too")                                                                \
+  ROW(kHttpConsoleEvents, kHttp, "/console/api/events", kAccessLists,                                \
+      "events are shown to callers that may read the znode")                                         \
+  ROW(kHttpConsoleCreate, kHttp, "/console/api/create", kAccessLists,                                \
+      "and an identity of the scheme `digest`, or an administrator; from a page of the console")     \
+  ROW(kHttpConsoleSet, kHttp, "/console/api/set", kAccessLists,                                      \
+      "and an identity of the scheme `digest`, or an administrator; from a page of the console")     \
+  ROW(kHttpConsoleDelete, kHttp, "/console/api/delete", kAccessLists,                                \
+      "and an identity of the scheme `digest`, or an administrator; from a page of the console")     \
+  ROW(kHttpConsoleCloseSession, kHttp, "/console/api/close-session", kAdministrator,                 \
+      "or the super user; from a page of the console")                                               \
+  ROW(kHttpConsoleTransferLeadership, kHttp, "/console/api/transfer-leadership", kAdministrator,     \
+      "or the super user; from a page of the console")
 // clang-format on
 
 enum class Operation : uint8_t {

@@ -30,8 +30,10 @@ struct TagRange {
 // native front end.
 inline constexpr TagRange kZooKeeperTags{0, 0xF0000000};
 inline constexpr TagRange kNativeTags{0xF0000000, 0x0FFF0000};
-// The tags of the commands by which administrators close sessions (SessionCloser).
-inline constexpr TagRange kCloserTags{0xFFFF0000, 0x10000};
+// The tags of the commands by which administrators close sessions (SessionCloser), and of writes
+// without a client (TreeWriter).
+inline constexpr TagRange kCloserTags{0xFFFF0000, 0x8000};
+inline constexpr TagRange kWriterTags{0xFFFF8000, 0x8000};
 
 class Frontends final : public Frontend {
  public:

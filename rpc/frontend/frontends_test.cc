@@ -133,7 +133,10 @@ TEST_CASE("the ranges of the front ends take up all tags") {
   CHECK(kNativeTags.Contains(0xFFFEFFFF));
   CHECK_FALSE(kNativeTags.Contains(0xFFFF0000));
   CHECK(kCloserTags.Contains(0xFFFF0000));
-  CHECK(kCloserTags.Contains(0xFFFFFFFF));
+  CHECK(kCloserTags.Contains(0xFFFF7FFF));
+  CHECK_FALSE(kCloserTags.Contains(0xFFFF8000));
+  CHECK(kWriterTags.Contains(0xFFFF8000));
+  CHECK(kWriterTags.Contains(0xFFFFFFFF));
 }
 
 }  // namespace

@@ -39,6 +39,7 @@
 #include "rpc/config/java_options.h"
 #include "rpc/frontend/administrators.h"
 #include "rpc/frontend/frontends.h"
+#include "rpc/frontend/tree_writer.h"
 #include "rpc/grpc/cipher_suites.h"
 #include "rpc/grpc/frontend.h"
 #include "rpc/grpc/grpc_log.h"
@@ -113,15 +114,21 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
     if (config.admin_server || config.metrics_server || has_grpc) {
       administrators_.emplace(config, clock, &frontend_->statistics().administrators_refused);
     }
+    if (has_grpc || config.admin_server) {
+      closer_.emplace(service, quorate::rpc::kCloserTags);
+      entries.push_back({&*closer_, quorate::rpc::kCloserTags});
+    }
+    if (config.admin_server) {
+      writer_.emplace(config, service, quorate::rpc::kWriterTags);
+      entries.push_back({&*writer_, quorate::rpc::kWriterTags});
+    }
     if (has_grpc) {
       grpc_.emplace(config, service, administration, &*administrators_, clock);
       grpc_->SetAudit(audit_);
       frontend_->statistics().handshakes_failed_elsewhere = quorate::rpc::FailedGrpcHandshakes;
       native_.emplace(config, service, &*administrators_, clock, random, &*history_);
       native_->SetRequestAudit(audit);
-      closer_.emplace(service, quorate::rpc::kCloserTags);
       grpc_->SetSessionCloser(&*closer_);
-      entries.push_back({&*closer_, quorate::rpc::kCloserTags});
       entries.push_back({native_->frontend(), quorate::rpc::kNativeTags});
     }
     if (administrators_.has_value()) {
@@ -133,6 +140,8 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
                                           .administrators = &*administrators_,
                                           .clock = clock,
                                           .audit = audit_,
+                                          .writer = writer_.has_value() ? &*writer_ : nullptr,
+                                          .closer = closer_.has_value() ? &*closer_ : nullptr,
                                           .version = version_,
                                           .configuration_text = configuration_,
                                           .client_tls = [this] { return listener_->tls(); }});
@@ -203,9 +212,10 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   std::unique_ptr<quorate::rpc::zk::ZkListener> listener_;
   // Set if there is gRPC or HTTP.
   std::optional<quorate::rpc::Administrators> administrators_;
+  std::optional<quorate::rpc::SessionCloser> closer_;
+  std::optional<quorate::rpc::TreeWriter> writer_;  // with admin.enableServer
   // These are set only if there is a grpcPort or grpcUnixSocket.
   std::optional<quorate::rpc::native::NativeStack> native_;
-  std::optional<quorate::rpc::SessionCloser> closer_;
   std::optional<quorate::rpc::GrpcFrontend> grpc_;
   std::optional<quorate::rpc::Frontends> frontends_;
   // Set if there is gRPC, which shows its metrics, or HTTP.

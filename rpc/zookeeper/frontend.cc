@@ -169,4 +169,13 @@ void ZkFrontend::ShowNodeWatches(
   }
 }
 
+void ZkFrontend::ShowWatchesAt(
+    std::string_view path,
+    const std::function<bool(int64_t session, tree::WatchTable::WatchOf of)>& watch) {
+  MutexLock lock(&watches_.mutex);
+  watches_.table.ForEachWatchAt(path, [&](tree::WatcherId watcher, tree::WatchTable::WatchOf of) {
+    return watch(statistics_.SessionOf(static_cast<uint32_t>(watcher)), of);
+  });
+}
+
 }  // namespace quorate::rpc::zk

@@ -112,6 +112,12 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   void ShowNodeWatches(WatchesShown* shown,
                        const std::function<void(std::string_view path, int64_t session)>& watch);
 
+  // Calls `watch` for the watches on a path itself, as WatchTable::ForEachWatchAt, until it returns
+  // false. `session` may be 0: the client has none yet.
+  void ShowWatchesAt(
+      std::string_view path,
+      const std::function<bool(int64_t session, tree::WatchTable::WatchOf of)>& watch);
+
  private:
   const EventHistory* const history_;
   sasl::Authenticator* authenticator_ = nullptr;

@@ -19,14 +19,14 @@ def port(cluster, member=1):
     return cluster.ports.base + ADMIN_OFFSET + member
 
 
-def request(where, path, method="GET", headers=None, tls=None, source=""):
+def request(where, path, method="GET", headers=None, tls=None, source="", body=None):
     """Sends a request to a port, over TLS with the context `tls` if it is given, from the address `source` if it is given.
     Returns the Answer."""
     more = {"timeout": TIMEOUT_SECONDS, "source_address": (source, 0) if source else None}
     connection = (http.client.HTTPSConnection(harness.HOST, where, context=tls, **more) if tls
                   else http.client.HTTPConnection(harness.HOST, where, **more))
     try:
-        connection.request(method, path, headers=headers or {})
+        connection.request(method, path, body=body, headers=headers or {})
         response = connection.getresponse()
         return Answer(response.status, dict(response.getheaders()), response.read().decode())
     finally:

@@ -11,6 +11,7 @@ import queue
 import re
 import struct
 
+import console
 import grpc
 import harness
 import web
@@ -430,8 +431,17 @@ def test_every_path_asks_for_what_the_table_says():
         listed = re.findall(r'href="([^"]+)"', web.get(cluster, "/commands").text)
         commands = {path for path in rows if path.startswith("/commands/")}
         assert set(listed) == commands, set(listed) ^ commands
-        console = {path for path in rows if path.startswith("/console/api/")}
-        for path in console:
+        console_paths = {path for path in rows if path.startswith("/console/api/")}
+        changes = {f"/console/api/{name}" for name in console.CHANGES}
+        assert changes < console_paths, changes - console_paths
+        for path in changes:
+            name = path.rsplit("/", 1)[1]
+            answers = [console.change(cluster, name, console.CHANGES[name], sent).status
+                       for sent in ({}, console.basic("u"), console.bearer())]
+            is_of_tree = name in console.TREE
+            assert rows[path][0] == ("ACL" if is_of_tree else "administrator"), path
+            assert [answer == 403 for answer in answers] == [True, not is_of_tree, False], f"{path}: {answers}"
+        for path in console_paths - changes:
             answers = [web.get(cluster, path + "?path=/", headers=sent).status
                        for sent in ({}, {"Authorization": "Basic dTpw"}, {"Authorization": f"Bearer {TOKEN}"})]
             others = 403 if rows[path][0] == "administrator" else 200
@@ -441,7 +451,7 @@ def test_every_path_asks_for_what_the_table_says():
         credentials = {"none": {}, "wrong": {"Authorization": f"Bearer {TOKEN[1:]}0"},
                        "right": {"Authorization": f"Bearer {TOKEN}"}}
         for number, (path, (needs, _)) in enumerate(rows.items()):
-            if path in console:
+            if path in console_paths:
                 continue
             where = path.replace("health/*", "health/live").replace("console/*", "console/console.js") + "?traceMask=1"
             # From another address for each path, because an address may have ten wrong credentials in a short time.

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests who may make changes by the web console, that pages of other sites make none, that the audit log has them, and that
+bodies which mean harm do none."""
+
+import base64
+import json
+import random
+
+import audit
+import harness
+import web
+import zkwire as zk
+from client_tls import place
+from grpc_access import TOKEN, write
+
+TREE = ("create", "set", "delete")
+CHANGES = {
+    "create": {"path": "/a", "data": "eA==", "acl": "world"}, "set": {"path": "/a", "data": "eQ==", "version": 0},
+    "delete": {"path": "/a", "version": 0}, "close-session": {"session": "0x1"}, "transfer-leadership": {"member": 0}}
+BODY_BYTES_MAX = 64 << 10
+
+
+def basic(user, password="p"):
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def bearer(token=TOKEN):
+    return {"Authorization": f"Bearer {token}"}
+
+
+def page_token(cluster, who=None, member=1, **more):
+    answer = web.get(cluster, "/console/api/overview", member, headers=who or {}, **more)
+    assert answer.status == 200, answer
+    return json.loads(answer.text)["token"]
+
+
+def page_headers(cluster, who=None, member=1, **more):
+    """Returns the headers with which the page of `who` sends a change."""
+    return {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin",
+            "X-Quorate-Page": page_token(cluster, who, member), **(who or {}), **more}
+
+
+def post(cluster, name, fields, headers, member=1, **more):
+    body = fields if isinstance(fields, (str, bytes)) else json.dumps(fields)
+    return web.request(web.port(cluster, member), f"/console/api/{name}", "POST", headers, body=body, **more)
+
+
+def change(cluster, name, fields, who=None, member=1):
+    return post(cluster, name, fields, page_headers(cluster, who, member), member)
+
+
+def secured(made):
+    return [f"administratorTokenFile={write(made.path('tokens'), TOKEN)}", *audit.ENABLED]
+
+
+def test_changes_are_made_by_administrators_and_by_users_as_lists_allow_and_the_audit_log_has_them():
+    with place() as made, harness.Cluster("quorate", 1, secured(made)) as cluster:
+        web.await_serving(cluster)
+        ann, bob = basic("ann"), basic("bob")
+        for name, fields in CHANGES.items():
+            assert change(cluster, name, fields).status == 403, name
+        audit.wait_for(cluster, operation="create", znode="/a", result="failure")
+        audit.wait_for(cluster, operation="closeSession", result="failure")
+        made = change(cluster, "create", {"path": "/a", "data": "eA==", "acl": "readers"}, ann)
+        assert made.status == 200, made
+        audit.wait_for(cluster, operation="create", znode="/a", user="ann,127.0.0.1", result="success")
+        # The list lets bob read alone, and an administrator's token passes no list.
+        for who in (bob, bearer()):
+            refused = change(cluster, "set", CHANGES["set"], who)
+            assert refused.status == 403 and "does not let you" in refused.text, refused
+        assert change(cluster, "set", CHANGES["set"], ann).status == 200
+        # Another one has changed it meanwhile.
+        for name in ("set", "delete"):
+            old = change(cluster, name, CHANGES[name], ann)
+            assert old.status == 409 and "was changed" in old.text, old
+        with zk.Connection(cluster.address(1)) as client:
+            assert client.get("/a")[0] == b"y"
+        assert change(cluster, "create", {"path": "/a/b", "data": "", "acl": "world"}, ann).status == 200
+        full = change(cluster, "delete", {"path": "/a", "version": 1}, ann)
+        assert full.status == 409 and "children" in full.text, full
+        assert change(cluster, "delete", {"path": "/a/b", "version": 0}, ann).status == 200
+        assert change(cluster, "delete", {"path": "/a", "version": 1}, ann).status == 200
+        audit.wait_for(cluster, operation="delete", znode="/a", user="ann,127.0.0.1", result="success")
+        assert change(cluster, "create", CHANGES["create"], bearer()).status == 200
+        with zk.Connection(cluster.address(1)) as client:
+            session = {"session": hex(client.session_id & (1 << 64) - 1)}
+            assert change(cluster, "close-session", session, ann).status == 403
+            client.ping()
+            assert change(cluster, "close-session", session, bearer()).status == 200
+            harness.wait_for("the client is closed", lambda: client.is_closed_by_peer(0.1), harness.WAIT_SECONDS)
+            assert change(cluster, "close-session", session, bearer()).status == 404
+        audit.wait_for(cluster, operation="closeSession", result="success")
+        cluster.check_alive()
+
+
+def shared_no_page_of_another_site_makes_a_change(cluster):
+    web.await_serving(cluster)
+    good = page_headers(cluster)
+    host = f"{harness.HOST}:{web.port(cluster)}"
+    other = {"site": {"Sec-Fetch-Site": "cross-site"}, "same site": {"Sec-Fetch-Site": "same-site"},
+             "navigation": {"Sec-Fetch-Site": "none"}, "no proof": {"Sec-Fetch-Site": ""},
+             "origin": {"Origin": "http://other.example"}, "null": {"Origin": "null"},
+             "rebound": {"Host": "other.example", "Origin": "http://other.example"},
+             "no token": {"X-Quorate-Page": ""}, "old token": {"X-Quorate-Page": "1." + "0" * 64},
+             "token of another": {"X-Quorate-Page": page_token(cluster, basic("ann"))},
+             "token of another address": {"X-Quorate-Page": page_token(cluster, source="127.0.0.9")},
+             "form": {"Content-Type": "application/x-www-form-urlencoded"}, "text": {"Content-Type": "text/plain"}}
+    for name, fields in CHANGES.items():
+        for what, headers in other.items():
+            answer = post(cluster, name, fields, {**good, **headers})
+            assert answer.status == (415 if what in ("form", "text") else 403), f"{name}, {what}: {answer}"
+        # What asks a browser whether another site may send these headers gets no permission.
+        asked = web.request(web.port(cluster), f"/console/api/{name}", "OPTIONS", {"Origin": "http://other.example"})
+        assert asked.status == 405 and "Access-Control-Allow-Origin" not in asked.headers, asked
+        assert web.get(cluster, f"/console/api/{name}").status == 405, name
+    with zk.Connection(cluster.address(1)) as client:
+        assert client.exists("/a") is None
+    # The same without what is wrong is made, also by a browser that sends Origin alone.
+    sent = {**good, "Origin": f"http://{host}"}
+    del sent["Sec-Fetch-Site"]
+    assert post(cluster, "create", CHANGES["create"], sent).status == 200
+    assert post(cluster, "delete", CHANGES["delete"], good).status == 200
+    return f"{len(other)} ways, {len(CHANGES)} changes"
+
+
+def shared_bodies_that_mean_harm_are_refused(cluster):
+    web.await_serving(cluster)
+    headers = page_headers(cluster)
+    deep = b'{"path":' + b"[" * 30000 + b"]" * 30000 + b"}"
+    bodies = [b"", b"{", b"null", b"[]", b"1", b'""', b"{}", deep, b"\xff\xfe", b"\x00" * 1000, b"[" * BODY_BYTES_MAX,
+              b'{"path":"/a","path":"/b"}', b'{"a":' * 10000 + b"1" + b"}" * 10000]
+    for name, fields in CHANGES.items():
+        for key in fields:
+            values = (None, True, [], {}, -1, -2**63, 2**31, 2**64, 1e400, 1.5, "=", "a", "\x00", "\udc80")
+            if key != "data":  # nearly every text is base64
+                values += ("", "a", "/a/", "/a//b", "/a/../b", "a\n", "x" * 5000, "0x", "0xzz", "0x" + "f" * 17, "nobody")
+            bodies += [json.dumps({**fields, key: value}) for value in values]
+            bodies.append(json.dumps({other: value for other, value in fields.items() if other != key}))
+        bodies.append(json.dumps({**fields, "more": 1}))
+        for body in bodies:
+            answer = post(cluster, name, body, headers)
+            assert 400 <= answer.status < 500, f"{name} {body[:80]}: {answer}"
+            assert json.loads(answer.text)["error"], answer
+        bodies.clear()
+    large = base64.b64encode(b"x" * ((40 << 10) + 1)).decode()
+    assert post(cluster, "create", {**CHANGES["create"], "data": large}, headers).status == 400
+    assert post(cluster, "create", b"x" * (BODY_BYTES_MAX + 1), headers).status == 413
+    assert web.request(web.port(cluster), "/console/api/overview", "POST", headers, body="{}").status == 405
+    for path in ("/console/api/none", "/console/api/", "/console/api/create/"):
+        assert web.request(web.port(cluster), path, "POST", headers, body="{}").status == 404, path
+    assert web.request(web.port(cluster), "/console%2fapi/create", "POST", headers, body="{}").status == 405
+    with zk.Connection(cluster.address(1)) as client:
+        assert client.children("/") == ["zookeeper"], client.children("/")
+    cluster.check_alive()
+
+
+def shared_random_changes_of_bodies_do_no_harm(cluster):
+    web.await_serving(cluster)
+    seed = random.randrange(1 << 32)
+    bits = random.Random(seed)
+    headers = page_headers(cluster)
+    for _ in range(300):
+        name = bits.choice(TREE)
+        body = bytearray(json.dumps({**CHANGES[name], "path": "/random"}).encode())
+        for _ in range(bits.randint(1, 6)):
+            body[bits.randrange(len(body))] = bits.randrange(256)
+        assert post(cluster, name, bytes(body), headers).status < 500, f"seed {seed}: {body}"
+    with zk.Connection(cluster.address(1)) as client:
+        for child in client.children("/"):
+            if child != "zookeeper":
+                client.delete(f"/{child}")
+    cluster.check_alive()
+    return f"seed {seed}"
+
+
+def test_lists_show_only_what_the_caller_may_see():
+    with place() as made, harness.Cluster("quorate", 1, secured(made)) as cluster:
+        web.await_serving(cluster)
+        ann = basic("ann")
+        start = json.loads(web.get(cluster, "/console/api/events?path=/").text)["next"]
+        for path, acl in (("/open", "world"), ("/hers", "creator")):
+            assert change(cluster, "create", {"path": path, "data": "", "acl": acl}, ann).status == 200
+        for who, seen in ((None, ["/open"]), (ann, ["/open", "/hers"]), (bearer(), ["/open"])):
+            answer = web.get(cluster, f"/console/api/events?path=/&after={start}", headers=who or {})
+            assert [event["path"] for event in json.loads(answer.text)["events"]] == seen, answer
+        below = web.get(cluster, f"/console/api/events?path=/open/a&after={start}")
+        assert json.loads(below.text)["events"] == [], below
+        for path in ("sessions", "clients", "watches?path=/"):
+            answers = [web.get(cluster, f"/console/api/{path}", headers=who or {}).status for who in (None, ann, bearer())]
+            assert answers == [403, 403, 200], f"{path}: {answers}"
+        for path in ("sessions?limit=0", "sessions?limit=201", "sessions?after=1", "sessions?after=0x" + "f" * 17,
+                     "watches", "watches?path=a", "events?path=/&after=0xzz", "events?path=/&after=-1",
+                     "events?path=/&after=0x" + "f" * 16):
+            assert web.get(cluster, f"/console/api/{path}", headers=bearer()).status == 400, path
