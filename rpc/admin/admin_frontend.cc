@@ -25,9 +25,6 @@ HttpResponse NotFound(const RequestTarget& target) {
 // Returns the response to a method other than GET and HEAD; nullopt for these.
 std::optional<HttpResponse> RefuseMethod(const HttpRequest& request) {
   if (request.method == "GET") return std::nullopt;
-  if (request.method == "POST" && request.target.starts_with(kConsoleApiPrefix)) {
-    return std::nullopt;  // the console refuses it where it is not a change
-  }
   // As ZooKeeper: a response to TRACE would show a browser's credentials to its scripts.
   if (request.method == "TRACE") return TextResponse(403, "TRACE is not allowed");
   HttpResponse response = TextResponse(405, "only GET and HEAD are allowed");
@@ -164,7 +161,12 @@ std::string AdminFrontend::Overview() const {
 }
 
 HttpResponse AdminFrontend::Respond(const HttpRequest& request) {
-  if (std::optional<HttpResponse> refusal = RefuseMethod(request)) return *std::move(refusal);
+  const bool is_post_to_console = request.method == "POST" && parts_.config.admin_console &&
+                                  request.target.starts_with(kConsoleApiPrefix);
+  // The console itself refuses it where it is not a change.
+  if (!is_post_to_console) {
+    if (std::optional<HttpResponse> refusal = RefuseMethod(request)) return *std::move(refusal);
+  }
   const auto target = ParseRequestTarget(request.target);
   if (!target.ok()) return TextResponse(400, std::string(target.status().message()));
   const std::string_view path = target->path;
@@ -181,13 +183,15 @@ HttpResponse AdminFrontend::Respond(const HttpRequest& request) {
     return RunCommand(path.substr(url.size() + 1), *target, request);
   }
   // The thread was chosen by the target as it was sent, so one with escapes in the prefix is refused.
-  if (path.starts_with(kConsolePrefix) && request.target.starts_with(kConsolePrefix)) {
+  const bool has_console = parts_.config.admin_console;
+  if (has_console && path.starts_with(kConsolePrefix) &&
+      request.target.starts_with(kConsolePrefix)) {
     auto response = console_.Respond(*target, request);
     return response.has_value() ? *std::move(response) : NotFound(*target);
   }
   if (path == "/") {
     HttpResponse response;
-    if (Console::WantsPage(request)) {
+    if (has_console && Console::WantsPage(request)) {
       response = Console::Page();
     } else {
       response.body = Overview();

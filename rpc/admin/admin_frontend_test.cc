@@ -436,6 +436,21 @@ TEST_CASE("browsers get the page of the console at /, with a strict policy, and 
   CHECK(f.Get("/console/api/none").status == 404);
 }
 
+TEST_CASE("without the console there is no page and none of its requests") {
+  Config config = WithCluster();
+  config.admin_console = false;
+  AdminFixture f(config);
+  HttpRequest request;
+  request.accept = "text/html,*/*";
+  CHECK(f.Get("/", request).content_type == "text/plain; charset=utf-8");
+  for (const char* path :
+       {"/console/console.js", "/console/api/overview", "/console/api/node?path=/"}) {
+    CHECK(f.Get(path).status == 404);
+  }
+  request.method = "POST";
+  CHECK(f.Get("/console/api/create", request).status == 405);
+}
+
 TEST_CASE("the console refuses requests that another site may have sent") {
   AdminFixture f;
   const std::string path = "/console/api/node?path=/";

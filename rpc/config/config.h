@@ -136,6 +136,7 @@ struct Config {
   bool admin_port_unification = false;  // admin_port takes HTTPS too
   bool admin_force_https = false;       // admin_port takes HTTPS only
   bool admin_need_client_auth = false;  // of HTTPS
+  bool admin_console = true;            // the web console is on
   std::string metrics_provider;         // a class of ZooKeeper; empty: none is named
   bool metrics_server = false;          // after ParseConfig: metrics_port is served
   std::string metrics_address = "0.0.0.0";

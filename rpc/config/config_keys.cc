@@ -857,6 +857,13 @@ constexpr ConfigKey kConfigKeys[] = {
      .section = Section::kHttp,
      .is_property = true,
      .meaning = "a connection whose next request is not complete after this time is closed"},
+    {.name = "admin.console",
+     .value = Boolean{&Config::admin_console},
+     .section = Section::kHttp,
+     .is_property = true,
+     .meaning =
+         "the web console is on; `false`: `/console/...` does not exist, and `/` is the list "
+         "of paths for browsers, too"},
     {.name = "admin.portUnification",
      .value = Boolean{&Config::admin_port_unification},
      .section = Section::kHttp,

@@ -19,6 +19,7 @@ import zkwire as zk
 
 DIRECTORY = pathlib.Path(harness.ROOT) / "docs/pictures"
 WIDTH, HEIGHT = 1240, 1100
+CHART_POINTS = 6
 REQUESTS = 1000  # of each member, before a picture of its load is taken
 writes = False  # whether pictures are made again
 
@@ -30,7 +31,7 @@ def normal(text):
     """Returns the lines of a picture's text without what varies: numbers with their units, roles, and blank space."""
     text = re.sub(r"\b(leader|follower)\b", "ROLE", text.replace(" (this server)", "").replace("<1 ms", "1 ms"))
     text = re.sub(r"\b0x[0-9a-f]+|\b[0-9a-f]{7,}\b|\d+([.,:-]\d+)*", "N", text)
-    text = re.sub(r"(?<=\s)-(?=\s|$)", "N", text)  # nothing was measured
+    text = re.sub(r"(?<=\s)-(?=\s|,|$)", "N", text)  # nothing was measured
     text = re.sub(r"\bN ?(B|[KMGT]iB|ms|us|s|min|h|d|%)(?=\W|$)( N (ms|s|min|h)\b)*", "N", text)
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
@@ -88,11 +89,17 @@ def test_the_picture_of_the_console_is_true():
         set_size(driver)
         pages.await_page(driver, "three members", lambda: pages.text(driver, "members").count("reachable") == 3 and
                          "unreachable" not in pages.text(driver, "members"))
+        pages.await_page(driver, "each may be stopped", lambda: pages.text(driver, "members").count("yes") == 3)
+        pages.await_page(driver, "the client", lambda: driver.find_elements("css selector", "#sessions tr, #connections tr")[1:])
+
+        def has_charts():
+            for _ in range(20):
+                client.set("/orders", b'{"limit": 100, "region": "north"}')
+            return len(re.findall("[ML]", driver.find_element("css selector", "#charts path").get_attribute("d"))) > CHART_POINTS
+        pages.await_page(driver, "charts", has_charts)
         pages.open_path(driver, "/orders")
         pages.await_page(driver, "its children", lambda: "members" in pages.text(driver, "children"))
         pages.await_page(driver, "who watches", lambda: "watched by" in pages.text(driver, "stat"))
-        pages.await_page(driver, "each may be stopped", lambda: pages.text(driver, "members").count("yes") == 3)
-        pages.await_page(driver, "the client", lambda: driver.find_elements("css selector", "#sessions tr, #connections tr")[1:])
         # Problems are of this machine: its memory, its disk.
         driver.execute_script("document.getElementById('problems').hidden = true; document.activeElement.blur()")
         # A picture of what is higher than the window would be cut.

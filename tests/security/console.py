@@ -192,3 +192,16 @@ def test_lists_show_only_what_the_caller_may_see():
                      "watches", "watches?path=a", "events?path=/&after=0xzz", "events?path=/&after=-1",
                      "events?path=/&after=0x" + "f" * 16):
             assert web.get(cluster, f"/console/api/{path}", headers=bearer()).status == 400, path
+
+
+def test_the_console_is_switched_off():
+    with harness.Cluster("quorate", 1, ["admin.console=false"]) as cluster:
+        web.await_serving(cluster)
+        page = web.get(cluster, "/", headers={"Accept": "text/html"})
+        assert page.headers["Content-Type"].startswith("text/plain") and "/commands" in page.text, page
+        for path in ("/console/console.js", "/console/api/overview", "/console/api/node?path=/"):
+            assert web.get(cluster, path).status == 404, path
+        for name, fields in CHANGES.items():
+            sent = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin", "X-Quorate-Page": "1.0"}
+            assert post(cluster, name, fields, sent).status == 405, name
+        assert web.command(cluster, "ruok")["error"] is None

@@ -3,8 +3,10 @@
 // The page of the web console: the overview, slow requests, and signing in. Its other parts are modules of
 // their own.
 
+import {refreshCharts} from '/console/charts.js';
 import {refreshClients} from '/console/clients.js';
 import {button, confirmWith, element, find, get, isSignedIn, post, replaceRows, setText, signInAs} from '/console/page.js';
+import '/console/events.js';
 import {open, setMay, shownPath} from '/console/tree.js';
 
 const kRefreshMs = 2000;
@@ -104,6 +106,7 @@ async function refresh() {
     showOverview(view);
     await refreshClients(view.sees_all);
     await refreshSlow(view.sees_all);
+    await refreshCharts();
   } catch (error) {
     find('summary').textContent = `The overview cannot be read: ${error.message}`;
   }
@@ -146,5 +149,5 @@ find('sign-out').addEventListener('click', async () => {
 });
 
 allowSignIn(true);
-refresh().then(() => open('/', ''));
-setTimeout(refreshForEver, kRefreshMs);
+refreshForEver();
+open('/', '');

@@ -69,11 +69,12 @@ function showNode(node) {
 async function showWatches(path, number) {
   if (!may.seeAll) return;
   const answer = await get('watches', {path});
-  if (number !== opened) return;
+  if (number !== opened || find('watchers') !== null) return;
   const watchers = answer.watches.map((watch) => `session ${watch.session} (${watch.of})`);
   if (answer.more) watchers.push('and others');
-  find('stat').append(element('dt', 'watched by'),
-                      element('dd', watchers.join(', ') || 'no ZooKeeper client of this server'));
+  const list = element('dd', watchers.join(', ') || 'no ZooKeeper client of this server');
+  list.id = 'watchers';
+  find('stat').append(element('dt', 'watched by'), list);
 }
 
 const childPath = (name) => (shown.path === '/' ? `/${name}` : `${shown.path}/${name}`);
@@ -134,7 +135,9 @@ export async function open(path, prefix) {
 export function setMay(change, seeAll) {
   const isNew = may.change !== change || may.seeAll !== seeAll;
   may = {change, seeAll};
-  if (isNew) allowChanges();
+  if (!isNew) return;
+  allowChanges();
+  if (shown.data !== null) showWatches(shown.path, opened).catch((error) => setText('tree-message', error.message));
 }
 
 function allowChanges() {
