@@ -30,7 +30,8 @@ class Echo : public HttpHandler {
  public:
   HttpThread ThreadOf(const HttpRequest& request) const override {
     if (request.target == "/quick") return HttpThread::kConnections;
-    return request.target.starts_with("/console") ? HttpThread::kConsole : HttpThread::kCommands;
+    if (!request.target.starts_with("/console")) return HttpThread::kCommands;
+    return request.method == "POST" ? HttpThread::kChanges : HttpThread::kConsole;
   }
   HttpResponse Handle(const HttpRequest& request) override {
     if (request.target.ends_with("/slow")) {
@@ -46,6 +47,10 @@ class Echo : public HttpHandler {
     }
     response.body = request.method + " " + request.target + " " + request.host + " " +
                     request.authorization + " " + request.caller.address;
+    if (!request.body.empty()) {
+      response.body +=
+          " [" + request.content_type + "] [" + request.page_token + "] [" + request.body + "]";
+    }
     if (request.is_passed_on) response.headers.emplace_back("X-Passed-On", "1");
     response.headers.emplace_back("X-Test", "1");
     return response;
@@ -128,6 +133,11 @@ std::string Get(const std::string& target, const std::string& headers = "") {
   return "GET " + target + " HTTP/1.1\r\nHost: h\r\n" + headers + "\r\n";
 }
 
+std::string Post(const std::string& target, const std::string& body = "") {
+  return "POST " + target + " HTTP/1.1\r\nHost: h\r\nContent-Type: a/b\r\nX-Quorate-Page: 1.2\r\n" +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
 bool Has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -163,6 +173,17 @@ TEST_CASE("a request that a proxy has passed on is known by its headers") {
     CHECK(is_passed_on(std::string(name) + ": a\r\n"));
     CHECK(is_passed_on(std::string(name) + ":\r\n"));
   }
+}
+
+TEST_CASE("the body of a request, its type and the token of a page are passed to the handler") {
+  const Running running;
+  Client client(running);
+  // The next request of the connection has nothing of this one.
+  client.Send(Post("/console/x", "{\"a\": 1}") + "GET /last HTTP/1.0\r\n\r\n");
+  const std::string text = client.ReadAll();
+  INFO(text);
+  CHECK(Has(text, "POST /console/x h  127.0.0.1 [a/b] [1.2] [{\"a\": 1}]"));
+  CHECK(text.ends_with("GET /last   127.0.0.1"));
 }
 
 TEST_CASE("HEAD has the headers of GET, and no body") {
@@ -322,12 +343,28 @@ TEST_CASE("commands and the console do not wait for one another") {
   CHECK(Has(slow.ReadUntil("127.0.0.1"), "GET /slow"));
 }
 
-TEST_CASE("requests of the console that wait for its thread are limited") {
+TEST_CASE("the console does not wait for changes") {
+  Running running;
+  Client slow(running);
+  slow.Send(Post("/console/slow"));
+  running.echo.AwaitSlow();
+  Client console(running);
+  console.Send(Get("/console"));
+  CHECK(Has(console.ReadUntil("127.0.0.1"), "GET /console"));
+  running.echo.Release();
+  CHECK(Has(slow.ReadUntil("127.0.0.1"), "POST /console/slow"));
+}
+
+TEST_CASE("requests of the console that wait for its thread are limited, and so are changes") {
+  const bool is_change = GENERATE(false, true);
+  const auto request = [is_change](const std::string& target) {
+    return is_change ? Post(target) : Get(target);
+  };
   constexpr int kMore = 20;    // requests beside the one that runs
   constexpr int kRefused = 5;  // of 21, 16 run or wait
   Running running;
   Client slow(running);
-  slow.Send(Get("/console/slow"));
+  slow.Send(request("/console/slow"));
   running.echo.AwaitSlow();
   std::mutex mutex;
   std::condition_variable changed;
@@ -336,7 +373,7 @@ TEST_CASE("requests of the console that wait for its thread are limited") {
   for (int i = 0; i < kMore; ++i) {
     clients.emplace_back([&] {
       Client client(running);
-      client.Send(Get("/console"));
+      client.Send(request("/console"));
       std::string answer = client.ReadUntil("\r\n");
       const std::lock_guard lock(mutex);
       answers.push_back(std::move(answer));
@@ -356,7 +393,7 @@ TEST_CASE("requests of the console that wait for its thread are limited") {
   for (std::thread& client : clients) client.join();
   CHECK(count("503") == kRefused);
   CHECK(count("200") == kMore - kRefused);
-  CHECK(Has(slow.ReadUntil("127.0.0.1"), "GET /console/slow"));
+  CHECK(Has(slow.ReadUntil("127.0.0.1"), is_change ? "POST /console/slow" : "GET /console/slow"));
 }
 
 TEST_CASE("responses that are not taken are limited together") {
