@@ -87,6 +87,9 @@ def shared_sessions_are_shown_in_pages_and_one_is_closed(cluster):
             assert press(driver, label)
             dialog(driver)
             assert driver.switch_to.active_element.text == "Cancel", "what does nothing has the focus"
+            # The button that opened the dialog goes when the table is read again.
+            driver.execute_script("window.seen = document.querySelector('#sessions tr')")
+            await_page(driver, "the table is read again", lambda: not driver.execute_script("return window.seen.isConnected"))
             driver.switch_to.active_element.send_keys(Keys.ESCAPE)
             await_page(driver, "Escape closes the dialog", lambda: not is_open(driver))
             assert driver.switch_to.active_element.accessible_name == label, "the focus goes back"
