@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web console for users of a keyboard and of a screen reader."""
 
+import contextlib
+
+import harness
 import web
 import zkwire as zk
 from actions import hex_of, is_open, one
@@ -44,9 +47,13 @@ def await_quiet(driver, client):
     await_page(driver, "the tree", lambda: "watched by" in text(driver, "stat"))
 
 
-def shared_each_control_is_reached_by_tab_in_its_order_and_shows_the_focus(cluster):
-    web.await_serving(cluster)
-    with zk.Connection(cluster.address(1), timeout_ms=40000) as client, browser(cluster, 1) as driver:
+def test_each_control_is_reached_by_tab_in_its_order_and_shows_the_focus():
+    # In a cluster of its own, so that no sessions of other tests end meanwhile.
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(harness.Cluster("quorate", 1))
+        web.await_serving(cluster)
+        client = stack.enter_context(zk.Connection(cluster.address(1), timeout_ms=40000))
+        driver = stack.enter_context(browser(cluster, 1))
         await_quiet(driver, client)
         expected = driver.execute_script(STOPS)
         reached = []
