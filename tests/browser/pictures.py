@@ -95,7 +95,8 @@ def test_the_picture_of_the_console_is_true():
         def has_charts():
             for _ in range(20):
                 client.set("/orders", b'{"limit": 100, "region": "north"}')
-            return len(re.findall("[ML]", driver.find_element("css selector", "#charts path").get_attribute("d"))) > CHART_POINTS
+            path = driver.execute_script("return document.querySelector('#charts path')?.getAttribute('d') ?? ''")
+            return len(re.findall("[ML]", path)) > CHART_POINTS
         pages.await_page(driver, "charts", has_charts)
         pages.open_path(driver, "/orders")
         pages.await_page(driver, "its children", lambda: "members" in pages.text(driver, "children"))
