@@ -28,17 +28,25 @@ constexpr LabelledMetric kLabelledMetrics[] = {
     {"quorate_member_match_index", MetricType::kGauge, "member",
      "index up to which the leader knows the log of a member to be durable; leader only"},
     {"quorate_request_latency_seconds", MetricType::kHistogram, "operation",
-     "time from a request of a ZooKeeper client to its reply, in seconds, by operation; only "
-     "operations that were requested"},
+     "time from a client's request to its reply, in seconds, by operation, of gRPC with grpc. "
+     "before "
+     "it; only operations that were requested"},
     {"quorate_request_stage_seconds", MetricType::kHistogram, "stage",
-     "time that requests of ZooKeeper clients spent in a stage, in seconds; only stages that were "
+     "time that clients' requests spent in a stage, in seconds; only stages that were "
      "passed. Writes have the first five: queue, log_write, commit, apply, answer, barrier, read"},
     {"quorate_request_stage_p99_1m_seconds", MetricType::kGauge, "stage",
      "time in a stage that 99 % of the requests of the last minute did not exceed, in seconds"},
     {"quorate_request_stage_p99_5m_seconds", MetricType::kGauge, "stage",
      "the same, of the last five minutes"},
     {"quorate_slow_requests_total", MetricType::kCounter, "operation",
-     "requests of ZooKeeper clients that took slowRequestThresholdMs or longer"},
+     "requests that took slowRequestThresholdMs or longer"},
+    {"quorate_top_client_requests_per_second", MetricType::kGauge, "rank",
+     "requests in a second of the clients with the most in the last minute; "
+     "/commands/top_requests names them"},
+    {"quorate_top_identity_requests_per_second", MetricType::kGauge, "rank",
+     "the same of identities"},
+    {"quorate_top_path_requests_per_second", MetricType::kGauge, "rank",
+     "the same of the first two components of paths"},
     {"quorate_certificate_expiry_timestamp_seconds", MetricType::kGauge, "stores",
      "Unix time at which a certificate of this server expires, by the prefix of its stores' keys"},
     {"quorate_clock_timestamp_seconds", MetricType::kGauge, "",
@@ -58,6 +66,10 @@ constexpr LabelledMetric kLabelledMetrics[] = {
 
 using Samples =
     std::vector<std::pair<std::string, double>>;  // the value of the label, and that of it
+
+// The keys of each kind whose rates are shown. Their names are not: they would make a new time series for
+// each client, and all who may read metrics would see them.
+constexpr size_t kTopRanks = 5;
 
 const LabelledMetric& Find(std::string_view name) {
   const auto* metric = std::ranges::find(kLabelledMetrics, name, &LabelledMetric::name);
@@ -83,6 +95,11 @@ constexpr double kMillisecondsPerSecond = 1e3;
 double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) +
          static_cast<double>(time.tv_usec) / kMicrosecondsPerSecond;
+}
+
+StageHistograms Sum(StageHistograms stages, const StageHistograms& others) {
+  for (size_t i = 0; i < stages.size(); ++i) stages[i].Merge(others[i]);
+  return stages;
 }
 
 double VirtualBytes() {
@@ -122,6 +139,7 @@ std::string MetricsPage::Text(const std::set<std::string, std::less<>>& only,
   for (const zk::UnusedMetric& metric : zk::UnusedMetrics()) text.Add(metric);
   AddLatencies(&text);
   AddStages(&text);
+  AddTopRequests(&text);
   AddServer(status, &text);
   AddMembers(&text);
   Samples expiries;
@@ -140,16 +158,23 @@ void MetricsPage::AddLatencies(MetricsText* text) const {
     const bool is_known = i < std::size(zk::kOpCodes);
     histograms.emplace_back((is_known ? zk::kOpCodes[i] : zk::kUnknownOpCode).name, latencies[i]);
   }
+  for (const auto& [operation, latency] : frontend_.service().requests().SumOperations()) {
+    if (latency.count() > 0) histograms.emplace_back(operation, latency);
+  }
   const LabelledMetric& metric = Find("quorate_request_latency_seconds");
   text->AddHistograms(metric.name, metric.help, metric.label, histograms);
 }
 
 void MetricsPage::AddStages(MetricsText* text) const {
   const zk::Statistics& statistics = frontend_.statistics();
+  const RequestStatistics& requests = frontend_.service().requests();
   const auto now = clock_.Now();
-  const StageHistograms all = statistics.SumStages();
-  const StageHistograms last_minute = statistics.SumRecentStages(std::chrono::minutes(1), now);
-  const StageHistograms last_five = statistics.SumRecentStages(std::chrono::minutes(5), now);
+  const StageHistograms all = Sum(statistics.SumStages(), requests.SumStages());
+  const auto recent = [&](std::chrono::minutes window) {
+    return Sum(statistics.SumRecentStages(window, now), requests.SumRecentStages(window, now));
+  };
+  const StageHistograms last_minute = recent(std::chrono::minutes(1));
+  const StageHistograms last_five = recent(std::chrono::minutes(5));
   std::vector<MetricsText::LabelledHistogram> histograms;
   Samples of_last_minute;
   Samples of_last_five;
@@ -169,6 +194,22 @@ void MetricsPage::AddStages(MetricsText* text) const {
     slow.emplace_back(operation, static_cast<double>(count));
   }
   Add("quorate_slow_requests_total", slow, text);
+}
+
+void MetricsPage::AddTopRequests(MetricsText* text) const {
+  const RequestStatistics& requests = frontend_.service().requests();
+  const auto now = clock_.Now();
+  const WindowLatencies all = requests.SumRecent(LoopTopRequests::kWindow, now).all();
+  const auto add = [&](RequestKey key, std::string_view name) {
+    Samples samples;
+    for (const TopEntry& entry : requests.Top(key, now, kTopRanks)) {
+      samples.emplace_back(absl::StrCat(samples.size() + 1), all.PerSecond(entry.count));
+    }
+    Add(name, samples, text);
+  };
+  add(RequestKey::kClient, "quorate_top_client_requests_per_second");
+  add(RequestKey::kIdentity, "quorate_top_identity_requests_per_second");
+  add(RequestKey::kPath, "quorate_top_path_requests_per_second");
 }
 
 void MetricsPage::AddServer(const ServerStatus& status, MetricsText* text) const {

@@ -56,6 +56,7 @@ class MetricsPage {
  private:
   void AddLatencies(MetricsText* text) const;
   void AddStages(MetricsText* text) const;
+  void AddTopRequests(MetricsText* text) const;
   void AddServer(const ServerStatus& status, MetricsText* text) const;
   void AddMembers(MetricsText* text) const;
   // Returns the Unix time of the start in ms. It is computed once: a value that differs by some

@@ -124,6 +124,13 @@ std::span<const tree::Identity> ClientIdentities::shown() const {
   return std::span<const tree::Identity>(identities_).subspan(hidden_);
 }
 
+const tree::Identity* ClientIdentities::first_proved() const {
+  for (const tree::Identity& identity : shown()) {
+    if (identity.scheme != "ip" && identity.scheme != "super") return &identity;
+  }
+  return nullptr;
+}
+
 void ClientIdentities::ResolveAuth(tree::Request* request) const {
   if (!is_any_sasl_user_) return;
   for (tree::Op& op : request->ops) {

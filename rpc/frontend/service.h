@@ -21,6 +21,7 @@
 #include "rpc/frontend/guarded_tree.h"
 #include "rpc/frontend/memory_budget.h"
 #include "rpc/frontend/request_stages.h"
+#include "rpc/frontend/request_statistics.h"
 #include "rpc/frontend/slow_requests.h"
 #include "rpc/frontend/tenant_limits.h"
 #include "rpc/membership/reconfiguration.h"
@@ -224,6 +225,9 @@ class Service {
   ProgressMarks& marks() { return marks_; }
   SlowRequests& slow_requests() { return slow_requests_; }
   const SlowRequests& slow_requests() const { return slow_requests_; }
+  // Returns the statistics of the requests of all front ends.
+  RequestStatistics& requests() { return requests_; }
+  const RequestStatistics& requests() const { return requests_; }
   // Returns the tenants of the server, for which front ends count their clients.
   TenantTable& tenants() { return tenants_; }
   // Returns the sessions whose clients this server serves.
@@ -250,6 +254,7 @@ class Service {
   MemoryBudget memory_;
   ProgressMarks marks_;
   SlowRequests slow_requests_;
+  RequestStatistics requests_;
   TenantTable tenants_;
   AttachedSessions attached_sessions_;
   std::optional<FailureLimit> super_failures_;

@@ -327,6 +327,10 @@ class Connection {
                   const StageTimes& stages);
   // Counts the slow ones of the requests in the pipeline, which are not answered any more.
   void CountUnanswered();
+  // Counts a request for whoever sends the most.
+  void Sample(const Pending& pending, std::string_view body);
+  // Returns the path in the tree of a request that is answered now; empty: it has none, or it is not known.
+  std::string_view PathOf(const Pending& pending, std::string_view body) const;
   // Returns the path in the tree with which the body of a read begins; empty for requests whose body does
   // not begin with a path.
   std::string_view PathOfRead(OpCode op, std::string_view body) const;

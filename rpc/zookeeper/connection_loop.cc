@@ -97,6 +97,7 @@ struct LoopConnection : LoopClient<LoopConnection> {
 ConnectionLoop::ConnectionLoop(ZkFrontend* frontend, Sockets* sockets)
     : ClientLoop(frontend, sockets),
       statistics_(frontend->statistics().AddLoop()),
+      requests_(frontend->service().requests().AddLoop()),
       stage_finder_(&frontend->service().marks()) {}
 
 ConnectionLoop::~ConnectionLoop() = default;

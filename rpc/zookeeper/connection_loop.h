@@ -138,6 +138,7 @@ class ConnectionLoop
   StageFinder& stage_finder() { return stage_finder_; }
   // Returns the statistics of the loop, to which its connections add.
   LoopStatistics& statistics() { return *statistics_; }
+  LoopRequests& requests() { return *requests_; }
 
   // Counts that a client has set its persistent watches again and may have missed events, which the
   // history no longer has: the client has seen those up to `since`, and the history has those after
@@ -197,6 +198,7 @@ class ConnectionLoop
 
   Handshakes handshakes_;
   LoopStatistics* const statistics_;
+  LoopRequests* const requests_;
   bool has_begun_ = false;  // an iteration that has not ended
   StageFinder stage_finder_;
   // Tags of the connections that OnTimer checks. While a leader is in contact, a connection that

@@ -29,11 +29,15 @@ void Connection::CountReply(const Pending& pending, size_t bytes, std::string_vi
   const int64_t ms = us / 1000;
   all.op_latencies.Add(pending.op, us);
   all.latency_ms.Add(ms);
+  LoopRequests& requests = loop_->requests();
   if (IsWrite(pending.op)) {
     all.update_latency_ms.Add(ms);
+    requests.recent_writes.Add(us, loop_->now());
   } else if (pending.op != OpCode::kPing) {
     all.read_latency_ms.Add(ms);
+    requests.recent_reads.Add(us, loop_->now());
   }
+  if (pending.op != OpCode::kPing && requests.top.ShouldSample()) Sample(pending, body);
   all.response_bytes.Add(static_cast<int64_t>(bytes));
   // Other requests were answered in the iteration in which they came, and did not wait for the tree.
   if (us > 0 || pending.sequence != 0) {
@@ -104,17 +108,32 @@ void Connection::RecordSlow(const Pending& pending, std::string_view body, int64
   request.operation = operation;
   request.session = session_.value();
   request.client = statistics_->peer;
-  if (pending.command != nullptr) {
-    request.path = tree::FirstPathOf(std::string_view(*pending.command).substr(pending.offset));
-  } else if (pending.stage == Stage::kReading) {
-    request.path = pending.bytes;
-  } else {
-    request.path = PathOfRead(pending.op, body);
-  }
+  request.path = PathOf(pending, body);
   request.zxid = pending.zxid.value();
   request.us = us;
   request.stages = stages;
   slow.Keep(std::move(request));
+}
+
+std::string_view Connection::PathOf(const Pending& pending, std::string_view body) const {
+  if (pending.command != nullptr) {
+    return tree::FirstPathOf(std::string_view(*pending.command).substr(pending.offset));
+  }
+  return pending.stage == Stage::kReading ? std::string_view(pending.bytes)
+                                          : PathOfRead(pending.op, body);
+}
+
+void Connection::Sample(const Pending& pending, std::string_view body) {
+  RequestSample sample;
+  sample.client = statistics_->peer;
+  sample.session = session_.value();
+  if (const tree::Identity* identity = identities_.first_proved()) {
+    sample.scheme = identity->scheme;
+    sample.id = ClientIdentities::ShownId(*identity);
+  }
+  sample.path = PathOf(pending, body);
+  sample.operation = InfoOf(pending.op).name;
+  loop_->requests().top.Add(sample, loop_->now());
 }
 
 void Connection::CountUnanswered() {

@@ -68,34 +68,17 @@ Operations OperationsOf(v1::TxnRequest&& request) {
   return std::move(*request.mutable_operations());
 }
 
-std::string PathOf(const v1::Operation& operation) {
-  switch (operation.kind_case()) {
-    case v1::Operation::kCreate:
-      return operation.create().path();
-    case v1::Operation::kSet:
-      return operation.set().path();
-    case v1::Operation::kSetAcl:
-      return operation.set_acl().path();
-    case v1::Operation::kDelete:
-      return operation.delete_().path();
-    case v1::Operation::kCheck:
-      return operation.check().path();
-    case v1::Operation::kCheckCreated:
-      return operation.check_created().path();
-    case v1::Operation::kCheckNotExists:
-      return operation.check_not_exists().path();
-    case v1::Operation::kCreateIfNotExists:
-      return operation.create_if_not_exists().path();
-    case v1::Operation::kRemoveRecursive:
-      return operation.remove_recursive().path();
-    case v1::Operation::kCheckStat:
-      return operation.check_stat().path();
-    case v1::Operation::kTryRemove:
-      return operation.try_remove().path();
-    case v1::Operation::KIND_NOT_SET:
-      break;
+RequestKind KindOf(Method method) {
+  switch (method) {
+    case Method::kGet:
+      return RequestKind::kGet;
+    case Method::kExists:
+      return RequestKind::kExists;
+    case Method::kList:
+      return RequestKind::kList;
+    default:
+      return RequestKind::kListRecursive;
   }
-  return {};
 }
 
 // Sets `*to` to the same request in a session, if it is one for a list.
@@ -175,8 +158,10 @@ absl::Status Call::BeginRead(std::string_view bytes) {
   if (absl::Status s = CheckParts(*Request::descriptor(), bytes); !s.ok()) return s;
   Request request;
   if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
-  if (absl::Status s = Admit(); !s.ok()) return s;
+  received_ = loop_->now();
+  kind_ = KindOf(method_);
   path_ = request.path();
+  if (absl::Status s = Admit(); !s.ok()) return s;
   SetListRequest(request, &list_request_);
   options_ = request.options();
   wants_to_continue_ = true;
@@ -235,6 +220,7 @@ absl::Status Call::DoList() {
   if (error != v1::ERROR_CODE_UNSPECIFIED) return FailRead(error);
   loop_->Spend(list_->spent());
   if (!list_->done()) {
+    is_in_pieces_ = true;
     wants_to_continue_ = true;
     return absl::OkStatus();
   }
@@ -286,8 +272,12 @@ absl::Status Call::BeginWrite(std::string_view bytes) {
   if (absl::Status s = CheckParts(*Request::descriptor(), bytes); !s.ok()) return s;
   Request message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
+  const Operations operations = OperationsOf(std::move(message));
+  received_ = loop_->now();
+  kind_ = KindOf(operations);
+  for (const v1::Operation& operation : operations) paths_.emplace_back(PathOf(operation));
   if (absl::Status s = Admit(); !s.ok()) return s;
-  return BeginWrite(OperationsOf(std::move(message)));
+  return BeginWrite(operations);
 }
 
 absl::Status Call::BeginWrite(const Operations& operations) {
@@ -306,7 +296,6 @@ absl::Status Call::TryToWrite(const Operations& operations) {
     return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                     "this member has too much to do; the write was not made: try again");
   }
-  for (const v1::Operation& operation : operations) paths_.push_back(PathOf(operation));
   tree::Request request;
   request.identities = identities().all();
   request.enforces_quota = loop_->frontend().config().enforce_quota;
@@ -328,6 +317,8 @@ absl::Status Call::TryToWrite(const Operations& operations) {
 
 absl::Status Call::OnResult(tree::ApplyResult result) {
   ASSERT(state_ == State::kInFlight);
+  sequence_ = result.header.sequence;
+  zxid_ = result.zxid;
   v1::TxnResponse response;
   response.set_zxid(result.zxid.value());
   v1::ErrorCode failed = ToProto(result.error);
@@ -414,6 +405,28 @@ absl::Status Call::CheckTime(std::chrono::steady_clock::time_point now,
   if (leader_contact_age_ms <= kLeaderlessCallMs) return absl::OkStatus();
   if (state_ == State::kInFlight) return ToStatus(v1::ERROR_CODE_UNAVAILABLE, kUnknownOutcome);
   return state_ == State::kWaiting ? OutOfTouch() : absl::OkStatus();
+}
+
+// --- Statistics ----------------------------------------------------------------------------------
+
+RequestRecord Call::Record() const {
+  RequestRecord record;
+  record.kind = kind_;
+  record.received = *received_;
+  record.sequence = sequence_;
+  record.zxid = zxid_;
+  record.waited_for_barrier = options_.linearizable();
+  record.is_in_pieces = is_in_pieces_;
+  record.path = paths_.empty() ? std::string_view(path_) : std::string_view(paths_.front());
+  return record;
+}
+
+void Call::OnFinish() {
+  if (received_.has_value()) loop_->CountAnswered(*this, Record());
+}
+
+void Call::CountUnanswered() const {
+  if (received_.has_value() && !finished()) loop_->CountUnanswered(Record());
 }
 
 void Call::Send(const google::protobuf::MessageLite& response) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/status/status.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/grpc/native/list_reader.h"
+#include "rpc/grpc/native/request_record.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
 
@@ -29,6 +31,7 @@ class Call final : public Stream {
   absl::Status OnResult(tree::ApplyResult result) override;
   void OnBarrierDone(uint64_t barrier) override;
   absl::Status OnTreeReplaced() override;
+  void CountUnanswered() const override;
   size_t outstanding() const override { return finished() ? 0 : 1; }
   size_t kept_bytes() const override { return list_ == nullptr ? 0 : list_->bytes(); }
   absl::Status Continue() override;
@@ -36,6 +39,10 @@ class Call final : public Stream {
                          int64_t leader_contact_age_ms) override;
 
  private:
+  void OnFinish() override;
+  // Returns what is recorded of the call.
+  RequestRecord Record() const;
+
   enum class State {
     kNew,
     kWaiting,   // waits for a barrier
@@ -75,8 +82,15 @@ class Call final : public Stream {
   const Method method_;
   const std::chrono::steady_clock::time_point opened_;
   State state_ = State::kNew;
-  std::string path_;          // path of a read
-  v1::Request list_request_;  // of a list, in the form that it has in a session
+  // For statistics: when the request came, unless it is not one, and what it asks for; of a write that was
+  // applied, the sequence number of its command, and its zxid.
+  std::optional<std::chrono::steady_clock::time_point> received_;
+  RequestKind kind_ = RequestKind::kUnknown;
+  uint64_t sequence_ = 0;
+  tree::Zxid zxid_;
+  bool is_in_pieces_ = false;  // a list that is read in several iterations
+  std::string path_;           // path of a read
+  v1::Request list_request_;   // of a list, in the form that it has in a session
   v1::ReadOptions options_;
   std::vector<std::string> paths_;  // the paths of a write's operations
   std::vector<tree::OpKind> asked_;

@@ -160,6 +160,24 @@ void ContenderCall::SendGone() {
   Send(response);
 }
 
+RequestRecord ContenderCall::Record() const {
+  RequestRecord record;
+  record.kind = method_ == Method::kRelease    ? RequestKind::kRelease
+                : method_ == Method::kProclaim ? RequestKind::kProclaim
+                                               : RequestKind::kResign;
+  record.received = opened();
+  record.path = path();
+  return record;
+}
+
+void ContenderCall::OnFinish() {
+  if (!is_new()) loop_->CountAnswered(*this, Record());
+}
+
+void ContenderCall::CountUnanswered() const {
+  if (!is_new() && !finished()) loop_->CountUnanswered(Record());
+}
+
 void ContenderCall::Send(const google::protobuf::MessageLite& response) {
   response.AppendToString(outbox().Open());
   outbox().Close();

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "rpc/grpc/native/contender_base.h"
+#include "rpc/grpc/native/request_record.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/lock.pb.h"
 
@@ -28,6 +29,7 @@ class ContenderCall final : public ContenderBase {
   absl::Status OnMessage(std::string_view bytes) override;
   absl::Status OnResult(tree::ApplyResult result) override;
   absl::Status OnTreeReplaced() override;
+  void CountUnanswered() const override;
   absl::Status Continue() override;
   absl::Status CheckTime(std::chrono::steady_clock::time_point now,
                          int64_t leader_contact_age_ms) override;
@@ -35,6 +37,8 @@ class ContenderCall final : public ContenderBase {
   size_t held_bytes() const override { return data_.size(); }
 
  private:
+  void OnFinish() override;
+  RequestRecord Record() const;
   enum class State {
     kStarting,  // waits for its message, or for the session to be confirmed
     kLooking,   // looks for the contender in the queue

@@ -117,6 +117,9 @@ absl::Status SessionStream::OnMessage(std::string_view bytes) {
     Pending& pending = pipeline_.emplace_back();
     pending.request.reset(request);
     pending.kind = request->kind_case();
+    pending.what = KindOf(*request);
+    pending.was_alone = pipeline_.size() == 1;
+    pending.received = loop_->now();
     pending.id = request->id();
     pending.bytes = kPendingBytes + DecodedBytes(*request);
     held_bytes_ += pending.bytes;
@@ -369,6 +372,8 @@ void SessionStream::BeginWrite(Pending* pending) {
   }
   // A refused write may have been applied when it was sent before. Its result tells, and only then is
   // it recorded, or not, in the audit log.
+  pending->command = loop_->batch_bytes();
+  pending->offset = offset;
   const bool is_audited = pending->refused != v1::ERROR_CODE_UNSPECIFIED &&
                           loop_->frontend().request_audit() != nullptr;
   if (!is_audited) Release(pending);
@@ -396,7 +401,7 @@ void SessionStream::Answer(v1::Response response, Pending* pending) {
   item.mutable_response()->set_id(pending->id);
   AppendField(v1::SessionResponse::kItemsFieldNumber, item, &pending->answer);
   pending->stage = Stage::kDone;
-  Release(pending);
+  if (const auto request = Release(pending)) pending->path = TakePath(request.get());
 }
 
 std::unique_ptr<v1::Request> SessionStream::Release(Pending* pending) {
@@ -432,6 +437,8 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
       result.error == tree::ErrorCode::kSessionExpired) {
     return ToStatus(ToProto(result.error), {});
   }
+  pending->sequence = result.repeated ? 0 : result.header.sequence;
+  pending->zxid = result.zxid;
   ephemerals_in_flight_ -= std::exchange(pending->ephemerals, 0);
   tenants().SetEphemerals(result.session_ephemerals + ephemerals_in_flight_);
   const bool was_applied_before =
@@ -564,6 +571,7 @@ bool SessionStream::AnswerFirst() {
   if (first.stage != Stage::kDone || resumption_.has_value()) return false;
   outbox().Open()->append(first.answer);
   outbox().Close();
+  loop_->CountAnswered(*this, RecordOf(first));
   if (first.kind == Kind::kClose) Finish(absl::OkStatus());
   pipeline_.pop_front();
   --begun_;
@@ -595,19 +603,23 @@ void SessionStream::DoRead(Pending* pending) {
     default:
       response.set_error(v1::ERROR_CODE_BAD_ARGUMENTS);  // a kind of a later version, or no kind
   }
+  pending->path = TakePath(request.get());
   AnswerRead(std::move(response), pending);
 }
 
 void SessionStream::DoList(Pending* pending) {
   NativeFrontend& frontend = loop_->frontend();
   if (list_ == nullptr) {
-    list_ = ListReader::New(*Release(pending), &frontend);
+    const std::unique_ptr<v1::Request> request = Release(pending);
+    list_ = ListReader::New(*request, &frontend);
+    pending->path = TakePath(request.get());
   }
   v1::Response response;
   response.set_zxid(loop_->seen_zxid().value());
   const v1::ErrorCode error = list_->Read(loop_->tree(), loop_->seen_zxid(), identities());
   loop_->Spend(list_->spent());
   if (error == v1::ERROR_CODE_UNSPECIFIED && !list_->done()) {
+    pending->is_in_pieces = true;
     wants_to_continue_ = true;
     return;
   }
@@ -648,6 +660,27 @@ void SessionStream::DoWhoAmI(v1::Response* response) {
   v1::Response::WhoAmIResult::Identity* shown = response->mutable_who_am_i()->add_identities();
   shown->set_scheme("token");
   shown->set_id(token());
+}
+
+// --- Statistics ----------------------------------------------------------------------------------
+
+RequestRecord SessionStream::RecordOf(const Pending& pending) {
+  RequestRecord record;
+  record.kind = pending.what;
+  record.received = pending.received;
+  record.sequence = pending.sequence;
+  record.zxid = pending.zxid;
+  record.waited_for_barrier = pending.barrier != 0;
+  record.was_alone = pending.was_alone;
+  record.is_in_pieces = pending.is_in_pieces;
+  record.command = pending.command.get();
+  record.offset = pending.offset;
+  record.path = pending.path;
+  return record;
+}
+
+void SessionStream::CountUnanswered() const {
+  for (const Pending& pending : pipeline_) loop_->CountUnanswered(RecordOf(pending));
 }
 
 void SessionStream::Complete(std::string* message) {

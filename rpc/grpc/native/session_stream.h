@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "rpc/frontend/client_identities.h"
 #include "rpc/grpc/native/list_reader.h"
+#include "rpc/grpc/native/request_record.h"
 #include "rpc/grpc/native/scoped_watches.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
@@ -77,6 +78,7 @@ class SessionStream final : public Stream {
   absl::Status OnSessionClosed() override;
   absl::Status OnSessionAttached(tree::Zxid attach_zxid) override;
   absl::Status OnTreeReplaced() override;
+  void CountUnanswered() const override;
   size_t outstanding() const override { return pipeline_.size(); }
   void CorrectEphemerals() override;
   void OnEphemerals(size_t count) override;
@@ -124,6 +126,16 @@ class SessionStream final : public Stream {
         v1::ERROR_CODE_UNSPECIFIED;  // error of a write in flight that was refused
     size_t ephemerals = 0;           // that a write in flight may create
     std::string answer;              // if done: an encoded SessionResponse
+    // For statistics, as RequestRecord. The command is that of a write in flight, or one that is done.
+    RequestKind what = RequestKind::kUnknown;
+    bool was_alone = false;
+    bool is_in_pieces = false;
+    std::chrono::steady_clock::time_point received;
+    uint64_t sequence = 0;
+    tree::Zxid zxid;
+    std::shared_ptr<const std::string> command;
+    size_t offset = 0;
+    std::string path;
   };
   struct WatchPlace {
     std::string path;
@@ -172,6 +184,7 @@ class SessionStream final : public Stream {
   void DoUnwatch(uint64_t watch_id);
   void DoWhoAmI(v1::Response* response);
   void Answer(v1::Response response, Pending* pending);
+  static RequestRecord RecordOf(const Pending& pending);
   // Takes the request out, and no longer counts it among the held bytes.
   std::unique_ptr<v1::Request> Release(Pending* pending);
   // Sends the event for those of the watches for which the client may receive it. Removes the

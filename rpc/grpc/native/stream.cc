@@ -144,6 +144,7 @@ absl::Status Stream::OnSessionAttached(tree::Zxid) { return absl::OkStatus(); }
 void Stream::Finish(absl::Status outcome) {
   if (std::exchange(finished_, true)) return;
   outcome_ = std::move(outcome);
+  OnFinish();
 }
 
 }  // namespace quorate::rpc::native

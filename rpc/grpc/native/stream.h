@@ -188,6 +188,8 @@ class Stream {
   const std::string& address() const { return address_; }
   Outbox& outbox() { return outbox_; }
   const Outbox& outbox() const { return outbox_; }
+  // Returns the identities that the client has proved.
+  const ClientIdentities& identities() const { return identities_; }
   // Returns whether the stream ends, with its outcome, as soon as the outbox is sent.
   bool finished() const { return finished_; }
   const absl::Status& outcome() const { return outcome_; }
@@ -219,6 +221,9 @@ class Stream {
   virtual std::optional<ContenderKey> contender() const { return std::nullopt; }
   // Called when the contender of this stream is released.
   virtual void EndCreation() {}
+  // Counts the requests that are not answered any more, if they were slow. Called when the stream is
+  // closed.
+  virtual void CountUnanswered() const {}
   // Returns whether a request of the stream waits for the log.
   virtual bool waits_for_log() const { return false; }
 
@@ -226,8 +231,6 @@ class Stream {
   StreamLoop* const loop_;
   bool wants_to_continue_ = false;
 
-  // Returns the identities that the client has proved.
-  const ClientIdentities& identities() const { return identities_; }
   // Returns the name of the administrator's token that the client has shown; empty: none.
   const std::string& token() const { return token_; }
   // Adds the identity that the credential proves. Otherwise records the failed authentication.
@@ -244,6 +247,8 @@ class Stream {
   // Makes the stream count for the first of its identities that was proved. Returns TOO_MANY_STREAMS
   // if that has too many streams.
   absl::Status JoinIdentity();
+  // Called when the stream gets its outcome, once.
+  virtual void OnFinish() {}
   // Counts that a limit was reached, and returns the error for the client.
   absl::Status OnLimit(Limit limit);
 

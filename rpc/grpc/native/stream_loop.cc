@@ -71,7 +71,9 @@ struct LoopStream : LoopClient<LoopStream> {
 };
 
 StreamLoop::StreamLoop(NativeFrontend* frontend, Transport* transport)
-    : ClientLoop(frontend, transport) {}
+    : ClientLoop(frontend, transport),
+      requests_(frontend->service().requests().AddLoop(RequestKindNames())),
+      stage_finder_(&frontend->service().marks()) {}
 
 StreamLoop::~StreamLoop() = default;
 
@@ -201,6 +203,7 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
   if (!client.open) return;
   client.open = false;
   KeepTouch(client);
+  client.stream->CountUnanswered();
   ForgetContender(*client.stream);
   client.held.Set(0);
   if (client.stream->tenants().ephemerals() > 0) {
@@ -223,7 +226,82 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
   if (in_order_.empty() && has_kept_touches()) SendTouchesNow();
 }
 
+// --- Statistics ----------------------------------------------------------------------------------
+
+void StreamLoop::CountAnswered(const Stream& stream, const RequestRecord& request) {
+  // Both times are of the loop, so that a reply costs no reading of the clock.
+  const int64_t us =
+      std::chrono::duration_cast<std::chrono::microseconds>(now_ - request.received).count();
+  const auto kind = static_cast<size_t>(request.kind);
+  requests_->operations[kind].Add(us);
+  (IsWrite(request.kind) ? requests_->recent_writes : requests_->recent_reads).Add(us, now_);
+  if (requests_->top.ShouldSample()) Sample(stream, request);
+  // Other requests were answered in the iteration in which they came, and did not wait for the tree.
+  if (us == 0 && request.sequence == 0) return;
+  const StageTimes stages = FindStages(request, us);
+  requests_->stages.Add(stages);
+  SlowRequests& slow_requests = frontend_->service().slow_requests();
+  const std::string_view operation = RequestKindNames()[kind];
+  if (!slow_requests.IsSlow(us) || !slow_requests.Count(operation, now_)) return;
+  SlowRequest slow;
+  slow.answered_ms = frontend_->clock().WallMs();
+  slow.operation = operation;
+  slow.session = stream.session().value();
+  slow.client = stream.address();
+  slow.path = request.first_path();
+  slow.zxid = request.sequence == 0 ? 0 : request.zxid.value();
+  slow.us = us;
+  slow.stages = stages;
+  slow_requests.Keep(std::move(slow));
+}
+
+void StreamLoop::Sample(const Stream& stream, const RequestRecord& request) {
+  RequestSample sample;
+  sample.client = stream.address();
+  sample.session = stream.session().value();
+  if (const tree::Identity* identity = stream.identities().first_proved()) {
+    sample.scheme = identity->scheme;
+    sample.id = ClientIdentities::ShownId(*identity);
+  }
+  sample.path = request.first_path();
+  sample.operation = RequestKindNames()[static_cast<size_t>(request.kind)];
+  requests_->top.Add(sample, now_);
+}
+
+StageTimes StreamLoop::FindStages(const RequestRecord& request, int64_t us) {
+  if (request.sequence != 0) {
+    return stage_finder_.Find(request.received, now_, request.sequence,
+                              static_cast<uint64_t>(request.zxid.value()));
+  }
+  StageTimes stages;
+  RequestStage stage = RequestStage::kQueue;
+  if (request.is_in_pieces) {
+    stage = RequestStage::kRead;
+  } else if (!request.was_alone) {
+    stage = RequestStage::kQueue;  // a wait of its own is not told from that
+  } else if (request.waited_for_barrier) {
+    stage = RequestStage::kBarrier;
+  } else if (IsWrite(request.kind)) {
+    stage = RequestStage::kCommit;  // of several commands
+  }
+  stages.Set(stage, us);
+  return stages;
+}
+
+void StreamLoop::CountUnanswered(const RequestRecord& request) {
+  SlowRequests& slow = frontend_->service().slow_requests();
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(now_ - request.received);
+  if (slow.IsSlow(us.count())) {
+    slow.CountUnanswered(RequestKindNames()[static_cast<size_t>(request.kind)]);
+  }
+}
+
 // --- Iterations ----------------------------------------------------------------------------------
+
+void StreamLoop::BeginIteration() {
+  ClientLoop::BeginIteration();
+  stage_finder_.Forget();
+}
 
 const ServerStatus& StreamLoop::status() {
   if (!status_at_.has_value() || now_ - *status_at_ >= kTimerPeriod) {
@@ -325,6 +403,7 @@ void StreamLoop::HandleItem(Item& item) {
 
 void StreamLoop::OnTimer() {
   BeginIteration();
+  requests_->stages.Tick(now_);
   const int64_t leader_contact_age_ms = status().leader_contact_age_ms;
   const std::vector<std::shared_ptr<Client>> clients(in_order_.begin(), in_order_.end());
   for (const std::shared_ptr<Client>& client : clients) {

@@ -28,7 +28,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rpc/frontend/client_loop.h"
+#include "rpc/frontend/request_statistics.h"
 #include "rpc/grpc/native/frontend.h"
+#include "rpc/grpc/native/request_record.h"
 #include "rpc/grpc/native/stream.h"
 
 namespace quorate::rpc::native {
@@ -109,6 +111,10 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   // --- For streams -------------------------------------------------------------------------------
   // Returns the server's status, which is at most kTimerPeriod old.
   const ServerStatus& status();
+  // Counts a request of the stream that is answered now. Records it if it was slow.
+  void CountAnswered(const Stream& stream, const RequestRecord& request);
+  // Counts a request that is not answered any more, if it was slow.
+  void CountUnanswered(const RequestRecord& request);
   // Returns a number that is greater than those of all earlier streams of contenders.
   uint64_t NextContenderOrder() { return ++contender_order_; }
   // Makes this stream the one of the contender, and ends the one before. Fails if that is newer, by
@@ -127,6 +133,7 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   using Client = LoopStream;
   friend ClientLoop;
 
+  void BeginIteration();
   void HandleItem(Item& item);
   void OnBarrierDone(Client& client, uint64_t barrier);
   // Ends the stream with `why` once all its messages are sent.
@@ -149,6 +156,12 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   };
   void ForgetContender(const Stream& stream);
 
+  // Counts a request for whoever sends the most.
+  void Sample(const Stream& stream, const RequestRecord& request);
+  StageTimes FindStages(const RequestRecord& request, int64_t us);
+
+  LoopRequests* const requests_;
+  StageFinder stage_finder_;
   bool inbox_may_have_items_ = false;
   std::map<ContenderKey, ContenderStreamId> contenders_;  // those that have a stream
   uint64_t contender_order_ = 0;

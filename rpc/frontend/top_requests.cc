@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rpc/frontend/top_requests.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+namespace quorate::rpc {
+namespace {
+
+constexpr size_t kPathComponents = 2;
+
+}  // namespace
+
+std::string_view NameOf(RequestKey key) {
+  switch (key) {
+    case RequestKey::kClient:
+      return "client";
+    case RequestKey::kIdentity:
+      return "identity";
+    case RequestKey::kPath:
+      return "path";
+    case RequestKey::kOperation:
+      return "operation";
+  }
+  return "";
+}
+
+// --- Sketches ------------------------------------------------------------------------------------
+
+void LiveSketch::Add(std::string_view text, int64_t session, int64_t weight) {
+  text = text.substr(0, kTextBytesMax);
+  const uint64_t hash =
+      std::hash<std::string_view>()(text) ^ (static_cast<uint64_t>(session) * 0x9e3779b97f4a7c15u);
+  const size_t used = used_.load(std::memory_order_relaxed);
+  const auto known = static_cast<size_t>(
+      std::find(hashes_.begin(), hashes_.begin() + static_cast<ptrdiff_t>(used), hash) -
+      hashes_.begin());
+  if (known < used) {
+    const int64_t count = counts_[known].load(std::memory_order_relaxed);
+    counts_[known].store(count + weight, std::memory_order_relaxed);
+    return;
+  }
+  size_t place = used;
+  int64_t error = 0;
+  if (used == kCounters) {
+    place = 0;
+    for (size_t i = 0; i < kCounters; ++i) {
+      if (counts_[i].load(std::memory_order_relaxed) <
+          counts_[place].load(std::memory_order_relaxed)) {
+        place = i;
+      }
+    }
+    error = counts_[place].load(std::memory_order_relaxed);
+  }
+  hashes_[place] = hash;
+  SetKey(&slots_[place], text, session, error);
+  counts_[place].store(error + weight, std::memory_order_relaxed);
+  if (used < kCounters) used_.store(used + 1, std::memory_order_release);
+}
+
+void LiveSketch::SetKey(Slot* slot, std::string_view text, int64_t session, int64_t error) {
+  const uint32_t version = slot->version.load(std::memory_order_relaxed);
+  slot->version.store(version + 1, std::memory_order_relaxed);
+  // A reader that sees one of these values also sees the version above.
+  slot->length.store(static_cast<uint32_t>(text.size()), std::memory_order_release);
+  slot->session.store(session, std::memory_order_release);
+  slot->error.store(error, std::memory_order_release);
+  for (size_t i = 0; i * sizeof(uint64_t) < text.size(); ++i) {
+    uint64_t word = 0;
+    const std::string_view part = text.substr(i * sizeof(uint64_t), sizeof(uint64_t));
+    std::memcpy(&word, part.data(), part.size());
+    slot->text[i].store(word, std::memory_order_release);
+  }
+  slot->version.store(version + 2, std::memory_order_release);
+}
+
+void LiveSketch::Clear() { used_.store(0, std::memory_order_release); }
+
+void LiveSketch::AddTo(std::vector<TopEntry>* entries) const {
+  const size_t used = used_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < used; ++i) {
+    const Slot& slot = slots_[i];
+    const uint32_t version = slot.version.load(std::memory_order_acquire);
+    if (version % 2 != 0) continue;
+    TopEntry entry;
+    const size_t length =
+        std::min<size_t>(slot.length.load(std::memory_order_acquire), kTextBytesMax);
+    entry.session = slot.session.load(std::memory_order_acquire);
+    const int64_t error = slot.error.load(std::memory_order_acquire);
+    std::array<uint64_t, kWords> words;
+    for (size_t word = 0; word < kWords; ++word) {
+      words[word] = slot.text[word].load(std::memory_order_acquire);
+    }
+    entry.count = counts_[i].load(std::memory_order_acquire) - error;
+    if (slot.version.load(std::memory_order_acquire) != version || entry.count <= 0) continue;
+    entry.text.resize(length);
+    std::memcpy(entry.text.data(), words.data(), length);
+    entries->push_back(std::move(entry));
+  }
+}
+
+// --- The requests of a loop ----------------------------------------------------------------------
+
+void LoopTopRequests::Add(const RequestSample& sample, TimePoint now) {
+  const int64_t weight = gap_;
+  ChooseNext(now);
+  const int64_t number = Steps::NumberAt(now);
+  Slot& slot = slots_[static_cast<size_t>(number) % kSlots];
+  if (slot.number.load(std::memory_order_relaxed) != number) {
+    slot.number.store(-1, std::memory_order_release);
+    for (LiveSketch& sketch : slot.sketches) sketch.Clear();
+    slot.number.store(number, std::memory_order_release);
+  }
+  const auto sketch = [&slot](RequestKey key) -> LiveSketch& {
+    return slot.sketches[static_cast<size_t>(key)];
+  };
+  sketch(RequestKey::kClient).Add(sample.client, sample.session, weight);
+  sketch(RequestKey::kOperation).Add(sample.operation, 0, weight);
+  if (!sample.path.empty()) {
+    sketch(RequestKey::kPath).Add(PathPrefixOf(sample.path), 0, weight);
+  }
+  if (sample.scheme.empty()) return;
+  std::array<char, LiveSketch::kTextBytesMax> text;
+  const size_t scheme = std::min(sample.scheme.size(), text.size() - 1);
+  std::memcpy(text.data(), sample.scheme.data(), scheme);
+  text[scheme] = ':';
+  const size_t id = std::min(sample.id.size(), text.size() - scheme - 1);
+  if (id > 0) std::memcpy(text.data() + scheme + 1, sample.id.data(), id);
+  sketch(RequestKey::kIdentity).Add({text.data(), scheme + 1 + id}, 0, weight);
+}
+
+void LoopTopRequests::ChooseNext(TimePoint now) {
+  const int64_t second = now.time_since_epoch() / std::chrono::seconds(1);
+  if (second != second_) {
+    second_ = second;
+    samples_ = 0;
+    gap_ = std::max<int64_t>(gap_ / 2, 1);
+  } else if (++samples_ >= kSamplesPerSecond) {
+    samples_ = 0;
+    gap_ = std::min(gap_ * 2, kGapMax);
+  }
+  // From 1 to 2 * gap_ - 1, and gap_ on average.
+  left_ = 1 + static_cast<int64_t>(Random() % static_cast<uint64_t>(2 * gap_ - 1));
+}
+
+// Xorshift (Marsaglia, 2003).
+uint64_t LoopTopRequests::Random() {
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  return random_ >> 11;
+}
+
+void LoopTopRequests::AddTo(RequestKey key, TimePoint now, std::vector<TopEntry>* entries) const {
+  for (int64_t number = Steps::FirstOf(kWindow, now); number <= Steps::NumberAt(now); ++number) {
+    if (number < 0) continue;
+    const Slot& slot = slots_[static_cast<size_t>(number) % kSlots];
+    if (slot.number.load(std::memory_order_acquire) != number) continue;
+    const size_t before = entries->size();
+    slot.sketches[static_cast<size_t>(key)].AddTo(entries);
+    // The step is over for so long that its place was taken meanwhile.
+    if (slot.number.load(std::memory_order_acquire) != number) entries->resize(before);
+  }
+}
+
+// --- Values --------------------------------------------------------------------------------------
+
+std::string_view PathPrefixOf(std::string_view path) {
+  size_t end = 0;
+  for (size_t i = 0; i < kPathComponents && end < path.size(); ++i) {
+    end = std::min(path.find('/', end + 1), path.size());
+  }
+  return path.substr(0, end);
+}
+
+std::vector<TopEntry> TopOf(std::vector<TopEntry> entries, size_t count_max) {
+  std::ranges::sort(entries, {}, [](const TopEntry& entry) {
+    return std::pair<std::string_view, int64_t>(entry.text, entry.session);
+  });
+  std::vector<TopEntry> sums;
+  for (TopEntry& entry : entries) {
+    if (!sums.empty() && sums.back().text == entry.text && sums.back().session == entry.session) {
+      sums.back().count += entry.count;
+    } else {
+      sums.push_back(std::move(entry));
+    }
+  }
+  std::ranges::stable_sort(sums, std::greater(), &TopEntry::count);
+  if (sums.size() > count_max) sums.resize(count_max);
+  return sums;
+}
+
+}  // namespace quorate::rpc

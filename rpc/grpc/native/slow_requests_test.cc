@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which requests of native clients are counted and recorded, and where their time went.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rpc/grpc/native/testing/fixture.h"
+#include "rpc/proto/quorate/v1/lock.pb.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+// A mark at this position counts for all commands of a test.
+constexpr uint64_t kAll = 1000;
+
+struct SlowFixture : Fixture {
+  SlowFixture() { Change(CreateOp("/a", "1")); }
+  // Applies what was submitted, after marks of a leader at these times after one another.
+  void ApplyAsLeader(int64_t sent_ms, int64_t durable_ms, int64_t committed_ms,
+                     int64_t applied_ms) {
+    transport.RunIterations();
+    clock.Advance(sent_ms);
+    service.marks().sent.Add(kAll, clock.Now(), /*leads=*/true);
+    clock.Advance(durable_ms);
+    service.marks().durable.Add(kAll, clock.Now());
+    clock.Advance(committed_ms);
+    service.marks().committed.Add(kAll, clock.Now());
+    clock.Advance(applied_ms);
+    service.marks().applied.Add(kAll, clock.Now());
+    service.Apply(listener);
+  }
+  uint32_t BeginCall(Method method, const google::protobuf::MessageLite& request) {
+    const uint32_t call = transport.Open(method, Digests({}));
+    transport.Write(call, request.SerializeAsString());
+    return call;
+  }
+  std::vector<SlowRequest> Slow() { return service.slow_requests().Last(SIZE_MAX); }
+  int64_t StageCount(RequestStage stage) {
+    return service.requests().SumStages()[static_cast<size_t>(stage)].count();
+  }
+  LatencyHistogram LatencyOf(std::string_view operation) {
+    for (const auto& [name, latency] : service.requests().SumOperations()) {
+      if (name == operation) return latency;
+    }
+    FAIL("no such operation");
+    return {};
+  }
+};
+
+v1::SetRequest SetCall(const std::string& path) {
+  v1::SetRequest request;
+  *request.mutable_set() = SetOp(path, "2").set();
+  return request;
+}
+
+TEST_CASE("a slow write of a call is recorded with its path, its client and its stages") {
+  SlowFixture f;
+  f.BeginCall(Method::kSet, SetCall("/a"));
+  f.ApplyAsLeader(2, 300, 5, 3);
+  f.clock.Advance(1);
+  f.Settle();
+  REQUIRE(f.Slow().size() == 1);
+  const SlowRequest slow = f.Slow()[0];
+  CHECK(slow.operation == "grpc.set");
+  CHECK(slow.path == "/a");
+  CHECK(slow.client == "10.0.0.1");
+  CHECK(slow.session == 0);
+  CHECK(slow.zxid == f.zxid());
+  CHECK(slow.answered_ms == f.clock.WallMs());
+  CHECK(slow.us == 311'000);
+  CHECK(slow.stages.us(RequestStage::kQueue) == 2000);
+  CHECK(slow.stages.us(RequestStage::kLogWrite) == 300'000);
+  CHECK(slow.stages.us(RequestStage::kCommit) == 5000);
+  CHECK(slow.stages.us(RequestStage::kApply) == 3000);
+  CHECK(slow.stages.us(RequestStage::kAnswer) == 1000);
+  CHECK(f.LatencyOf("grpc.set").sum_us == 311'000);
+  CHECK(f.LatencyOf("grpc.create").count() == 1);
+}
+
+TEST_CASE("a slow write of a session is recorded with its session and its stages") {
+  SlowFixture f;
+  v1::SessionOpened opened;
+  const uint32_t tag = f.OpenSession(&opened);
+  f.Send(tag, MessageOf({WriteRequest(1, 1, {SetOp("/a", "2")}),
+                         WriteRequest(2, 2, {CreateOp("/b"), SetOp("/a", "3")})}));
+  f.ApplyAsLeader(0, 150, 0, 0);
+  f.Settle();
+  CHECK(f.Received(tag).items_size() == 2);
+  REQUIRE(f.Slow().size() == 2);
+  CHECK(f.Slow()[0].operation == "grpc.set");
+  CHECK(f.Slow()[0].path == "/a");
+  CHECK(f.Slow()[0].session == opened.session_id());
+  CHECK(f.Slow()[0].stages.us(RequestStage::kLogWrite) == 150'000);
+  CHECK(f.Slow()[1].operation == "grpc.txn");
+  CHECK(f.Slow()[1].path == "/b");
+  CHECK(f.Slow()[1].zxid == f.zxid());
+  CHECK(f.StageCount(RequestStage::kLogWrite) == 2);
+}
+
+TEST_CASE("a read that waited for a slow write of its session was in the queue") {
+  SlowFixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Send(tag, MessageOf({WriteRequest(1, 1, {SetOp("/a", "2")}), GetRequestOf(2, "/a")}));
+  f.ApplyAsLeader(0, 150, 0, 0);
+  f.Settle();
+  REQUIRE(f.Slow().size() == 2);
+  const SlowRequest read = f.Slow()[1];
+  CHECK(read.operation == "grpc.get");
+  CHECK(read.path == "/a");
+  CHECK(read.zxid == 0);
+  CHECK(read.us == 150'000);
+  CHECK(read.stages.us(RequestStage::kQueue) == 150'000);
+  CHECK(read.stages.us(RequestStage::kAnswer) == -1);
+}
+
+TEST_CASE("linearizable reads of calls and sessions wait for a barrier") {
+  SlowFixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Send(tag, MessageOf({GetRequestOf(1, "/a", /*linearizable=*/true)}));
+  v1::GetRequest request;
+  request.set_path("/missing");
+  request.mutable_options()->set_linearizable(true);
+  const uint32_t call = f.BeginCall(Method::kGet, request);
+  f.transport.RunIterations();
+  f.clock.Advance(200);
+  f.Settle();
+  CHECK(f.CodeOf(call) == absl::StatusCode::kNotFound);
+  REQUIRE(f.Slow().size() == 2);
+  for (const SlowRequest& read : f.Slow()) {
+    CHECK(read.operation == "grpc.get");
+    CHECK(read.stages.us(RequestStage::kBarrier) == 200'000);
+    CHECK(read.stages.us(RequestStage::kQueue) == -1);
+  }
+  // The requests are counted, whether they have failed or not.
+  CHECK(f.LatencyOf("grpc.get").count() == 2);
+}
+
+TEST_CASE("fast requests are counted and not recorded, and bad ones are neither") {
+  SlowFixture f;
+  const auto now = [&] { return f.clock.Now(); };
+  const auto before = f.service.requests().SumRecent(std::chrono::minutes(1), now());
+  const uint32_t tag = f.OpenSession();
+  CHECK(f.CallOne(tag, GetRequestOf(1, "/a")).get().data() == "1");
+  v1::GetRequest request;
+  request.set_path("/a");
+  v1::GetResponse response;
+  REQUIRE(f.Unary(Method::kGet, request, &response).ok());
+  f.transport.Write(f.transport.Open(Method::kGet, Fixture::Digests({})), "\xff\xff");
+  f.Settle();
+  f.CallOne(tag, WriteRequest(2, 1, {SetOp("/a", "2")}));
+  const auto after = f.service.requests().SumRecent(std::chrono::minutes(1), now());
+  CHECK(after.reads.count() - before.reads.count() == 2);
+  CHECK(after.writes.count() - before.writes.count() == 1);
+  CHECK(f.LatencyOf("grpc.get").count() == 2);
+  CHECK(f.Slow().empty());
+  CHECK(f.service.slow_requests().counts().empty());
+}
+
+TEST_CASE("slow requests whose client has gone are only counted") {
+  SlowFixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Send(tag, MessageOf({WriteRequest(1, 1, {SetOp("/a", "2")})}));
+  const uint32_t call = f.BeginCall(Method::kSet, SetCall("/a"));
+  f.transport.RunIterations();
+  f.clock.Advance(300);
+  f.transport.Cancel(tag);
+  f.transport.Cancel(call);
+  f.Settle();
+  CHECK(f.Slow().empty());
+  CHECK(f.service.slow_requests().counts() == std::map<std::string_view, int64_t>{{"grpc.set", 2}});
+  CHECK(f.service.slow_requests().not_kept() == 2);
+}
+
+TEST_CASE("the clients, paths and operations of native requests are counted") {
+  SlowFixture f;
+  v1::SessionOpened opened;
+  const uint32_t tag = f.OpenSession(&opened);
+  for (uint64_t i = 0; i < 20; ++i) f.CallOne(tag, GetRequestOf(i, "/x/y/z"));
+  v1::GetRequest request;
+  request.set_path("/a");
+  v1::GetResponse response;
+  REQUIRE(f.Unary(Method::kGet, request, &response, Fixture::Digests({"ann:secret"})).ok());
+  const auto top = [&](RequestKey key) { return f.service.requests().Top(key, f.clock.Now(), 10); };
+  CHECK(top(RequestKey::kClient)[0].session == opened.session_id());
+  CHECK(top(RequestKey::kClient)[0].count == 20);
+  CHECK(top(RequestKey::kPath)[0].text == "/x/y");
+  CHECK(top(RequestKey::kPath)[0].count == 20);
+  CHECK(top(RequestKey::kOperation)[0].text == "grpc.get");
+  CHECK(top(RequestKey::kOperation)[0].count == 21);
+  // The hash of the password is not shown.
+  REQUIRE(top(RequestKey::kIdentity).size() == 1);
+  CHECK(top(RequestKey::kIdentity)[0].text == "digest:ann");
+}
+
+}  // namespace
+}  // namespace quorate::rpc::native
