@@ -278,6 +278,70 @@ void AddSlowRequests(SlowRequests* slow) {
   slow->Keep(read);
 }
 
+TEST_CASE("the latencies of the last minutes are shown, and not those before") {
+  AdminFixture f;
+  LoopRequests* loop = f.service.requests().AddLoop();
+  loop->recent_reads.Add(9'000'000, f.clock.Now());
+  f.clock.Advance(120'000);
+  for (int i = 0; i < 60; ++i) loop->recent_reads.Add(2000, f.clock.Now());
+  loop->recent_writes.Add(30'000, f.clock.Now());
+  f.clock.Advance(60'000);
+  const Json windows = f.Command("latencies")["windows"];
+  REQUIRE(windows.size() == 2);
+  CHECK(windows[0]["seconds"] == 60);
+  CHECK(windows[0]["reads"]["count"] == 60);
+  CHECK(windows[0]["reads"]["avg_ms"] == 2);
+  CHECK(windows[0]["reads"]["max_ms"] == 2);
+  CHECK(windows[0]["writes"]["p99_ms"] == 24.85);
+  CHECK(windows[0]["all"]["max_ms"] == 30);
+  CHECK(windows[1]["seconds"] == 300);
+  CHECK(windows[1]["all"]["count"] == 62);
+  CHECK(windows[1]["reads"]["max_ms"] == 9000);
+  const Json monitor = f.Command("monitor");
+  CHECK(monitor["quorate_latency_1m_max_us"] == 30'000);
+  CHECK(monitor["quorate_read_latency_1m_avg_us"] == 2000);
+  CHECK(monitor["quorate_read_latency_5m_max_us"] == 9'000'000);
+  CHECK(f.Get("/metrics").body.find("\nquorate_write_latency_5m_max_us 30000.0\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("the busiest clients are shown by name to administrators, and by rank in metrics") {
+  AdminFixture f;
+  LoopRequests* loop = f.service.requests().AddLoop();
+  for (int i = 0; i < 180; ++i) {
+    RequestSample sample{.client = i < 120 ? "10.0.0.9:4000" : "10.0.0.8\n",
+                         .session = 5,
+                         .scheme = i < 120 ? "" : "digest",
+                         .id = "ann",
+                         .path = "/a/b/c",
+                         .operation = "getData"};
+    REQUIRE(loop->top.ShouldSample());
+    loop->top.Add(sample, f.clock.Now());
+    loop->recent_reads.Add(0, f.clock.Now());
+  }
+  f.clock.Advance(60'000);
+  const Json top = f.Command("top_requests");
+  CHECK(Keys(top) == std::vector<std::string>{"window_seconds", "per_second", "clients",
+                                              "identities", "paths", "operations", "command",
+                                              "error"});
+  CHECK(top["per_second"] == 3);
+  CHECK(top["clients"][0] ==
+        Json({{"name", "10.0.0.9:4000"}, {"per_second", 2}, {"session", "0x5"}}));
+  CHECK(top["clients"][1]["name"] == "10.0.0.8\\n");
+  CHECK(top["identities"] == Json::array({{{"name", "digest:ann"}, {"per_second", 1}}}));
+  CHECK(top["paths"] == Json::array({{{"name", "/a/b"}, {"per_second", 3}}}));
+  CHECK(top["operations"][0]["name"] == "getData");
+  CHECK(f.Command("top_requests?count=1")["clients"].size() == 1);
+  CHECK(f.Command("top_requests?count=x")["error"] == "?count= has to be a number");
+  const std::string page = f.Get("/metrics").body;
+  CHECK(page.find("\nquorate_top_client_requests_per_second{rank=\"1\"} 2.0\n") !=
+        std::string::npos);
+  CHECK(page.find("\nquorate_top_path_requests_per_second{rank=\"1\"} 3.0\n") != std::string::npos);
+  CHECK(page.find("10.0.0.9") == std::string::npos);
+  f.clock.Advance(60'000);
+  CHECK(f.Command("top_requests")["clients"].empty());
+}
+
 TEST_CASE("slow requests are shown with their stages, as many as are asked for") {
   AdminFixture f;
   CHECK(f.Command("slow_requests")["requests"] == Json::array());

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
 #include "rpc/admin/command_functions.h"
-#include "rpc/admin/slow_requests_json.h"
 #include "rpc/zookeeper/opcodes.h"
 
 namespace quorate::rpc::admin {
@@ -112,16 +111,6 @@ void AddEphemerals(const tree::Tree& tree, tree::SessionId session, SessionsShow
 
 void ReportConnections(const CommandContext& context, Json* fields) {
   AddConnections(context, /*whole=*/true, fields);
-}
-
-void ReportSlowRequests(const CommandContext& context, Json* fields) {
-  size_t count = SlowRequests::kKept;
-  const auto asked = context.target.Find("count");
-  if (asked.has_value() && !absl::SimpleAtoi(ToAbsl(*asked), &count)) {
-    (*fields)["error"] = "?count= has to be a number";
-    return;
-  }
-  AddSlowRequests(context.service().slow_requests(), count, fields);
 }
 
 void ReportStatistics(const CommandContext& context, Json* fields) {

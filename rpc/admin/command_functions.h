@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The functions of the table of commands (commands.cc). Each adds the fields of one command, as
-// ZooKeeper's documentation of the AdminServer lists them. ReportSlowRequests is Quorate's own.
+// ZooKeeper's documentation of the AdminServer lists them. ReportSlowRequests,
+// ReportTopRequests and ReportLatencies are Quorate's own.
 //
 // Thread-safety: any thread. Those that show sessions, connections and watches lock the tree or a
 // table for a part of them at a time.
@@ -37,8 +38,10 @@ void ReportZabState(const CommandContext& context, Json* fields);
 // --- Clients (client_commands.cc) ----------------------------------------------------------------
 void ReportConnections(const CommandContext& context, Json* fields);
 void ReportDump(const CommandContext& context, Json* fields);
+void ReportLatencies(const CommandContext& context, Json* fields);
 void ReportSlowRequests(const CommandContext& context, Json* fields);
 void ReportStatistics(const CommandContext& context, Json* fields);
+void ReportTopRequests(const CommandContext& context, Json* fields);
 void ReportWatchSummary(const CommandContext& context, Json* fields);
 void ReportWatches(const CommandContext& context, Json* fields);
 void ReportWatchesByPath(const CommandContext& context, Json* fields);

@@ -43,6 +43,8 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kClusterMetrics, kGrpc, "quorate.v1.ClusterService/Metrics", kAdministrator, "")               \
   ROW(kClusterSlowRequests, kGrpc, "quorate.v1.ClusterService/SlowRequests", kAdministrator,         \
       "has paths of znodes and addresses of clients")                                                \
+  ROW(kClusterTopRequests, kGrpc, "quorate.v1.ClusterService/TopRequests", kAdministrator,           \
+      "has paths of znodes, and addresses and identities of clients")                                \
   ROW(kClusterTransferLeadership, kGrpc, "quorate.v1.ClusterService/TransferLeadership",             \
       kAdministrator, "")                                                                            \
   ROW(kClusterChangeMembers, kGrpc, "quorate.v1.ClusterService/ChangeMembers", kAdministrator, "")   \
@@ -163,6 +165,7 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
       "secrets are left out")                                                                        \
   ROW(kHttpIsReadOnly, kHttp, "/commands/is_read_only", kOpen, "")                                   \
   ROW(kHttpLastSnapshot, kHttp, "/commands/last_snapshot", kOpen, "")                                \
+  ROW(kHttpLatencies, kHttp, "/commands/latencies", kOpen, "")                                       \
   ROW(kHttpLeader, kHttp, "/commands/leader", kOpen, "")                                             \
   ROW(kHttpMonitor, kHttp, "/commands/monitor", kOpen, "")                                           \
   ROW(kHttpObserverConnectionStatReset, kHttp, "/commands/observer_connection_stat_reset", kAdministrator, \
@@ -177,6 +180,8 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kHttpStats, kHttp, "/commands/stats", kOpen, "has addresses of clients, as in ZooKeeper")      \
   ROW(kHttpSystemProperties, kHttp, "/commands/system_properties", kAdministrator,                   \
       "secrets are left out")                                                                        \
+  ROW(kHttpTopRequests, kHttp, "/commands/top_requests", kAdministrator,                             \
+      "has paths of znodes, and addresses and identities of clients")                                \
   ROW(kHttpVotingView, kHttp, "/commands/voting_view", kOpen, "")                                    \
   ROW(kHttpWatchSummary, kHttp, "/commands/watch_summary", kOpen, "")                                \
   ROW(kHttpWatches, kHttp, "/commands/watches", kAdministrator, "has paths of znodes")               \

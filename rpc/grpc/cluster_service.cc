@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "base/escape.h"
 #include "base/strings.h"
 #include "base/version.h"
 #include "rpc/grpc/caller.h"
@@ -45,6 +46,9 @@ void SetSlowRequest(const SlowRequest& from, v1::SlowRequest* to) {
   }
   to->set_longest_stage(std::string(NameOf(from.stages.longest())));
 }
+
+// The entries of each kind that TopRequests returns unless the caller asks for another number.
+constexpr size_t kTopRequests = 10;
 
 // The most members that a request may name.
 constexpr int kMembersMax = 254;
@@ -229,6 +233,32 @@ grpc::ServerUnaryReactor* ClusterService::SlowRequests(grpc::CallbackServerConte
   response->set_not_kept(static_cast<uint64_t>(slow.not_kept()));
   const size_t count_max = request->count_max() == 0 ? SIZE_MAX : request->count_max();
   for (const SlowRequest& one : slow.Last(count_max)) SetSlowRequest(one, response->add_requests());
+  return FinishWith(context, grpc::Status::OK);
+}
+
+grpc::ServerUnaryReactor* ClusterService::TopRequests(grpc::CallbackServerContext* context,
+                                                      const v1::TopRequestsRequest* request,
+                                                      v1::TopRequestsResponse* response) {
+  const auto caller = AdmitCall(Operation::kClusterTopRequests, *context, administrators_);
+  if (!caller.ok()) return Refuse(context, caller);
+  const RequestStatistics& requests = service_->requests();
+  const auto now = clock_->Now();
+  const WindowLatencies all = requests.SumRecent(LoopTopRequests::kWindow, now).all();
+  const size_t count_max = request->count_max() == 0 ? kTopRequests : request->count_max();
+  response->set_member(administration_->cluster_view().self.value());
+  response->set_per_second(all.PerSecond(all.count()));
+  const auto add = [&](RequestKey key, google::protobuf::RepeatedPtrField<v1::RequestRate>* to) {
+    for (const TopEntry& entry : requests.Top(key, now, count_max)) {
+      v1::RequestRate* rate = to->Add();
+      rate->set_name(Escape(entry.text));
+      rate->set_session(entry.session);
+      rate->set_per_second(all.PerSecond(entry.count));
+    }
+  };
+  add(RequestKey::kClient, response->mutable_clients());
+  add(RequestKey::kIdentity, response->mutable_identities());
+  add(RequestKey::kPath, response->mutable_paths());
+  add(RequestKey::kOperation, response->mutable_operations());
   return FinishWith(context, grpc::Status::OK);
 }
 

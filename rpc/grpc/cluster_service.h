@@ -68,6 +68,7 @@ class ClusterService : public v1::ClusterService::CallbackService {
   using v1::ClusterService::CallbackService::Metrics;
   using v1::ClusterService::CallbackService::SlowRequests;
   using v1::ClusterService::CallbackService::Status;
+  using v1::ClusterService::CallbackService::TopRequests;
   using v1::ClusterService::CallbackService::TransferLeadership;
   using v1::ClusterService::CallbackService::Version;
 
@@ -86,6 +87,9 @@ class ClusterService : public v1::ClusterService::CallbackService {
   grpc::ServerUnaryReactor* SlowRequests(grpc::CallbackServerContext* context,
                                          const v1::SlowRequestsRequest* request,
                                          v1::SlowRequestsResponse* response) override;
+  grpc::ServerUnaryReactor* TopRequests(grpc::CallbackServerContext* context,
+                                        const v1::TopRequestsRequest* request,
+                                        v1::TopRequestsResponse* response) override;
   grpc::ServerUnaryReactor* TransferLeadership(grpc::CallbackServerContext* context,
                                                const v1::TransferLeadershipRequest* request,
                                                v1::TransferLeadershipResponse* response) override;

@@ -2,6 +2,7 @@
 
 #include "rpc/zookeeper/monitor.h"
 
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -37,6 +38,14 @@ MetricValue ToValue(T value) {
   }
 }
 
+// Returns a number of microseconds without its fraction.
+int64_t Whole(double us) { return std::llround(us); }
+int64_t Whole(int64_t us) { return us; }
+
+double PerSecond(const WindowLatencies& latencies) {
+  return latencies.PerSecond(latencies.count());
+}
+
 #define QUORATE_VALUE(expression) \
   []([[maybe_unused]] const MetricSources& s) -> MetricValue { return ToValue(expression); }
 
@@ -54,6 +63,84 @@ constexpr Metric kMetrics[] = {
      QUORATE_VALUE(s.totals.latency_ms.max)},
     {"min_latency", MetricType::kGauge, "shortest time from a request to its reply, in ms",
      QUORATE_VALUE(s.totals.latency_ms.shown_min())},
+    {"quorate_requests_1m_per_second", MetricType::kGauge,
+     "requests in a second, on average of the last minute; pings do not count",
+     QUORATE_VALUE(PerSecond(s.last_minute.all()))},
+    {"quorate_latency_1m_avg_us", MetricType::kGauge,
+     "average time from one of the requests of the last minute to its reply, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.all().average_us()))},
+    {"quorate_latency_1m_p50_us", MetricType::kGauge,
+     "time that half of the requests of the last minute did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.all().PercentileUs(0.5)))},
+    {"quorate_latency_1m_p99_us", MetricType::kGauge,
+     "time that 99 % of the requests of the last minute did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.all().PercentileUs(0.99)))},
+    {"quorate_latency_1m_max_us", MetricType::kGauge,
+     "longest time of the requests of the last minute, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.all().max_us))},
+    {"quorate_read_latency_1m_avg_us", MetricType::kGauge,
+     "average time from one of the reads of the last minute to its reply, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.reads.average_us()))},
+    {"quorate_read_latency_1m_p50_us", MetricType::kGauge,
+     "time that half of the reads of the last minute did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.reads.PercentileUs(0.5)))},
+    {"quorate_read_latency_1m_p99_us", MetricType::kGauge,
+     "time that 99 % of the reads of the last minute did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.reads.PercentileUs(0.99)))},
+    {"quorate_read_latency_1m_max_us", MetricType::kGauge,
+     "longest time of the reads of the last minute, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.reads.max_us))},
+    {"quorate_write_latency_1m_avg_us", MetricType::kGauge,
+     "average time from one of the writes of the last minute to its reply, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.writes.average_us()))},
+    {"quorate_write_latency_1m_p50_us", MetricType::kGauge,
+     "time that half of the writes of the last minute did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.writes.PercentileUs(0.5)))},
+    {"quorate_write_latency_1m_p99_us", MetricType::kGauge,
+     "time that 99 % of the writes of the last minute did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.writes.PercentileUs(0.99)))},
+    {"quorate_write_latency_1m_max_us", MetricType::kGauge,
+     "longest time of the writes of the last minute, in microseconds",
+     QUORATE_VALUE(Whole(s.last_minute.writes.max_us))},
+    {"quorate_requests_5m_per_second", MetricType::kGauge,
+     "requests in a second, on average of the last five minutes; pings do not count",
+     QUORATE_VALUE(PerSecond(s.last_five_minutes.all()))},
+    {"quorate_latency_5m_avg_us", MetricType::kGauge,
+     "average time from one of the requests of the last five minutes to its reply, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.all().average_us()))},
+    {"quorate_latency_5m_p50_us", MetricType::kGauge,
+     "time that half of the requests of the last five minutes did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.all().PercentileUs(0.5)))},
+    {"quorate_latency_5m_p99_us", MetricType::kGauge,
+     "time that 99 % of the requests of the last five minutes did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.all().PercentileUs(0.99)))},
+    {"quorate_latency_5m_max_us", MetricType::kGauge,
+     "longest time of the requests of the last five minutes, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.all().max_us))},
+    {"quorate_read_latency_5m_avg_us", MetricType::kGauge,
+     "average time from one of the reads of the last five minutes to its reply, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.reads.average_us()))},
+    {"quorate_read_latency_5m_p50_us", MetricType::kGauge,
+     "time that half of the reads of the last five minutes did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.reads.PercentileUs(0.5)))},
+    {"quorate_read_latency_5m_p99_us", MetricType::kGauge,
+     "time that 99 % of the reads of the last five minutes did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.reads.PercentileUs(0.99)))},
+    {"quorate_read_latency_5m_max_us", MetricType::kGauge,
+     "longest time of the reads of the last five minutes, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.reads.max_us))},
+    {"quorate_write_latency_5m_avg_us", MetricType::kGauge,
+     "average time from one of the writes of the last five minutes to its reply, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.writes.average_us()))},
+    {"quorate_write_latency_5m_p50_us", MetricType::kGauge,
+     "time that half of the writes of the last five minutes did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.writes.PercentileUs(0.5)))},
+    {"quorate_write_latency_5m_p99_us", MetricType::kGauge,
+     "time that 99 % of the writes of the last five minutes did not exceed, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.writes.PercentileUs(0.99)))},
+    {"quorate_write_latency_5m_max_us", MetricType::kGauge,
+     "longest time of the writes of the last five minutes, in microseconds",
+     QUORATE_VALUE(Whole(s.last_five_minutes.writes.max_us))},
     {"packets_received", MetricType::kGauge,
      "requests received, the opening of sessions and pings included",
      QUORATE_VALUE(s.totals.packets_received)},

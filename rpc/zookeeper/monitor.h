@@ -46,6 +46,9 @@ struct MetricSources {
   const Statistics& statistics;
   const Statistics::Totals& totals;  // of `statistics`
   TreeTotals tree;
+  // The latencies of the last minute and of the last five.
+  RequestStatistics::Recent last_minute;
+  RequestStatistics::Recent last_five_minutes;
   int64_t failed_authentications = 0;  // Service::failed_authentications
   std::string_view version;
   std::string_view mode;       // leader, follower, ...

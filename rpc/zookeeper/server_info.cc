@@ -57,6 +57,9 @@ void ServerInfo::ReadMetrics(const ServerStatus& status, Descriptors descriptors
   Service& service = frontend_.service();
   const ServerMetrics metrics = service.metrics();
   const Statistics::Totals totals = frontend_.statistics().Sum();
+  const auto recent = [&](std::chrono::minutes window) {
+    return service.requests().SumRecent(window, frontend_.clock().Now());
+  };
   const MetricSources sources{.status = status,
                               .server = metrics,
                               .memory = service.memory(),
@@ -64,6 +67,8 @@ void ServerInfo::ReadMetrics(const ServerStatus& status, Descriptors descriptors
                               .statistics = frontend_.statistics(),
                               .totals = totals,
                               .tree = tree,
+                              .last_minute = recent(std::chrono::minutes(1)),
+                              .last_five_minutes = recent(std::chrono::minutes(5)),
                               .failed_authentications = service.failed_authentications(),
                               .version = kReportedVersion,
                               .mode = ModeName(status),

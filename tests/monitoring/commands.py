@@ -14,7 +14,7 @@ SERVER = os.environ.get("QUORATED", harness.SERVERS["quorate"])
 # What only Java has, and what differs by nature: lists of properties, of metrics, and of the environment.
 OPEN_ENDED = ("environment", "system_properties", "monitor", "initial_configuration")
 # What only Quorate has.
-OWN = ("slow_requests",)
+OWN = ("latencies", "slow_requests", "top_requests")
 # ZooKeeper shows a digest only each 128 changes; its addresses have ten ways to say the same; and the order of the
 # fields of its beans changes from one start to the next.
 KNOWN_DIFFERENCES = {

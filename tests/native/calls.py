@@ -405,7 +405,7 @@ def shared_calls_are_made_with_what_reflection_says_alone(cluster):
                 "Campaign", "Observe", "Proclaim", "Resign"], methods
             assert sorted(methods["quorate.v1.ClusterService"]) == [
                 "Backup", "ChangeMembers", "CloseSession", "GetSession", "ListSessions", "Members", "Metrics",
-                "SlowRequests", "Status", "TransferLeadership", "Version"], methods
+                "SlowRequests", "Status", "TopRequests", "TransferLeadership", "Version"], methods
             read = reflection.call("quorate.v1.TreeService", "Get", {"path": path, "options": {"linearizable": True}})
             assert base64.b64decode(read["result"]["data"]) == b"seen", read
             assert reflection.call("quorate.v1.ClusterService", "Status", {})["member"] == 1

@@ -129,6 +129,18 @@ absl::StatusOr<v1::SlowRequestsResponse> ClusterClient::SlowRequests(uint32_t co
   return response;
 }
 
+absl::StatusOr<v1::TopRequestsResponse> ClusterClient::TopRequests(uint32_t count_max) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerTimeout);
+  Authorize(&context);
+  v1::TopRequestsRequest request;
+  request.set_count_max(count_max);
+  v1::TopRequestsResponse response;
+  const grpc::Status status = stub_->TopRequests(&context, request, &response);
+  if (!status.ok()) return v1::FromGrpc(status);
+  return response;
+}
+
 std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses, const Access& access) {
   std::vector<std::future<absl::StatusOr<v1::StatusResponse>>> questions;
   questions.reserve(addresses.size());

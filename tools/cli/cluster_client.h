@@ -49,6 +49,8 @@ class ClusterClient {
   absl::StatusOr<std::string> Metrics();
   // Asks for the last `count_max` slow requests of the member's clients.
   absl::StatusOr<v1::SlowRequestsResponse> SlowRequests(uint32_t count_max);
+  // Asks for the `count_max` clients, paths and so on with the most requests.
+  absl::StatusOr<v1::TopRequestsResponse> TopRequests(uint32_t count_max);
 
  private:
   const std::string address_;

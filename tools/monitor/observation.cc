@@ -8,7 +8,7 @@
 namespace quorate::tools {
 namespace {
 
-Observation Ask(ClusterClient* client) {
+Observation Ask(ClusterClient* client, uint32_t top_count) {
   Observation observation{.address = client->address(),
                           .status = client->Status(),
                           .members = absl::UnavailableError("not asked"),
@@ -18,6 +18,7 @@ Observation Ask(ClusterClient* client) {
     absl::StatusOr<std::string> text = client->Metrics();
     observation.metrics =
         text.ok() ? absl::StatusOr<Metrics>(Metrics::Parse(*text)) : text.status();
+    if (top_count > 0) observation.top = client->TopRequests(top_count);
   }
   observation.at = std::chrono::steady_clock::now();
   observation.wall = std::chrono::system_clock::now();
@@ -46,7 +47,9 @@ std::optional<double> Rate(const Observation& before, const Observation& now,
   return *increase / seconds;
 }
 
-Observer::Observer(const std::vector<std::string>& addresses, const Access& access) {
+Observer::Observer(const std::vector<std::string>& addresses, const Access& access,
+                   uint32_t top_count)
+    : top_count_(top_count) {
   for (const std::string& address : addresses) {
     clients_.push_back(std::make_unique<ClusterClient>(address, access));
   }
@@ -56,7 +59,7 @@ std::vector<Observation> Observer::Look() {
   std::vector<std::future<Observation>> answers;
   answers.reserve(clients_.size());
   for (const auto& client : clients_) {
-    answers.push_back(std::async(std::launch::async, Ask, client.get()));
+    answers.push_back(std::async(std::launch::async, Ask, client.get(), top_count_));
   }
   std::vector<Observation> observations;
   observations.reserve(answers.size());

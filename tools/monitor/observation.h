@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ struct Observation {
   // Not asked for, and Unavailable, if there is no status.
   absl::StatusOr<v1::MembersResponse> members;
   absl::StatusOr<Metrics> metrics;
+  // Asked for by quorate top alone. Unimplemented by older servers.
+  absl::StatusOr<v1::TopRequestsResponse> top = absl::UnavailableError("not asked");
   // When the metrics came, on this machine's clocks.
   std::chrono::steady_clock::time_point at{};
   std::chrono::system_clock::time_point wall{};
@@ -43,13 +46,15 @@ std::optional<double> Rate(const Observation& before, const Observation& now,
 
 class Observer {
  public:
-  Observer(const std::vector<std::string>& addresses, const Access& access);
+  // `top_count` says how many of the busiest clients, paths and so on are asked for; 0: none.
+  Observer(const std::vector<std::string>& addresses, const Access& access, uint32_t top_count = 0);
 
   // Asks all servers at the same time. Returns their answers, or why there are none, in the order of
   // the addresses. Takes some seconds if a server does not answer.
   std::vector<Observation> Look();
 
  private:
+  const uint32_t top_count_;
   std::vector<std::unique_ptr<ClusterClient>> clients_;
 };
 

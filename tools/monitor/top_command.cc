@@ -27,6 +27,9 @@ constexpr char kHome[] = "\x1b[H";
 constexpr char kClearBelow[] = "\x1b[J";
 constexpr char kClearLine[] = "\x1b[K\n";
 
+// The clients, paths and identities that are shown.
+constexpr uint32_t kTopCount = 5;
+
 struct Options {
   int interval_seconds = kIntervalSeconds;
   int count = 0;  // of pages; 0: without end
@@ -52,7 +55,7 @@ absl::Status RunTop(const GlobalOptions& global, const Options& options) {
   auto access = Access::Load(global.tls, {.file = global.token_file}, *servers);
   if (!access.ok()) return access.status();
   const bool is_terminal = isatty(STDOUT_FILENO) != 0;
-  Observer observer(*servers, *access);
+  Observer observer(*servers, *access, kTopCount);
   std::vector<Observation> before = observer.Look();
   const auto answers = [](const Observation& server) { return server.status.ok(); };
   if (std::none_of(before.begin(), before.end(), answers)) {
@@ -95,9 +98,12 @@ void AddTopCommand(CommandLine* command_line) {
   app->footer(
       "Rates are those since the page before. P50 and P99 are times from a request to its reply, "
       "of\n"
-      "the last minutes, before them those of reads, and behind them those of writes. SYNC is the\n"
+      "the last minute, before them those of reads, and behind them those of writes. SYNC is the\n"
       "average time of a sync of the log, and BEHIND the entries that other servers have applied\n"
-      "already. For administrators: others see roles alone. With --json, each page is one line.");
+      "already. Below, the 99th percentiles of the last minute of each stage (see quorate slow), "
+      "and\n"
+      "the clients, paths and identities with the most requests of the last minute.\n"
+      "For administrators: others see roles alone. With --json, each page is one line.");
 }
 
 }  // namespace quorate::tools

@@ -50,6 +50,45 @@ TEST_CASE("rates are those between two observations") {
   CHECK_THAT(text, Contains("1.0 MiB"));
 }
 
+void AddRate(google::protobuf::RepeatedPtrField<v1::RequestRate>* rates, const std::string& name,
+             double per_second, int64_t session = 0) {
+  v1::RequestRate* rate = rates->Add();
+  rate->set_name(name);
+  rate->set_per_second(per_second);
+  rate->set_session(session);
+}
+
+TEST_CASE("the busiest clients and paths of all servers, and the stages, are below the table") {
+  std::vector<Observation> now = {
+      Server("quorate_read_latency_1m_p99_us 2600\n"
+             "quorate_request_stage_p99_1m_seconds{stage=\"log_write\"} 0.0125",
+             12),
+      Server("readlatency{quantile=\"0.99\"} 7", 12)};
+  now[1].status->set_member(3);
+  for (size_t i = 0; i < now.size(); ++i) {
+    v1::TopRequestsResponse top;
+    top.set_member(static_cast<uint32_t>(i) + 2);
+    AddRate(top.mutable_clients(), "10.0.0.1:5", 10.0 * static_cast<double>(i + 1), 0xab);
+    AddRate(top.mutable_paths(), "/a/b", 15);
+    now[i].top = top;
+  }
+  const std::string text = TopText(now, now);
+  CHECK_THAT(text, Contains("LOG_WRITE"));
+  CHECK_THAT(text, Contains("12.5 ms"));
+  CHECK_THAT(text, Contains("/a/b  30.0"));
+  CHECK(text.find("10.0.0.1:5  20.0   3       0xab") <
+        text.find("10.0.0.1:5  10.0   2       0xab"));
+  CHECK_THAT(text, !Contains("IDENTITY"));
+  const nlohmann::ordered_json json = TopJson(now, now);
+  CHECK(json["servers"][0]["read_p99_ms"] == 2.6);
+  CHECK(json["servers"][1]["read_p99_ms"] == 7);
+  CHECK(json["servers"][0]["stage_p99_ms"]["log_write"] == 12.5);
+  CHECK(json["busiest_clients"].size() == 2);
+  CHECK(json["busiest_clients"][0]["member"] == 3);
+  CHECK(json["hottest_paths"][0]["per_second"] == 30);
+  CHECK(json["busiest_identities"].empty());
+}
+
 TEST_CASE("a server that does not answer, or shows no metrics, has a line that says why") {
   std::vector<Observation> now = {Server("", 1), Server("", 1), Server("", 1)};
   now[0].status = absl::UnavailableError("connection\nrefused");
