@@ -17,7 +17,9 @@ CALL = re.compile(r"(?:\bspdlog::|\blogger\w*(?:\(\))?->)(info|warn|error|critic
 OWN = re.compile(r"\bfmt::format\(\s*")
 OWN_LEVEL = re.compile(r"\blog_msg\([^;]*level::(info|warn|err|critical)\b")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"\s*')
-ROW = re.compile(r"\| (info|warning|error|critical) \| `(.+?)` \|")
+ROW = re.compile(r"\| (info|warning|error|critical) \| `(.+?)` \|(?:.* `(\w+)` \|)?")
+# A row of the table of the events' names, of one line or two.
+EVENT = re.compile(r'^    \{"(\w+)",\s*', re.MULTILINE)
 
 
 def literal_at(text, at):
@@ -61,13 +63,33 @@ def messages():
     return found
 
 
+def events():
+    """Returns {message: name} of the table from which the log with log.format=json takes its names."""
+    text = (ROOT / "rpc/quorated/log_events.cc").read_text(encoding="utf-8")
+    return {literal_at(text, match.end()): match.group(1) for match in EVENT.finditer(text)}
+
+
+def compare_events(logged, explained):
+    """Returns the differences between the table of events, the messages, and the names in docs/messages.md."""
+    named = events()
+    problems = [f"{place}: rpc/quorated/log_events.cc has no name for: {message}"
+                for message, (_, place) in logged.items() if message not in named]
+    problems += [f"rpc/quorated/log_events.cc: no server logs this: {message}" for message in named if message not in logged]
+    names = list(named.values())
+    problems += [f"rpc/quorated/log_events.cc: the name is there twice: {name}" for name in set(names) if names.count(name) > 1]
+    for message, (_, number, name) in explained.items():
+        if name != named.get(message):
+            problems.append(f"docs/messages.md:{number}: the event of this message is {named.get(message)}, not {name}: {message}")
+    return problems
+
+
 def rows():
-    """Returns {message: (level, line number)} of the table."""
+    """Returns {message: (level, line number, name of the event)} of the table."""
     path = ROOT / "docs/messages.md"
     found = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if match := ROW.match(line):
-            found[match.group(2)] = (match.group(1), number)
+            found[match.group(2)] = (match.group(1), number, match.group(3))
     return found
 
 
@@ -85,7 +107,8 @@ def main():
         elif explained[message][0] != level:
             problems.append(f"{place}: docs/messages.md:{explained[message][1]} says {explained[message][0]}, "
                             f"the message is of level {level}: {message}")
-    for message, (_, number) in explained.items():
+    problems += compare_events(logged, explained)
+    for message, (_, number, _) in explained.items():
         if message not in logged:
             problems.append(f"docs/messages.md:{number}: no server logs this: {message}")
     print("\n".join(problems), end="\n" if problems else "", file=sys.stderr)

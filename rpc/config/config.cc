@@ -373,6 +373,10 @@ class Parser {
       return absl::OkStatus();
     }
     if (TakeAuthKey(key, value)) return absl::OkStatus();
+    if (key == kLogFormatKey) {
+      if (value == "text" || value == "json") return absl::OkStatus();
+      return Error(key, absl::StrCat("\"", value, "\" is not allowed; it has to be text or json"));
+    }
     if (const ConfigKey* known = FindConfigKey(key)) return Set(key, known->value, value);
     if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
     if (absl::StartsWith(key, kProviderPrefix) || FindProtectionKey(key) != nullptr) {

@@ -184,6 +184,13 @@ constexpr ConfigKey kConfigKeys[] = {
          "clients resume"},
 
     // --- Times ---
+    {.name = kLogFormatKey,
+     .value = Unchecked(),
+     .section = Section::kData,
+     .default_text = "`text`",
+     .range = "`text` or `json`",
+     .example = "json",
+     .meaning = "the form of the lines of the log: text, or an object of JSON each"},
     {.name = "tickTime",
      .value = Integer{&Config::tick_time_ms, 1, kHourMs, Unit::kMilliseconds},
      .section = Section::kTimes,
@@ -245,7 +252,7 @@ constexpr ConfigKey kConfigKeys[] = {
     {.name = "slowRequestThresholdMs",
      .value = Integer{&Config::slow_request_threshold_ms, 0, kHourMs, Unit::kMilliseconds},
      .section = Section::kTimes,
-     .meaning = "a request of a ZooKeeper client that takes so long is recorded, with where its "
+     .meaning = "a request that takes so long is recorded, with where its "
                 "time went (`quorate slow`). 0: none is"},
     {.name = "znode.container.checkIntervalMs",
      .value = Integer{&Config::container_check_interval_ms, 1, 24 * kHourMs, Unit::kMilliseconds},

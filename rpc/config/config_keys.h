@@ -24,10 +24,14 @@ enum class Section { kCluster, kData, kTimes, kLimits, kAccess, kTls, kMemberTls
 // table.
 inline constexpr std::string_view kServerKey = "server.N";
 
+// The form of the log's lines, which the program reads before the configuration, because the parser logs
+// warnings.
+inline constexpr std::string_view kLogFormatKey = "log.format";
+
 // A key that has an effect. `default_text`, `range` and `meaning` are Markdown.
 struct ConfigKey {
   std::string_view name;
-  Value value;  // Unchecked only for kServerKey
+  Value value;  // Unchecked only for the two keys above
   Section section;
   bool is_property = false;            // accepted with the prefix "zookeeper." too
   bool is_required = false;            // a standalone server cannot start without it

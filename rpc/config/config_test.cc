@@ -377,6 +377,15 @@ TEST_CASE("TLS between servers needs the stores, and allows known values only") 
   CHECK(bad.status().message().find("ssl.quorum.ocsp") != absl::string_view::npos);
 }
 
+TEST_CASE("the log is text or JSON") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  CHECK(ParseConfig("zoo.cfg", rest + "log.format=text\n", NoFile).ok());
+  CHECK(ParseConfig("zoo.cfg", rest + "log.format=json\n", NoFile)->warnings.empty());
+  const auto refused = ParseConfig("zoo.cfg", rest + "log.format=xml\n", NoFile);
+  CHECK(refused.status().message() ==
+        "zoo.cfg:3: log.format: \"xml\" is not allowed; it has to be text or json");
+}
+
 TEST_CASE("TLS of gRPC has the stores of clients, and refuses what gRPC cannot keep to") {
   const std::string rest = "dataDir=/d\nclientPort=1\ngrpcPort=2\ngrpcTls=true\n";
   const std::string stores = "ssl.keyStore.location=/k\nssl.trustStore.location=/t\n";

@@ -49,6 +49,8 @@
 #include "rpc/member/server.h"
 #include "rpc/quorated/cluster_audit.h"
 #include "rpc/quorated/log_files.h"
+#include "rpc/quorated/log_format.h"
+#include "rpc/quorated/log_json.h"
 #include "rpc/quorated/log_output.h"
 #include "rpc/quorated/open_paths.h"
 #include "rpc/quorated/service_manager.h"
@@ -243,10 +245,15 @@ void OnAssertion() {
 }
 
 // Directs the log to standard output. Threads that log do not wait for it.
-void StartLog() {
+// `is_json` says that each line is an object of JSON.
+void StartLog(bool is_json) {
   auto output = std::make_shared<quorate::rpc::LogOutput>(STDOUT_FILENO);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(output)));
-  spdlog::set_pattern(kLogPattern);
+  if (is_json) {
+    spdlog::set_formatter(std::make_unique<quorate::rpc::JsonFormatter>());
+  } else {
+    spdlog::set_pattern(kLogPattern);
+  }
   spdlog::flush_on(spdlog::level::critical);
   quorate::rpc::TakeGrpcLog();
   quorate::SetAssertionHook(OnAssertion);
@@ -470,7 +477,8 @@ int main(int argc, char** argv) {
   if (const char* fault = SeededBugOfEnvironment()) quorate::SeedBug(fault);
   spdlog::set_pattern(kLogPattern);
   quorate::rpc::ReportUnhandledSystemErrors();
-  StartLog();
+  // The file is read again by the parser, which reports what is wrong with it.
+  StartLog(quorate::rpc::WantsJsonLog(ContentOf(argv[1])));
   RaiseDescriptorLimit();
   quorate::tree::SetTableKey(quorate::RandomBytes::System()->Make(quorate::tree::TableKey::kBytes));
   absl::Status result = Run(argv[1]);

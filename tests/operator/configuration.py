@@ -59,6 +59,13 @@ def test_a_mistyped_key_is_shown_with_the_one_that_is_meant():
         assert "did you mean clientPort?" in said, said
 
 
+def test_an_unknown_form_of_the_log_is_refused():
+    with servers.place() as (directory, port):
+        config = servers.write(f"{directory}/zoo.cfg", _base(directory, port) + "log.format=xml\n")
+        said = servers.refusal(config)
+        assert f'{config}:5: log.format: "xml" is not allowed; it has to be text or json' in said, said
+
+
 def test_two_servers_at_one_address_are_refused():
     with servers.place() as (directory, port):
         members = f"server.1=127.0.0.1:{port + 201}:1\nserver.2=127.0.0.1:{port + 201}:2\n"

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the log lines about ordinary events: sessions, connections and leader changes."""
 
+import json
 import re
 
 import harness
+import web
 import zkwire as zk
 
+# What a line of log.format=json has, and in which form.
+JSON_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+JSON_EVENT = re.compile(r"[a-z_]+$")
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d (debug|info|warning|error|critical) \S")
 SETTINGS = ["tickTime=500", "minSessionTimeout=1000"]
 
@@ -58,3 +63,40 @@ def test_leaders_and_connections_that_come_and_go_are_in_the_log():
         for member in cluster.numbers():
             for line in cluster.log(member).splitlines():
                 assert LINE.match(line), line
+
+
+def _json_lines(cluster):
+    """Returns the lines of all members, after a check of their form."""
+    lines = []
+    for member in cluster.numbers():
+        for line in cluster.log(member).splitlines():
+            entry = json.loads(line)
+            assert list(entry)[:4] == ["time", "level", "event", "message"] and set(entry) <= {
+                "time", "level", "event", "message", "fields"}, line
+            assert JSON_TIME.match(entry["time"]) and JSON_EVENT.match(entry["event"]), line
+            assert entry["level"] in ("info", "warning", "error", "critical"), line
+            assert all(isinstance(value, str) for value in entry.get("fields", {}).values()), line
+            lines.append(entry)
+    return lines
+
+
+def test_each_line_is_an_object_with_a_stable_event():
+    with harness.Cluster(settings=[*SETTINGS, "log.format=json"]) as cluster:
+        web.await_serving(cluster)
+        leader = cluster.leader()
+        with zk.Connection(cluster.address(leader), timeout_ms=10000) as connection:
+            number = connection.session[0]
+        cluster.wait_until("the session is logged", lambda: f"0x{number:x}" in cluster.log(leader))
+        cluster.kill(leader)
+        cluster.wait_until("another leader", lambda: cluster.command("leader", check=False).stdout.strip() in
+                           map(str, cluster.others(leader)))
+        cluster.restart(cluster.others(leader)[0])
+        lines = _json_lines(cluster)
+        events = [line["event"] for line in lines]
+        for event in ("program_started", "server_starting", "listening_zookeeper", "listening_grpc", "session_opened",
+                      "leading", "following", "stopped"):
+            assert event in events, (event, sorted(set(events)))
+        # Every message that the servers log has a name.
+        assert "other" not in events, [line for line in lines if line["event"] == "other"]
+        opened = [line["fields"] for line in lines if line["event"] == "session_opened"]
+        assert {"session": f"{number:x}", "timeout_ms": "10000"} in opened, opened

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rpc/quorated/log_json.h"
+
+#include <spdlog/details/log_msg.h>
+
+#include <catch2/catch.hpp>
+#include <cctype>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace quorate::rpc {
+namespace {
+
+using nlohmann::json;
+
+std::string Line(std::string_view text, spdlog::level::level_enum level = spdlog::level::info) {
+  const spdlog::log_clock::time_point time(std::chrono::milliseconds(1'700'000'000'123));
+  const spdlog::details::log_msg message(time, spdlog::source_loc(), "", level,
+                                         {text.data(), text.size()});
+  spdlog::memory_buf_t line;
+  JsonFormatter().format(message, line);
+  return {line.data(), line.size()};
+}
+
+// Returns the text of an event with `value` for all that it fills in.
+std::string Filled(std::string_view text, std::string_view value) {
+  std::string filled;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '{') {
+      filled += text[i];
+      continue;
+    }
+    filled += value;
+    i = text.find('}', i);
+  }
+  return filled;
+}
+
+TEST_CASE("a line is one object, with the name of its event and what it fills in") {
+  const std::string line = Line("listening for gRPC clients address=127.0.0.1:9 tls=true");
+  CHECK(line ==
+        "{\"time\":\"2023-11-14T22:13:20.123Z\",\"level\":\"info\",\"event\":\"listening_grpc\","
+        "\"message\":\"listening for gRPC clients address=127.0.0.1:9 tls=true\","
+        "\"fields\":{\"address\":\"127.0.0.1:9\",\"tls\":\"true\"}}\n");
+  const json moved = json::parse(Line("the stream of the backup of zxid 0x1f broke"));
+  CHECK(moved["event"] == "backup_stream_broken");
+  CHECK(moved["fields"] == json({{"1", "1f"}}));
+  CHECK_FALSE(json::parse(Line("stopped")).contains("fields"));
+  CHECK(json::parse(Line("stopped"))["event"] == "stopped");
+}
+
+TEST_CASE("levels have the names of docs/messages.md") {
+  CHECK(json::parse(Line("x", spdlog::level::warn))["level"] == "warning");
+  CHECK(json::parse(Line("x", spdlog::level::err))["level"] == "error");
+  const json fatal = json::parse(Line("/etc/zoo.cfg:3: no", spdlog::level::critical));
+  CHECK(fatal["level"] == "critical");
+  CHECK(fatal["event"] == "start_failed");
+  CHECK(json::parse(Line("something"))["event"] == "other");
+}
+
+TEST_CASE("every event is recognized, whatever it fills in") {
+  std::set<std::string_view> names;
+  for (const LogEvent& event : LogEvents()) {
+    CHECK(names.insert(event.name).second);
+    for (const char c : event.name) CHECK((c == '_' || std::islower(c) != 0));
+    for (const std::string_view value : {"1", "a b: c", "\"x\" \\ {}"}) {
+      const std::string message = Filled(event.text, value);
+      INFO(message);
+      const MatchedEvent matched = MatchEvent(message);
+      REQUIRE(matched.event != nullptr);
+      CHECK(matched.event->name == event.name);
+      CHECK(json::parse(Line(message))["message"] == message);
+    }
+  }
+}
+
+TEST_CASE("hostile names change neither the form of a line nor its event") {
+  const std::string hostile =
+      "\"},{\"level\":\"critical\"\n\x1b[2J\x80\\ connected to server 1 at \xe2\x80\xa8";
+  const std::string line = Line("closing the connection of " + hostile + ", session 0x1: gone");
+  CHECK(line.find('\n') == line.size() - 1);
+  const json parsed = json::parse(line);
+  CHECK(parsed.size() == 5);
+  CHECK(parsed["level"] == "info");
+  CHECK(parsed["event"] == "connection_closed");
+  CHECK(parsed["fields"]["2"] == "1");
+  CHECK(parsed["fields"]["3"] == "gone");
+  CHECK(line.find('\x1b') == std::string::npos);
+}
+
+}  // namespace
+}  // namespace quorate::rpc
