@@ -601,6 +601,46 @@ TEST_CASE("backups and the transfer of leadership need an administrator") {
   CHECK(backup({right}).ok());
 }
 
+TEST_CASE("TopRequests returns who has sent the most, for administrators") {
+  Fixture fixture({}, WithSuperDigest());
+  LoopRequests* loop = fixture.member.requests().AddLoop();
+  const auto now = Clock::System()->Now();
+  for (int i = 0; i < 90; ++i) {
+    REQUIRE(loop->top.ShouldSample());
+    loop->top.Add({.client = i < 60 ? "10.0.0.9:4000" : "10.0.0.8\n",
+                   .session = 5,
+                   .scheme = "digest",
+                   .id = "ann",
+                   .path = "/a/b/c",
+                   .operation = "getData"},
+                  now);
+    loop->recent_reads.Add(0, now);
+  }
+  const auto ask = [&](const std::vector<std::string>& authorizations, uint32_t count_max,
+                       v1::TopRequestsResponse* response) {
+    v1::TopRequestsRequest request;
+    request.set_count_max(count_max);
+    return fixture.stub->TopRequests(With(authorizations).get(), request, response);
+  };
+  v1::TopRequestsResponse response;
+  CHECK(ask({}, 0, &response).error_code() == grpc::StatusCode::UNAUTHENTICATED);
+  const std::string right = "Basic " + absl::Base64Escape("super:pw");
+  REQUIRE(ask({right}, 0, &response).ok());
+  REQUIRE(response.clients_size() == 2);
+  CHECK(response.clients(0).name() == "10.0.0.9:4000");
+  CHECK(response.clients(0).session() == 5);
+  CHECK(response.clients(1).name() == "10.0.0.8\\n");
+  CHECK(response.clients(0).per_second() > response.clients(1).per_second());
+  CHECK(response.clients(0).per_second() + response.clients(1).per_second() ==
+        Approx(response.per_second()));
+  REQUIRE(response.paths_size() == 1);
+  CHECK(response.paths(0).name() == "/a/b");
+  CHECK(response.identities(0).name() == "digest:ann");
+  CHECK(response.operations(0).name() == "getData");
+  REQUIRE(ask({right}, 1, &response).ok());
+  CHECK(response.clients_size() == 1);
+}
+
 TEST_CASE("SlowRequests returns those that were slow, for administrators") {
   Fixture fixture({}, WithSuperDigest());
   SlowRequests& slow = fixture.member.slow_requests();
