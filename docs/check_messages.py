@@ -79,7 +79,8 @@ def compare_events(logged, explained):
     problems += [f"rpc/quorated/log_events.cc: the name is there twice: {name}" for name in set(names) if names.count(name) > 1]
     for message, (_, number, name) in explained.items():
         if name != named.get(message):
-            problems.append(f"docs/messages.md:{number}: the event of this message is {named.get(message)}, not {name}: {message}")
+            problems.append(f"docs/messages.md:{number}: the event of this message is {named.get(message)}, "
+                            f"not {name}: {message}")
     return problems
 
 
