@@ -28,9 +28,8 @@ constexpr LabelledMetric kLabelledMetrics[] = {
     {"quorate_member_match_index", MetricType::kGauge, "member",
      "index up to which the leader knows the log of a member to be durable; leader only"},
     {"quorate_request_latency_seconds", MetricType::kHistogram, "operation",
-     "time from a client's request to its reply, in seconds, by operation, of gRPC with grpc. "
-     "before "
-     "it; only operations that were requested"},
+     "time from a client's request to its reply, in seconds, by operation, of gRPC with `grpc.` "
+     "before it; only operations that were requested"},
     {"quorate_request_stage_seconds", MetricType::kHistogram, "stage",
      "time that clients' requests spent in a stage, in seconds; only stages that were "
      "passed. Writes have the first five: queue, log_write, commit, apply, answer, barrier, read"},
