@@ -132,7 +132,8 @@ std::string TimeText(spdlog::log_clock::time_point time) {
 
 std::string_view NameOf(const MatchedEvent& matched, spdlog::level::level_enum level) {
   if (matched.event != nullptr) return matched.event->name;
-  return level == spdlog::level::critical ? "start_failed" : "other";
+  if (level == spdlog::level::critical) return "start_failed";
+  return level == spdlog::level::warn ? "configuration_warning" : "other";
 }
 
 }  // namespace

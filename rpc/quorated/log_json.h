@@ -3,8 +3,8 @@
 // The lines of the log as JSON (log.format=json): each line is one object with the fields
 //   time     UTC, in the form of RFC 3339, with milliseconds
 //   level    info, warning, error or critical
-//   event    the name of the message in docs/messages.md; "start_failed" for other critical lines, and
-//            "other" for the rest
+//   event    the name of the message in docs/messages.md; "start_failed" for other critical lines,
+//            "configuration_warning" for other warnings, and "other" for the rest
 //   message  the text, as it is with log.format=text
 //   fields   what the message fills in, as text: by the name before it (key=value), or by its place among
 //            the others: "1", "2", ... Absent if there is nothing

@@ -59,6 +59,8 @@ TEST_CASE("levels have the names of docs/messages.md") {
   const json fatal = json::parse(Line("/etc/zoo.cfg:3: no", spdlog::level::critical));
   CHECK(fatal["level"] == "critical");
   CHECK(fatal["event"] == "start_failed");
+  CHECK(json::parse(Line("zoo.cfg:3: foo: no effect", spdlog::level::warn))["event"] ==
+        "configuration_warning");
   CHECK(json::parse(Line("something"))["event"] == "other");
 }
 

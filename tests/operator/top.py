@@ -64,6 +64,6 @@ def test_the_latencies_of_the_last_minutes_count_what_was_requested():
             assert window["reads"]["count"] == REQUESTS and window["writes"]["count"] >= 1, window
             writes = window["writes"]
             assert 0 < writes["avg_ms"] <= writes["max_ms"] and writes["p50_ms"] <= writes["p99_ms"] <= writes["max_ms"], window
-        words = dict(line.split("\t") for line in zk.four_letter(cluster.address(1), "mntr").decode().splitlines())
+        words = dict(line.split("\t") for line in zk.four_letter(cluster.address(1), "mntr").splitlines())
         assert int(words["zk_quorate_write_latency_1m_max_us"]) > 0, words
         assert float(words["zk_quorate_requests_1m_per_second"]) > 0, words
