@@ -10,6 +10,8 @@ namespace {
 constexpr LogEvent kEvents[] = {
     {"listening_http", "listening protocol=http address={} port={}"},
     {"listening_metrics", "listening protocol=metrics address={} port={}"},
+    {"grpc_accept_failed", "a connection to the gRPC port could not be accepted: {}"},
+    {"grpc_connection_refused", "connection refused protocol=grpc address={} reason=\"{}\""},
     {"http_accept_failed", "a connection to the HTTP port could not be accepted: {}"},
     {"audit_log_not_reopened", "{}; the audit log is still written to the file before"},
     {"audit_log_write_failed",
