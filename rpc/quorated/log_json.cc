@@ -18,18 +18,22 @@
 namespace quorate::rpc {
 namespace {
 
+constexpr std::string_view kHexPrefix = "0x";
+
 // A part of an event's text: what it fills in (the name of the field; empty: it has none), or literal text.
 struct Part {
   bool is_field = false;
   std::string_view text;
+  bool is_hex = false;  // the literal text before the field ends with 0x, which is of its value
 };
 
 bool IsNameCharacter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
 }
 
-// Returns the name in "name=" or "name=\"" at the end of `text`; empty: there is none.
+// Returns the name in "name=", "name=\"" or "name=0x" at the end of `text`; empty: there is none.
 std::string_view NameBefore(std::string_view text) {
+  if (text.ends_with(kHexPrefix)) text.remove_suffix(kHexPrefix.size());
   if (text.ends_with('"')) text.remove_suffix(1);
   if (!text.ends_with('=')) return {};
   text.remove_suffix(1);
@@ -44,9 +48,9 @@ std::vector<Part> PartsOf(std::string_view text) {
     const size_t open = text.find('{');
     const size_t close = open == std::string_view::npos ? open : text.find('}', open);
     const std::string_view literal = text.substr(0, close == std::string_view::npos ? close : open);
-    if (!literal.empty()) parts.push_back({false, literal});
+    if (!literal.empty()) parts.push_back({.is_field = false, .text = literal});
     if (close == std::string_view::npos) break;
-    parts.push_back({true, NameBefore(literal)});
+    parts.push_back({true, NameBefore(literal), literal.ends_with(kHexPrefix)});
     text.remove_prefix(close + 1);
   }
   return parts;
@@ -99,7 +103,9 @@ std::optional<MatchedEvent> Match(const EventParts& event, std::string_view mess
     }
     if (length == std::string_view::npos) return std::nullopt;
     std::string name = part.text.empty() ? std::to_string(++unnamed) : std::string(part.text);
-    matched.fields.emplace_back(std::move(name), message.substr(0, length));
+    const size_t before = part.is_hex ? kHexPrefix.size() : 0;
+    matched.fields.emplace_back(std::move(name),
+                                std::string_view(message.data() - before, before + length));
     message.remove_prefix(length);
   }
   if (!message.empty()) return std::nullopt;

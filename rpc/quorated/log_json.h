@@ -7,7 +7,7 @@
 //            "configuration_warning" for other warnings, and "other" for the rest
 //   message  the text, as it is with log.format=text
 //   fields   what the message fills in, as text: by the name before it (key=value), or by its place among
-//            the others: "1", "2", ... Absent if there is nothing
+//            the others: "1", "2", ... Hexadecimal numbers begin with 0x. Absent if there is nothing
 //
 // Thread-safety: functions of their arguments; a formatter is used by one thread at a time.
 #pragma once

@@ -48,7 +48,12 @@ TEST_CASE("a line is one object, with the name of its event and what it fills in
         "\"fields\":{\"address\":\"127.0.0.1:9\",\"tls\":\"true\"}}\n");
   const json moved = json::parse(Line("the stream of the backup of zxid 0x1f broke"));
   CHECK(moved["event"] == "backup_stream_broken");
-  CHECK(moved["fields"] == json({{"1", "1f"}}));
+  CHECK(moved["fields"] == json({{"1", "0x1f"}}));
+  const json opened = json::parse(Line("session opened session=0x1f timeout_ms=10000"));
+  CHECK(opened["fields"] == json({{"session", "0x1f"}, {"timeout_ms", "10000"}}));
+  const json failed =
+      json::parse(Line("SASL authentication failed address=h:1 session=0x0: not 0x2"));
+  CHECK(failed["fields"] == json({{"address", "h:1"}, {"session", "0x0"}, {"1", "not 0x2"}}));
   CHECK_FALSE(json::parse(Line("stopped")).contains("fields"));
   CHECK(json::parse(Line("stopped"))["event"] == "stopped");
 }
@@ -89,7 +94,7 @@ TEST_CASE("hostile names change neither the form of a line nor its event") {
   CHECK(parsed.size() == 5);
   CHECK(parsed["level"] == "info");
   CHECK(parsed["event"] == "connection_closed");
-  CHECK(parsed["fields"]["2"] == "1");
+  CHECK(parsed["fields"]["2"] == "0x1");
   CHECK(parsed["fields"]["3"] == "gone");
   CHECK(line.find('\x1b') == std::string::npos);
 }

@@ -100,4 +100,4 @@ def test_each_line_is_an_object_with_a_stable_event():
         others = [line["message"] for line in lines if line["event"] == "other"]
         assert others and all(text.startswith("no administrators are configured") for text in others), others
         opened = [line["fields"] for line in lines if line["event"] == "session_opened"]
-        assert {"session": f"{number:x}", "timeout_ms": "10000"} in opened, opened
+        assert {"session": f"0x{number:x}", "timeout_ms": "10000"} in opened, opened
