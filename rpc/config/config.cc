@@ -934,17 +934,25 @@ absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view tex
   return parser.Parse(text);
 }
 
-absl::StatusOr<Config> LoadConfig(const std::string& file) {
+absl::StatusOr<std::string> ReadConfigFile(const std::string& file) {
   absl::StatusOr<std::string> text = ReadRealFile(file);
-  if (!text.ok()) {
-    // Other errors are not caused by the path.
-    const bool is_no_file = absl::IsNotFound(text.status()) ||
-                            absl::StrContains(text.status().message(), std::strerror(EISDIR));
-    return absl::Status(
-        text.status().code(),
-        absl::StrCat(file, ": the configuration file cannot be read: ", text.status().message(),
-                     is_no_file ? "; give the path of a zoo.cfg" : ""));
-  }
+  if (text.ok()) return text;
+  // Other errors are not caused by the path.
+  const bool is_no_file = absl::IsNotFound(text.status()) ||
+                          absl::StrContains(text.status().message(), std::strerror(EISDIR));
+  return absl::Status(
+      text.status().code(),
+      absl::StrCat(file, ": the configuration file cannot be read: ", text.status().message(),
+                   is_no_file ? "; give the path of a zoo.cfg" : ""));
+}
+
+absl::StatusOr<Config> LoadConfig(const std::string& file) {
+  const absl::StatusOr<std::string> text = ReadConfigFile(file);
+  if (!text.ok()) return text.status();
+  return LoadConfig(file, *text);
+}
+
+absl::StatusOr<Config> LoadConfig(const std::string& file, std::string_view text) {
   std::string java_options;
   // zkServer.sh gives ZOO_LOG_DIR to Java in this way. LOGS_DIRECTORY is systemd's.
   for (const char* variable : {"LOGS_DIRECTORY", "ZOO_LOG_DIR"}) {
@@ -954,7 +962,7 @@ absl::StatusOr<Config> LoadConfig(const std::string& file) {
     }
   }
   absl::StrAppend(&java_options, " ", JavaOptionsOfEnvironment());
-  return ParseConfig(file, *text, ReadRealFile, java_options);
+  return ParseConfig(file, text, ReadRealFile, java_options);
 }
 
 }  // namespace quorate::rpc

@@ -242,6 +242,12 @@ struct Config {
 // machine in JVMFLAGS, SERVER_JVMFLAGS and JAVA_OPTS.
 absl::StatusOr<Config> LoadConfig(const std::string& file);
 
+// Does the two parts of LoadConfig: returns the contents of a configuration file, and
+// validates `text`, the contents of `file`. For a caller that needs the contents, because a pipe can be
+// read only once.
+absl::StatusOr<std::string> ReadConfigFile(const std::string& file);
+absl::StatusOr<Config> LoadConfig(const std::string& file, std::string_view text);
+
 // Does the same for `text`, the contents of `file`. Reads other files through `read_file`, which
 // returns NotFound if there is no such file. Its error messages have the reason, without the path.
 using ReadFile = absl::StatusOr<std::string> (*)(const std::string& path);

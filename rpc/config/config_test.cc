@@ -725,6 +725,10 @@ TEST_CASE("an unreadable file is distinguished from a missing one") {
   CHECK(directory.status().message() ==
         "/: the configuration file cannot be read: Is a directory; give the path of a zoo.cfg");
   CHECK(absl::IsNotFound(LoadConfig("/no/such/file").status()));
+  const absl::StatusOr<std::string> endless = ReadConfigFile("/dev/zero");
+  REQUIRE_FALSE(endless.ok());
+  CHECK(endless.status().message() ==
+        "/dev/zero: the configuration file cannot be read: the file is larger than 4194304 bytes");
 }
 
 TEST_CASE("of the variables with options for a Java machine, JVMFLAGS has the last word") {

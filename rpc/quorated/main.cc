@@ -14,18 +14,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/assertion_hook.h"
 #include "base/build_version.h"
@@ -82,20 +82,13 @@ constexpr char kUsage[] =
 
 constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 
-// Returns the content of a file that could be read before; empty if it cannot be read now.
-std::string ContentOf(const std::string& file) {
-  std::ifstream from(file);
-  std::ostringstream text;
-  text << from.rdbuf();
-  return text.str();
-}
-
 class ServerFrontends : public quorate::rpc::FrontendFactory {
  public:
-  // `audit` may be nullptr. Both pointers outlive the object.
-  ServerFrontends(const quorate::rpc::Config& config, quorate::rpc::AuditLog* audit,
-                  quorate::rpc::ServiceManager* manager)
-      : audit_(audit), manager_(manager) {
+  // `configuration` is the text of config.file. `audit` may be nullptr. The arguments except `config`
+  // outlive the object.
+  ServerFrontends(const quorate::rpc::Config& config, std::string_view configuration,
+                  quorate::rpc::AuditLog* audit, quorate::rpc::ServiceManager* manager)
+      : audit_(audit), manager_(manager), configuration_(configuration) {
     if (audit != nullptr) request_audit_.emplace(audit, config.sasl_any_user_id);
   }
 
@@ -134,7 +127,6 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
       entries.push_back({native_->frontend(), quorate::rpc::kNativeTags});
     }
     if (administrators_.has_value()) {
-      configuration_ = ContentOf(config.file);
       admin_.emplace(
           quorate::rpc::admin::AdminParts{.config = config,
                                           .frontend = frontend_.get(),
@@ -204,7 +196,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
   quorate::rpc::ServiceManager* const manager_;
   const quorate::rpc::Service* service_ = nullptr;  // set by Make
   const std::string version_ = quorate::ProgramVersionText();
-  std::string configuration_;
+  const std::string_view configuration_;
   std::atomic<bool> has_opened_ = false;
   // Both are set only if there is an audit log.
   std::optional<quorate::rpc::RequestAudit> request_audit_;
@@ -381,24 +373,26 @@ class SignalWaiter {
   std::thread thread_;  // last, as it uses the others
 };
 
-// Runs the server. Returns Aborted if a new process has to run the server again.
-absl::Status Run(const std::string& config_file) {
+// Runs the server with the configuration `text`, the contents of `config_file`, or reports why it could
+// not be read. Returns Aborted if a new process has to run the server again.
+absl::Status Run(const std::string& config_file, const absl::StatusOr<std::string>& text) {
   quorate::rpc::LogFiles log_files;
   spdlog::info("quorated version={} pid={}", quorate::ProgramVersionText(), getpid());
   WarnOfDescriptorLimit();
-  auto config = quorate::rpc::LoadConfig(config_file);
+  auto config = text.ok() ? quorate::rpc::LoadConfig(config_file, *text)
+                          : absl::StatusOr<quorate::rpc::Config>(text.status());
   absl::Status usable = config.status();
   if (usable.ok()) usable = quorate::rpc::SetGrpcCipherSuites(*config);
   if (!usable.ok()) {
     return WithExitStatus(std::move(usable), quorate::rpc::ExitStatus::kConfiguration);
   }
-  quorate::rpc::WarnOfOpenPaths(*config);
+  quorate::rpc::WarnOfOpenPaths(*config, *text);
   auto audit = quorate::rpc::OpenAuditLog(*config);
   if (!audit.ok()) return audit.status();
   quorate::rpc::AuditLog* const audit_log = audit->get();
   quorate::rpc::ServiceManager manager;
   manager.Start();
-  ServerFrontends frontends(*config, audit_log, &manager);
+  ServerFrontends frontends(*config, *text, audit_log, &manager);
   SignalWaiter waiter([&] { return WaitForStopSignal(config_file, &log_files, audit_log); },
                       [&] {
                         manager.Stop();
@@ -477,11 +471,12 @@ int main(int argc, char** argv) {
   if (const char* fault = SeededBugOfEnvironment()) quorate::SeedBug(fault);
   spdlog::set_pattern(kLogPattern);
   quorate::rpc::ReportUnhandledSystemErrors();
-  // The file is read again by the parser, which reports what is wrong with it.
-  StartLog(quorate::rpc::WantsJsonLog(ContentOf(argv[1])));
+  // The file is read once: it may be a pipe.
+  const absl::StatusOr<std::string> configuration = quorate::rpc::ReadConfigFile(argv[1]);
+  StartLog(configuration.ok() && quorate::rpc::WantsJsonLog(*configuration));
   RaiseDescriptorLimit();
   quorate::tree::SetTableKey(quorate::RandomBytes::System()->Make(quorate::tree::TableKey::kBytes));
-  absl::Status result = Run(argv[1]);
+  absl::Status result = Run(argv[1], configuration);
   if (absl::IsAborted(result)) {
     spdlog::warn("starting again: {}", std::string(result.message()));
     result = StartAgain(argv);

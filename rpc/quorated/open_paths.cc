@@ -7,14 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/strings.h"
 #include "rpc/config/config_keys.h"
 #include "rpc/config/property_lines.h"
 
@@ -26,15 +25,9 @@ constexpr mode_t kOfGroupAndOthers = 077;
 constexpr mode_t kOfOthers = 07;
 constexpr char kData[] = "the data of all znodes and the passwords of sessions";
 
-// Returns whether a configuration file has the value of a key that is a secret.
-bool HasSecrets(const std::string& file) {
-  // If the file cannot be read now, although the parser could, nothing is said of it. The iterators
-  // of a stream would throw.
-  std::ifstream from(file);
-  std::ostringstream bytes;
-  bytes << from.rdbuf();
-  const std::string text = bytes.str();
-  absl::string_view rest = text;
+// Returns whether the text of a configuration file has the value of a key that is a secret.
+bool HasSecrets(std::string_view configuration) {
+  absl::string_view rest = ToAbsl(configuration);
   for (int lines = 0; !rest.empty();) {
     const std::string line = NextPropertyLine(&rest, &lines);
     const size_t end = PropertyKeyEnd(line);
@@ -76,11 +69,11 @@ class Finder {
 
 }  // namespace
 
-std::vector<OpenPath> FindOpenPaths(const Config& config) {
+std::vector<OpenPath> FindOpenPaths(const Config& config, std::string_view configuration) {
   Finder finder;
   finder.AddDirectory(config.data_dir);
   finder.AddDirectory(config.log_dir);
-  if (HasSecrets(config.file)) finder.AddFile(config.file, "passwords");
+  if (HasSecrets(configuration)) finder.AddFile(config.file, "passwords");
   for (const std::string* path : {&config.ssl_key_store, &config.quorum_ssl_key_store}) {
     finder.AddFile(*path, "a private key");
   }
@@ -93,8 +86,8 @@ std::vector<OpenPath> FindOpenPaths(const Config& config) {
   return finder.Take();
 }
 
-void WarnOfOpenPaths(const Config& config) {
-  for (const OpenPath& open : FindOpenPaths(config)) {
+void WarnOfOpenPaths(const Config& config, std::string_view configuration) {
+  for (const OpenPath& open : FindOpenPaths(config, configuration)) {
     spdlog::warn("other users of this machine can reach {} (mode {:03o}), which has {}; run {}",
                  open.path, open.mode, open.contents, open.repair);
   }

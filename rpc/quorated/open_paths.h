@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rpc/config/config.h"
@@ -25,10 +26,10 @@ struct OpenPath {
 // Returns the directories of data that users other than their owner can reach, and the files with
 // secrets that users outside their group can. A directory that belongs to another user than this
 // process counts only if users outside its group can reach it: the process may need the group's
-// permissions. Paths that do not exist are left out.
-std::vector<OpenPath> FindOpenPaths(const Config& config);
+// permissions. Paths that do not exist are left out. `configuration` is the text of config.file.
+std::vector<OpenPath> FindOpenPaths(const Config& config, std::string_view configuration);
 
 // Logs a warning for each of them.
-void WarnOfOpenPaths(const Config& config);
+void WarnOfOpenPaths(const Config& config, std::string_view configuration);
 
 }  // namespace quorate::rpc

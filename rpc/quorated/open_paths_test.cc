@@ -32,9 +32,9 @@ std::string MakeFile(const std::string& name, mode_t mode, const std::string& te
 }
 
 // Returns the commands that repair what is open.
-std::vector<std::string> Repairs(const Config& config) {
+std::vector<std::string> Repairs(const Config& config, const std::string& text = "") {
   std::vector<std::string> repairs;
-  for (const OpenPath& open : FindOpenPaths(config)) repairs.push_back(open.repair);
+  for (const OpenPath& open : FindOpenPaths(config, text)) repairs.push_back(open.repair);
   return repairs;
 }
 
@@ -43,7 +43,7 @@ using Texts = std::vector<std::string>;
 TEST_CASE("a directory of data that others can reach is found once, with its repair") {
   Config config;
   config.data_dir = config.log_dir = MakeDirectory("data", 0755);
-  const std::vector<OpenPath> found = FindOpenPaths(config);
+  const std::vector<OpenPath> found = FindOpenPaths(config, "");
   REQUIRE(found.size() == 1);
   CHECK(found[0].path == config.data_dir);
   CHECK(found[0].mode == 0755);
@@ -69,21 +69,17 @@ TEST_CASE("secrets that users outside the group can read are found") {
 
 TEST_CASE("a configuration file that others can read is found if it has a password") {
   Config config;
-  config.file =
-      MakeFile("zoo.cfg", 0644, "dataDir=/x\nssl.keyStore.passwordPath=/y\n# password=z\n");
-  CHECK(Repairs(config).empty());
-  config.file = MakeFile("zoo.cfg", 0644, "dataDir=/x\n ssl.keyStore.password = z\n");
-  CHECK(Repairs(config) == Texts{"chmod o-rwx " + config.file});
-  for (const char* text : {"ssl.keyStore.password: z\n", "ssl.keyStore.password z\n",
-                           "ssl.keyStore.pass\\\n  word=z\n", "ssl.keyStore\\.password=z"}) {
+  config.file = MakeFile("zoo.cfg", 0644);
+  CHECK(Repairs(config, "dataDir=/x\nssl.keyStore.passwordPath=/y\n# password=z\n").empty());
+  for (const char* text : {"dataDir=/x\n ssl.keyStore.password = z\n", "ssl.keyStore.password: z\n",
+                           "ssl.keyStore.password z\n", "ssl.keyStore.pass\\\n  word=z\n",
+                           "ssl.keyStore\\.password=z"}) {
     CAPTURE(text);
-    config.file = MakeFile("zoo.cfg", 0644, text);
-    CHECK(Repairs(config) == Texts{"chmod o-rwx " + config.file});
+    CHECK(Repairs(config, text) == Texts{"chmod o-rwx " + config.file});
   }
-  config.file = MakeFile("zoo.cfg", 0644, "dataDir=/password\n! password: z\n");
-  CHECK(Repairs(config).empty());
-  config.file = MakeFile("zoo.cfg", 0640, "ssl.keyStore.password=z\n");
-  CHECK(Repairs(config).empty());
+  CHECK(Repairs(config, "dataDir=/password\n! password: z\n").empty());
+  config.file = MakeFile("zoo.cfg", 0640);
+  CHECK(Repairs(config, "ssl.keyStore.password=z\n").empty());
 }
 
 }  // namespace

@@ -23,6 +23,22 @@ def test_a_directory_in_place_of_the_configuration_is_named():
         assert f"{directory}: the configuration file cannot be read: Is a directory" in said, said
 
 
+def test_a_configuration_is_read_once_so_that_it_may_be_a_pipe():
+    with servers.place() as (directory, port):
+        pipe = f"{directory}/pipe"
+        os.mkfifo(pipe)
+        with servers.Server(pipe, f"{directory}/log") as server:
+            with open(pipe, "w", encoding="ascii") as file:
+                file.write(_base(directory, port) + "log.format=json\n")
+            assert server.wait_for_log(SERVES).startswith('{"time":'), server.log()
+
+
+def test_a_configuration_without_an_end_is_refused():
+    with servers.place():
+        said = servers.refusal("/dev/zero")
+        assert "/dev/zero: the configuration file cannot be read: the file is larger than 4194304 bytes" in said, said
+
+
 def test_a_missing_configuration_is_named():
     with servers.place() as (directory, _):
         said = servers.refusal(f"{directory}/zoo.cfg")
