@@ -61,6 +61,12 @@ def test_promtool_accepts_the_rules_and_their_tests_pass():
     promtool("test", "rules", "alerts_test.yml")
 
 
+def test_the_alert_of_the_guide_is_evaluated():
+    guide = read(os.path.join(harness.ROOT, "docs/guides/monitoring.md"))
+    alert = re.search(r"^    (quorate_top_client_requests_per_second\{.*)$", guide, re.MULTILINE).group(1)
+    assert f"({alert})" in read(os.path.join(FOLDER, "alerts_test.yml")), alert
+
+
 def test_each_alert_has_a_test_and_a_section_of_the_runbook():
     names = alert_names()
     assert names and len(set(names)) == len(names), names
