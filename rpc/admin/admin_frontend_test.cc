@@ -316,7 +316,7 @@ TEST_CASE("the busiest clients are shown by name to administrators, and by rank 
                          .id = "ann",
                          .path = "/a/b/c",
                          .operation = "getData"};
-    REQUIRE(loop->top.ShouldSample());
+    REQUIRE(loop->top.ShouldSample(f.clock.Now()));
     loop->top.Add(sample, f.clock.Now());
     loop->recent_reads.Add(0, f.clock.Now());
   }

@@ -39,7 +39,7 @@ int AddRequests(LoopTopRequests* top, std::string_view client, int count,
                 const ManualClock& clock) {
   int sampled = 0;
   for (int i = 0; i < count; ++i) {
-    if (!top->ShouldSample()) continue;
+    if (!top->ShouldSample(clock.Now())) continue;
     ++sampled;
     top->Add(Sample(client), clock.Now());
   }
@@ -173,7 +173,7 @@ TEST_CASE("of very many requests only some are looked at, and they stand for all
     int of_second = 0;
     // A pattern whose period divides the gaps.
     for (int i = 0; i < kPerSecond; ++i) {
-      if (!top.ShouldSample()) continue;
+      if (!top.ShouldSample(clock.Now())) continue;
       ++of_second;
       top.Add(Sample(i % 4 == 0 ? "quarter" : "rest"), clock.Now());
     }
@@ -186,6 +186,46 @@ TEST_CASE("of very many requests only some are looked at, and they stand for all
   const double all = 9.0 * kPerSecond;
   CHECK(static_cast<double>(clients[0].count + clients[1].count) == Approx(all).epsilon(0.05));
   CHECK(static_cast<double>(clients[1].count) == Approx(all / 4).epsilon(0.08));
+}
+
+TEST_CASE("after a peak, few requests are counted exactly") {
+  const int idle_seconds = GENERATE(15, 600);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    LoopTopRequests top(seed);
+    ManualClock clock = ClockAtStep();
+    for (int second = 0; second < 5; ++second) {
+      AddRequests(&top, "peak", 200'000, clock);
+      clock.Advance(1000);
+    }
+    clock.Advance(idle_seconds * 1000);
+    for (int second = 0; second < 50; ++second) {
+      AddRequests(&top, "few", 1, clock);
+      clock.Advance(1000);
+    }
+    std::vector<TopEntry> clients = Top(top, RequestKey::kClient, clock);
+    std::erase_if(clients, [](const TopEntry& entry) { return entry.text == "peak"; });
+    REQUIRE(clients.size() == 1);
+    CHECK(clients[0].count == 50);
+  }
+}
+
+TEST_CASE("requests of a rate that sinks are neither lost nor counted twice") {
+  int64_t real = 0;
+  int64_t shown = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    LoopTopRequests top(seed);
+    ManualClock clock = ClockAtStep();
+    AddRequests(&top, "peak", 400'000, clock);
+    for (int second = 0; second < 12; ++second) {
+      clock.Advance(1000);
+      AddRequests(&top, "few", 20, clock);
+      real += 20;
+    }
+    for (const TopEntry& entry : Top(top, RequestKey::kClient, clock)) {
+      if (entry.text == "few") shown += entry.count;
+    }
+  }
+  CHECK(static_cast<double>(shown) == Approx(static_cast<double>(real)).epsilon(0.03));
 }
 
 TEST_CASE("long texts are cut, and hostile ones change nothing") {

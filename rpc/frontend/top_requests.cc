@@ -106,7 +106,7 @@ void LiveSketch::AddTo(std::vector<TopEntry>* entries) const {
 
 void LoopTopRequests::Add(const RequestSample& sample, TimePoint now) {
   const int64_t weight = gap_;
-  ChooseNext(now);
+  ChooseNext();
   const int64_t number = Steps::NumberAt(now);
   Slot& slot = slots_[static_cast<size_t>(number) % kSlots];
   if (slot.number.load(std::memory_order_relaxed) != number) {
@@ -132,13 +132,19 @@ void LoopTopRequests::Add(const RequestSample& sample, TimePoint now) {
   sketch(RequestKey::kIdentity).Add({text.data(), scheme + 1 + id}, 0, weight);
 }
 
-void LoopTopRequests::ChooseNext(TimePoint now) {
-  const int64_t second = now.time_since_epoch() / std::chrono::seconds(1);
-  if (second != second_) {
-    second_ = second;
-    samples_ = 0;
-    gap_ = std::max<int64_t>(gap_ / 2, 1);
-  } else if (++samples_ >= kSamplesPerSecond) {
+void LoopTopRequests::BeginSecond(TimePoint now) {
+  constexpr int64_t kHalvingsMax = 63;
+  const int64_t seconds = 1 + (now - second_end_) / std::chrono::seconds(1);
+  second_end_ += std::chrono::seconds(seconds);
+  samples_ = 0;
+  const int64_t before = gap_;
+  gap_ = std::max<int64_t>(gap_ >> std::min(seconds, kHalvingsMax), 1);
+  // In proportion, so that those who send at this moment are chosen as often as others.
+  left_ = std::clamp<int64_t>((left_ * gap_ + before - 1) / before, 1, 2 * gap_ - 1);
+}
+
+void LoopTopRequests::ChooseNext() {
+  if (++samples_ >= kSamplesPerSecond) {
     samples_ = 0;
     gap_ = std::min(gap_ * 2, kGapMax);
   }

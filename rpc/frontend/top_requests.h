@@ -10,8 +10,8 @@
 // counter. What is shown is what a key has had at least.
 //
 // A loop looks only at some of its requests: one of `gap` on average, at random, so that a pattern of the
-// requests does not matter. Each stands for `gap` requests. The gap is 1 while there are few requests, and
-// grows with their rate.
+// requests does not matter. Each stands for `gap` requests. The gap is 1 while there are few requests, grows
+// with their rate, and is halved with every second.
 #pragma once
 
 #include <array>
@@ -101,7 +101,10 @@ class LoopTopRequests {
   explicit LoopTopRequests(uint64_t seed = 1) : random_(seed | 1) {}
 
   // Returns whether the next request is to be looked at: then Add has to follow.
-  bool ShouldSample() { return --left_ <= 0; }
+  bool ShouldSample(TimePoint now) {
+    if (now >= second_end_) BeginSecond(now);
+    return --left_ <= 0;
+  }
   void Add(const RequestSample& sample, TimePoint now);
   // Adds what the keys had in the last minute.
   void AddTo(RequestKey key, TimePoint now, std::vector<TopEntry>* entries) const;
@@ -112,14 +115,16 @@ class LoopTopRequests {
     std::atomic<int64_t> number{-1};  // of the step; -1: of none
     std::array<LiveSketch, kRequestKeys> sketches;
   };
+  // Halves the gap for each second since the last one that had requests.
+  void BeginSecond(TimePoint now);
   // Chooses the next request that is looked at, and the gap.
-  void ChooseNext(TimePoint now);
+  void ChooseNext();
   uint64_t Random();
 
   int64_t left_ = 1;
   int64_t gap_ = 1;
-  int64_t second_ = 0;  // of the steady clock
-  int samples_ = 0;     // in this second, since the gap was changed
+  TimePoint second_end_;  // of the second with the last request
+  int samples_ = 0;       // in this second, since the gap was changed
   uint64_t random_;
   std::array<Slot, kSlots> slots_;
 };

@@ -606,7 +606,7 @@ TEST_CASE("TopRequests returns who has sent the most, for administrators") {
   LoopRequests* loop = fixture.member.requests().AddLoop();
   const auto now = Clock::System()->Now();
   for (int i = 0; i < 90; ++i) {
-    REQUIRE(loop->top.ShouldSample());
+    REQUIRE(loop->top.ShouldSample(now));
     loop->top.Add({.client = i < 60 ? "10.0.0.9:4000" : "10.0.0.8\n",
                    .session = 5,
                    .scheme = "digest",

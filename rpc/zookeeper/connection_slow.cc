@@ -37,7 +37,7 @@ void Connection::CountReply(const Pending& pending, size_t bytes, std::string_vi
     all.read_latency_ms.Add(ms);
     requests.recent_reads.Add(us, loop_->now());
   }
-  if (pending.op != OpCode::kPing && requests.top.ShouldSample()) Sample(pending, body);
+  if (pending.op != OpCode::kPing && requests.top.ShouldSample(loop_->now())) Sample(pending, body);
   all.response_bytes.Add(static_cast<int64_t>(bytes));
   // Other requests were answered in the iteration in which they came, and did not wait for the tree.
   if (us > 0 || pending.sequence != 0) {

@@ -235,7 +235,7 @@ void StreamLoop::CountAnswered(const Stream& stream, const RequestRecord& reques
   const auto kind = static_cast<size_t>(request.kind);
   requests_->operations[kind].Add(us);
   (IsWrite(request.kind) ? requests_->recent_writes : requests_->recent_reads).Add(us, now_);
-  if (requests_->top.ShouldSample()) Sample(stream, request);
+  if (requests_->top.ShouldSample(now_)) Sample(stream, request);
   // Other requests were answered in the iteration in which they came, and did not wait for the tree.
   if (us == 0 && request.sequence == 0) return;
   const StageTimes stages = FindStages(request, us);
