@@ -123,6 +123,7 @@ def test_a_member_that_is_removed_hands_its_clients_over_and_says_so():
         with Writer(cluster, stays, "/undisturbed") as writer:
             result = member_command(cluster, "remove", removed)
             assert result.returncode == 0, result.stderr
+
             # Its client is told by the end of the connection, long before the session would expire.
             def is_closed():
                 try:
