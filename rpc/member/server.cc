@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "consensus/log/env.h"
 #include "consensus/log/new_data_dir.h"
+#include "rpc/config/log_warnings.h"
 #include "rpc/member/checkpoints/divergence_marker.h"
 #include "rpc/member/checkpoints/start_progress.h"
 #include "rpc/member/disk/free_space.h"
@@ -87,7 +88,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, FrontendFa
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFactory* frontends) {
-  for (const std::string& warning : config.warnings) spdlog::warn("{}", warning);
+  LogWarnings(kConfigurationWarning, config.warnings);
   ReplicaOptions options =
       MakeReplicaOptions(config, RandomBytes::System()->Make(consensus::kClusterIdBytes));
   if (absl::Status s = options.node.raft.Validate(); !s.ok()) {

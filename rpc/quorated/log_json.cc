@@ -12,8 +12,10 @@
 #include <ctime>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/escape.h"
+#include "base/strings.h"
 
 namespace quorate::rpc {
 namespace {
@@ -138,8 +140,15 @@ std::string TimeText(spdlog::log_clock::time_point time) {
 
 std::string_view NameOf(const MatchedEvent& matched, spdlog::level::level_enum level) {
   if (matched.event != nullptr) return matched.event->name;
-  if (level == spdlog::level::critical) return "start_failed";
-  return level == spdlog::level::warn ? "configuration_warning" : "other";
+  return level == spdlog::level::critical ? "start_failed" : "other";
+}
+
+// Appends the first `bytes_max` bytes of `text` as a string of JSON, and the length of a longer one.
+void AppendCut(std::string_view text, size_t bytes_max, std::string* to) {
+  if (text.size() <= bytes_max) return AppendJsonString(text, to);
+  AppendJsonString(
+      absl::StrCat(ToAbsl(EscapeLine(text.substr(0, bytes_max))), "...(", text.size(), " bytes)"),
+      to);
 }
 
 }  // namespace
@@ -168,19 +177,23 @@ void AppendJsonString(std::string_view text, std::string* to) {
 
 void JsonFormatter::format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& to) {
   const std::string_view text(message.payload.data(), message.payload.size());
-  const MatchedEvent matched = MatchEvent(text);
+  // LogWarnings names the event in this way.
+  const char* const given = message.source.funcname;
+  const MatchedEvent matched = given != nullptr ? MatchedEvent() : MatchEvent(text);
   std::string line = "{\"time\":\"" + TimeText(message.time) + "\",\"level\":\"";
   line += LevelName(message.level);
   line += "\",\"event\":\"";
-  line += NameOf(matched, message.level);
+  line += given != nullptr ? given : NameOf(matched, message.level);
   line += "\",\"message\":";
-  AppendJsonString(text, &line);
+  AppendCut(text, kTextBytesMax, &line);
+  size_t left = kTextBytesMax;
   const char* before = ",\"fields\":{";
   for (const auto& [name, value] : matched.fields) {
     line += before;
     AppendJsonString(name, &line);
     line += ':';
-    AppendJsonString(value, &line);
+    AppendCut(value, left, &line);
+    left -= std::min(left, value.size());
     before = ",";
   }
   line += matched.fields.empty() ? "}\n" : "}}\n";

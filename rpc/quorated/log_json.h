@@ -3,8 +3,8 @@
 // The lines of the log as JSON (log.format=json): each line is one object with the fields
 //   time     UTC, in the form of RFC 3339, with milliseconds
 //   level    info, warning, error or critical
-//   event    the name of the message in docs/messages.md; "start_failed" for other critical lines,
-//            "configuration_warning" for other warnings, and "other" for the rest
+//   event    the name of the message in docs/messages.md; the name that LogWarnings (rpc/config) gives;
+//            "start_failed" for other critical lines, and "other" for the rest
 //   message  the text, as it is with log.format=text
 //   fields   what the message fills in, as text: by the name before it (key=value), or by its place among
 //            the others: "1", "2", ... Hexadecimal numbers begin with 0x. Absent if there is nothing
@@ -14,6 +14,7 @@
 
 #include <spdlog/formatter.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,8 +38,12 @@ MatchedEvent MatchEvent(std::string_view message);
 // as Escape (base/escape.h) does it.
 void AppendJsonString(std::string_view text, std::string* to);
 
+// Takes whole messages (LogOutput::SetLineFormatter): the end of a long one may tell its event.
 class JsonFormatter final : public spdlog::formatter {
  public:
+  // The bytes of the message that are logged, and those of its fields.
+  static constexpr size_t kTextBytesMax = 16u << 10;
+
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& to) override;
   std::unique_ptr<spdlog::formatter> clone() const override {
     return std::make_unique<JsonFormatter>();

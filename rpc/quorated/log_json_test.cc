@@ -3,14 +3,21 @@
 #include "rpc/quorated/log_json.h"
 
 #include <spdlog/details/log_msg.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <catch2/catch.hpp>
 #include <cctype>
 #include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "rpc/config/log_warnings.h"
 
 namespace quorate::rpc {
 namespace {
@@ -64,9 +71,44 @@ TEST_CASE("levels have the names of docs/messages.md") {
   const json fatal = json::parse(Line("/etc/zoo.cfg:3: no", spdlog::level::critical));
   CHECK(fatal["level"] == "critical");
   CHECK(fatal["event"] == "start_failed");
-  CHECK(json::parse(Line("zoo.cfg:3: foo: no effect", spdlog::level::warn))["event"] ==
-        "configuration_warning");
+  CHECK(json::parse(Line("zoo.cfg:3: foo: no effect", spdlog::level::warn))["event"] == "other");
   CHECK(json::parse(Line("something"))["event"] == "other");
+}
+
+TEST_CASE(
+    "warnings about the files of the configuration have the event that they are logged with") {
+  std::ostringstream lines;
+  const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(lines);
+  sink->set_formatter(std::make_unique<JsonFormatter>());
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", sink));
+  LogWarnings(kConfigurationWarning,
+              std::vector<std::string>{"zoo.cfg:3: foo: no effect", "stopped"});
+  LogWarnings(kJaasWarning, std::vector<std::string>{"jaas.conf: {}"});
+  spdlog::set_default_logger(before);
+  std::istringstream in(lines.str());
+  std::vector<std::string> found;
+  for (std::string line; std::getline(in, line);) {
+    const json parsed = json::parse(line);
+    CHECK(parsed["level"] == "warning");
+    found.push_back(parsed["event"].get<std::string>() + "|" +
+                    parsed["message"].get<std::string>());
+  }
+  CHECK(found == std::vector<std::string>{"configuration_warning|zoo.cfg:3: foo: no effect",
+                                          "configuration_warning|stopped",
+                                          "jaas_warning|jaas.conf: {}"});
+}
+
+TEST_CASE("a very long message keeps its event, and is cut with its fields") {
+  const std::string path = "/" + std::string(20'000, 'x');
+  const std::string text = "closing the connection of " + path + ", session 0x1: " + path;
+  const json parsed = json::parse(Line(text));
+  CHECK(parsed["event"] == "connection_closed");
+  CHECK(parsed["message"] ==
+        text.substr(0, 16'384) + "...(" + std::to_string(text.size()) + " bytes)");
+  CHECK(parsed["fields"]["1"] == path.substr(0, 16'384) + "...(20001 bytes)");
+  CHECK(parsed["fields"]["2"].get<std::string>().size() <= 16);
+  CHECK(parsed["fields"]["3"] == "...(20001 bytes)");
 }
 
 TEST_CASE("every event is recognized, whatever it fills in") {

@@ -114,7 +114,7 @@ void LogOutput::log(const spdlog::details::log_msg& message) {
   MutexLock lock(&mutex_);
   QueueDroppedNote();
   const std::string_view text(message.payload.data(), message.payload.size());
-  if (text.size() > kMessageBytesMax || NeedsEscapeLine(text)) {
+  if (!takes_whole_messages_ && (text.size() > kMessageBytesMax || NeedsEscapeLine(text))) {
     const std::string line = OneLine(text);
     spdlog::details::log_msg safe = message;
     safe.payload = line;
@@ -160,6 +160,13 @@ void LogOutput::set_pattern(const std::string& pattern) {
 void LogOutput::set_formatter(std::unique_ptr<spdlog::formatter> formatter) {
   MutexLock lock(&mutex_);
   formatter_ = std::move(formatter);
+  takes_whole_messages_ = false;
+}
+
+void LogOutput::SetLineFormatter(std::unique_ptr<spdlog::formatter> formatter) {
+  MutexLock lock(&mutex_);
+  formatter_ = std::move(formatter);
+  takes_whole_messages_ = true;
 }
 
 uint64_t LogOutput::dropped() const {

@@ -44,6 +44,9 @@ class LogOutput : public spdlog::sinks::sink {
   void flush() override;
   void set_pattern(const std::string& pattern) override;
   void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
+  // Sets a formatter that itself makes one line of plain text of any message, and limits its length. It
+  // gets whole messages as they are.
+  void SetLineFormatter(std::unique_ptr<spdlog::formatter> formatter);
 
   // Returns the number of messages that were dropped so far.
   uint64_t dropped() const;
@@ -60,6 +63,7 @@ class LogOutput : public spdlog::sinks::sink {
   const std::shared_ptr<Queue> queue_;  // shared with the thread, which may outlive the object
   mutable Mutex mutex_;
   std::unique_ptr<spdlog::formatter> formatter_ ABSL_GUARDED_BY(mutex_);
+  bool takes_whole_messages_ ABSL_GUARDED_BY(mutex_) = false;  // the formatter, of SetLineFormatter
   spdlog::memory_buf_t formatted_ ABSL_GUARDED_BY(mutex_);
   uint64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t dropped_noted_ ABSL_GUARDED_BY(mutex_) = 0;

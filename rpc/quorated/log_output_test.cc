@@ -96,6 +96,26 @@ TEST_CASE("a name in a message can neither begin a line nor act on a terminal") 
   CHECK(lines[2] == "info plain \\ \xC3\xA4");
 }
 
+TEST_CASE("a formatter of lines gets whole messages") {
+  struct Sizes final : spdlog::formatter {
+    void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& to) override {
+      const std::string line = std::to_string(message.payload.size()) + "\n";
+      to.append(line.data(), line.data() + line.size());
+    }
+    std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<Sizes>(); }
+  };
+  Pipe pipe;
+  {
+    Log log(pipe.writer(), LogOutput::kQueuedBytesMax);
+    log.output->SetLineFormatter(std::make_unique<Sizes>());
+    log.logger.info("{}", std::string(2 * LogOutput::kMessageBytesMax, '\n'));
+    log.output->set_formatter(std::make_unique<Sizes>());
+    log.logger.info("\n");
+  }
+  pipe.CloseWriter();
+  CHECK(pipe.ReadToEnd() == std::vector<std::string>{"32768", "2"});
+}
+
 TEST_CASE("logging does not wait for a pipe that is not read, and dropped messages are counted") {
   Pipe pipe;
   std::optional<Log> log(std::in_place, pipe.writer());

@@ -240,12 +240,12 @@ void OnAssertion() {
 // `is_json` says that each line is an object of JSON.
 void StartLog(bool is_json) {
   auto output = std::make_shared<quorate::rpc::LogOutput>(STDOUT_FILENO);
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(output)));
   if (is_json) {
-    spdlog::set_formatter(std::make_unique<quorate::rpc::JsonFormatter>());
+    output->SetLineFormatter(std::make_unique<quorate::rpc::JsonFormatter>());
   } else {
-    spdlog::set_pattern(kLogPattern);
+    output->set_pattern(kLogPattern);
   }
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(output)));
   spdlog::flush_on(spdlog::level::critical);
   quorate::rpc::TakeGrpcLog();
   quorate::SetAssertionHook(OnAssertion);

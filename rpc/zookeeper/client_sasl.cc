@@ -21,6 +21,7 @@
 #include "base/file_stamp.h"
 #include "base/mutex.h"
 #include "rpc/config/java_options.h"
+#include "rpc/config/log_warnings.h"
 #include "rpc/sasl/server.h"
 
 namespace quorate::rpc::zk {
@@ -54,7 +55,7 @@ void WarnIfReadable(const std::string& path) {
 
 // Logs what in the JAAS file has no effect, and that it is open to every user of the machine.
 void Warn(const Config& config, const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
+  LogWarnings(kJaasWarning, warnings);
   WarnIfReadable(config.jaas_file);
 }
 
@@ -157,7 +158,7 @@ absl::StatusOr<std::unique_ptr<sasl::Authenticator>> MakeAuthenticator(const Con
   auto made = ReadAuthenticator(config, &warnings);
   if (!made.ok()) return made.status();
   if (*made == nullptr) {
-    for (const std::string& warning : warnings) spdlog::warn("{}", warning);
+    LogWarnings(kJaasWarning, warnings);
     if (config.required_auth_schemes == std::vector<std::string>{"sasl"}) {
       return absl::InvalidArgumentError(
           absl::StrCat(config.jaas_file, ": there is no section ", config.sasl_section,
