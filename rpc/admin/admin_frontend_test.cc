@@ -300,6 +300,8 @@ TEST_CASE("the latencies of the last minutes are shown, and not those before") {
   CHECK(windows[1]["reads"]["max_ms"] == 9000);
   const Json monitor = f.Command("monitor");
   CHECK(monitor["quorate_latency_1m_max_us"] == 30'000);
+  CHECK(monitor["quorate_reads_1m_per_second"].get<double>() == Approx(1).epsilon(0.1));
+  CHECK(monitor["quorate_writes_1m_per_second"].get<double>() == Approx(1.0 / 60).epsilon(0.1));
   CHECK(monitor["quorate_read_latency_1m_avg_us"] == 2000);
   CHECK(monitor["quorate_read_latency_5m_max_us"] == 9'000'000);
   CHECK(f.Get("/metrics").body.find("\nquorate_write_latency_5m_max_us 30000.0\n") !=

@@ -60,13 +60,25 @@ Number RecentMs(const Observation& now, std::string_view recent, std::string_vie
   return us.has_value() ? Number(*us / kUsOfMs) : now.Value(summary, quantile);
 }
 
+// Returns a rate of the last minute, of the same requests as the latencies beside it, or of an older server
+// that of its ZooKeeper clients between the observations.
+Number RecentRate(const Observation& before, const Observation& now, std::string_view recent,
+                  std::string_view counter) {
+  const Number rate = now.Value(recent);
+  return rate.has_value() ? rate : Rate(before, now, counter);
+}
+
 constexpr Column kColumns[] = {
     {"CONNS", "connections", Unit::kCount,
      [](const auto&, const auto& now) { return now.Value("num_alive_connections"); }},
     {"REQ/S", "requests_per_second", Unit::kCount,
-     [](const auto& before, const auto& now) { return Rate(before, now, "packets_received"); }},
+     [](const auto& before, const auto& now) {
+       return RecentRate(before, now, "quorate_requests_1m_per_second", "packets_received");
+     }},
     {"READS/S", "reads_per_second", Unit::kCount,
-     [](const auto& before, const auto& now) { return Rate(before, now, "readlatency_count"); }},
+     [](const auto& before, const auto& now) {
+       return RecentRate(before, now, "quorate_reads_1m_per_second", "readlatency_count");
+     }},
     {"P50", "read_p50_ms", Unit::kMs,
      [](const auto&, const auto& now) {
        return RecentMs(now, "quorate_read_latency_1m_p50_us", "readlatency", kP50);
@@ -76,7 +88,9 @@ constexpr Column kColumns[] = {
        return RecentMs(now, "quorate_read_latency_1m_p99_us", "readlatency", kP99);
      }},
     {"WRITES/S", "writes_per_second", Unit::kCount,
-     [](const auto& before, const auto& now) { return Rate(before, now, "updatelatency_count"); }},
+     [](const auto& before, const auto& now) {
+       return RecentRate(before, now, "quorate_writes_1m_per_second", "updatelatency_count");
+     }},
     {"P50", "write_p50_ms", Unit::kMs,
      [](const auto&, const auto& now) {
        return RecentMs(now, "quorate_write_latency_1m_p50_us", "updatelatency", kP50);

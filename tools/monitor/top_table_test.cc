@@ -50,6 +50,23 @@ TEST_CASE("rates are those between two observations") {
   CHECK_THAT(text, Contains("1.0 MiB"));
 }
 
+TEST_CASE("rates are of the same requests as latencies, those of all clients") {
+  const std::string counters =
+      "packets_received 100\nreadlatency_count 100\nupdatelatency_count 100\n";
+  const std::vector<Observation> before = {Server(counters, 10)};
+  const std::vector<Observation> now = {
+      Server(counters + "quorate_requests_1m_per_second 5\nquorate_reads_1m_per_second 3\n"
+                        "quorate_writes_1m_per_second 2\nquorate_read_latency_1m_p50_us 4000",
+             12)};
+  const nlohmann::ordered_json json = TopJson(before, now)["servers"][0];
+  CHECK(json["requests_per_second"] == 5);
+  CHECK(json["reads_per_second"] == 3);
+  CHECK(json["writes_per_second"] == 2);
+  CHECK(json["read_p50_ms"] == 4);
+  const nlohmann::ordered_json older = TopJson(before, before)["servers"][0];
+  CHECK(older["reads_per_second"].is_null());
+}
+
 void AddRate(google::protobuf::RepeatedPtrField<v1::RequestRate>* rates, const std::string& name,
              double per_second, int64_t session = 0) {
   v1::RequestRate* rate = rates->Add();
