@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "rpc/frontend/listing.h"
 #include "rpc/frontend/request_limits.h"
+#include "rpc/frontend/slow_requests.h"
 #include "rpc/grpc/native/list_reader.h"
 #include "rpc/grpc/native/message_parts.h"
 #include "rpc/grpc/native/reads.h"
@@ -468,6 +469,7 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
     }
   }
   Answer(std::move(response), &*pending);
+  if (paused_ || feed_.lagging() || &*pending != &pipeline_.front()) DropCommand(&*pending);
   return absl::OkStatus();
 }
 
@@ -543,6 +545,7 @@ absl::Status SessionStream::Continue() {
       });
   if (!caught_up.ok()) return caught_up;
   if (feed_.lagging()) {
+    DropCommandOfFirst();
     wants_to_continue_ = !HasMuchToSend();
     return absl::OkStatus();
   }
@@ -553,6 +556,7 @@ absl::Status SessionStream::Continue() {
     Begin();
     wants_to_continue_ |= answered == kAnsweredAtOnceMax || loop_->has_spent_enough();
   }
+  if (paused_) DropCommandOfFirst();
   if (half_closed_ && pipeline_.empty()) Finish(absl::OkStatus());
   return absl::OkStatus();
 }
@@ -677,6 +681,20 @@ RequestRecord SessionStream::RecordOf(const Pending& pending) {
   record.offset = pending.offset;
   record.path = pending.path;
   return record;
+}
+
+void SessionStream::DropCommand(Pending* pending) {
+  if (pending->command == nullptr) return;
+  const std::string_view command = std::string_view(*pending->command).substr(pending->offset);
+  // One byte more than is shown, by which a longer path is known.
+  pending->path = tree::FirstPathOf(command).substr(0, SlowRequests::kPathBytesMax + 1);
+  pending->command = nullptr;
+}
+
+void SessionStream::DropCommandOfFirst() {
+  if (!pipeline_.empty() && pipeline_.front().stage == Stage::kDone) {
+    DropCommand(&pipeline_.front());
+  }
 }
 
 void SessionStream::CountUnanswered() const {

@@ -126,7 +126,9 @@ class SessionStream final : public Stream {
         v1::ERROR_CODE_UNSPECIFIED;  // error of a write in flight that was refused
     size_t ephemerals = 0;           // that a write in flight may create
     std::string answer;              // if done: an encoded SessionResponse
-    // For statistics, as RequestRecord. The command is that of a write in flight, or one that is done.
+    // For statistics, as RequestRecord. The command is that of a write in flight. After its result, only
+    // the first request of the pipeline keeps it, until it is answered at once: the bytes are those of a
+    // whole batch, and no budget of memory counts them.
     RequestKind what = RequestKind::kUnknown;
     bool was_alone = false;
     bool is_in_pieces = false;
@@ -185,6 +187,9 @@ class SessionStream final : public Stream {
   void DoWhoAmI(v1::Response* response);
   void Answer(v1::Response response, Pending* pending);
   static RequestRecord RecordOf(const Pending& pending);
+  // Keeps the beginning of the first path of a write that is done, in place of its command.
+  static void DropCommand(Pending* pending);
+  void DropCommandOfFirst();
   // Takes the request out, and no longer counts it among the held bytes.
   std::unique_ptr<v1::Request> Release(Pending* pending);
   // Sends the event for those of the watches for which the client may receive it. Removes the

@@ -3,6 +3,7 @@
 // Which requests of native clients are counted and recorded, and where their time went.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -173,6 +174,46 @@ TEST_CASE("slow requests whose client has gone are only counted") {
   CHECK(f.Slow().empty());
   CHECK(f.service.slow_requests().counts() == std::map<std::string_view, int64_t>{{"grpc.set", 2}});
   CHECK(f.service.slow_requests().not_kept() == 2);
+}
+
+TEST_CASE("a write that waits for its place among the responses does not keep its batch") {
+  SlowFixture f;
+  const uint32_t tag = f.OpenSession();
+  v1::Request sync;
+  sync.set_id(1);
+  sync.mutable_sync();
+  f.Send(tag, MessageOf({sync, WriteRequest(2, 1, {SetOp("/a", "2")})}));
+  f.transport.RunIterations();
+  REQUIRE(f.service.batches.size() == 1);
+  const std::weak_ptr<const std::string> batch = f.service.batches[0].bytes;
+  f.clock.Advance(150);
+  f.service.Apply(f.listener);
+  f.transport.RunIterations();
+  CHECK(f.Received(tag).items_size() == 0);
+  CHECK(batch.expired());
+  f.Settle();
+  CHECK(f.Received(tag).items_size() == 2);
+  REQUIRE(f.Slow().size() == 2);
+  CHECK(f.Slow()[1].operation == "grpc.set");
+  CHECK(f.Slow()[1].path == "/a");
+}
+
+TEST_CASE("the write of a client that does not read does not keep its batch") {
+  SlowFixture f;
+  f.Change(SetOp("/a", std::string(900'000, 'x')));
+  const uint32_t tag = f.OpenSession();
+  f.transport.SetReads(tag, false);
+  f.CallOne(tag, GetRequestOf(1, "/missing"));  // is the message that the client does not take
+  std::vector<v1::Request> requests;
+  for (uint64_t i = 2; i <= 6; ++i) requests.push_back(GetRequestOf(i, "/a"));
+  requests.push_back(WriteRequest(7, 1, {CreateOp("/b")}));
+  f.Send(tag, MessageOf(requests));
+  f.transport.RunIterations();
+  REQUIRE(f.service.batches.size() == 1);
+  const std::weak_ptr<const std::string> batch = f.service.batches[0].bytes;
+  f.Settle();
+  CHECK(f.Received(tag).items_size() == 0);
+  CHECK(batch.expired());
 }
 
 TEST_CASE("the clients, paths and operations of native requests are counted") {
