@@ -148,6 +148,7 @@ absl::Status Call::Admit() {
   if (tenants().IsAtBytes()) return OnLimit(Limit::kOutstandingBytes);
   if (tenants().IsAtOutstanding(0)) return OnLimit(Limit::kOutstandingRequests);
   tenants().SetOutstanding(outstanding(), 0);
+  received_ = loop_->now();
   return absl::OkStatus();
 }
 
@@ -158,7 +159,6 @@ absl::Status Call::BeginRead(std::string_view bytes) {
   if (absl::Status s = CheckParts(*Request::descriptor(), bytes); !s.ok()) return s;
   Request request;
   if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
-  received_ = loop_->now();
   kind_ = KindOf(method_);
   path_ = request.path();
   if (absl::Status s = Admit(); !s.ok()) return s;
@@ -273,7 +273,6 @@ absl::Status Call::BeginWrite(std::string_view bytes) {
   Request message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
   const Operations operations = OperationsOf(std::move(message));
-  received_ = loop_->now();
   kind_ = KindOf(operations);
   for (const v1::Operation& operation : operations) paths_.emplace_back(PathOf(operation));
   if (absl::Status s = Admit(); !s.ok()) return s;

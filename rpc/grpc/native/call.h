@@ -82,8 +82,8 @@ class Call final : public Stream {
   const Method method_;
   const std::chrono::steady_clock::time_point opened_;
   State state_ = State::kNew;
-  // For statistics: when the request came, unless it is not one, and what it asks for; of a write that was
-  // applied, the sequence number of its command, and its zxid.
+  // For statistics: when the request came, unless it is none or was not admitted, and what it asks for; of a
+  // write that was applied, the sequence number of its command, and its zxid.
   std::optional<std::chrono::steady_clock::time_point> received_;
   RequestKind kind_ = RequestKind::kUnknown;
   uint64_t sequence_ = 0;

@@ -40,6 +40,7 @@ absl::Status ContenderBase::Begin(const v1::Contender& contender) {
   if (!tenants().TakeRequest(loop_->now())) return OnLimit(Limit::kRequests);
   if (tenants().IsAtBytes()) return OnLimit(Limit::kOutstandingBytes);
   if (tenants().IsAtOutstanding(0)) return OnLimit(Limit::kOutstandingRequests);
+  received_ = loop_->now();
   const std::optional<std::string_view> prefix = PrefixOf(contender.layout());
   if (!tree::IsValidPath(contender.path(), /*sequential=*/false) || contender.path() == "/") {
     return ToStatus(v1::ERROR_CODE_BAD_ARGUMENTS, "`path` is not the path of a queue");

@@ -89,6 +89,8 @@ class ContenderBase : public Stream {
   tree::SessionId contender_session() const { return session_; }
   bool is_new() const { return is_new_; }
   std::chrono::steady_clock::time_point opened() const { return opened_; }
+  // Returns when the message came; nullopt if it is no request, or one that was not admitted.
+  std::optional<std::chrono::steady_clock::time_point> received() const { return received_; }
 
  private:
   absl::Status TakeMessage(const google::protobuf::Descriptor& type, std::string_view bytes);
@@ -97,6 +99,7 @@ class ContenderBase : public Stream {
 
   const std::chrono::steady_clock::time_point opened_;
   bool is_new_ = true;  // no message has arrived
+  std::optional<std::chrono::steady_clock::time_point> received_;
   uint64_t barrier_ = 0;
   bool is_confirmed_ = false;
   std::string path_;

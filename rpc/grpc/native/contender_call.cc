@@ -165,17 +165,17 @@ RequestRecord ContenderCall::Record() const {
   record.kind = method_ == Method::kRelease    ? RequestKind::kRelease
                 : method_ == Method::kProclaim ? RequestKind::kProclaim
                                                : RequestKind::kResign;
-  record.received = opened();
+  record.received = *received();
   record.path = path();
   return record;
 }
 
 void ContenderCall::OnFinish() {
-  if (!is_new()) loop_->CountAnswered(*this, Record());
+  if (received().has_value()) loop_->CountAnswered(*this, Record());
 }
 
 void ContenderCall::CountUnanswered() const {
-  if (!is_new() && !finished()) loop_->CountUnanswered(Record());
+  if (received().has_value() && !finished()) loop_->CountUnanswered(Record());
 }
 
 void ContenderCall::Send(const google::protobuf::MessageLite& response) {

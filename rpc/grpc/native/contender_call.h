@@ -38,6 +38,7 @@ class ContenderCall final : public ContenderBase {
 
  private:
   void OnFinish() override;
+  // REQUIRES: received() has a value.
   RequestRecord Record() const;
   enum class State {
     kStarting,  // waits for its message, or for the session to be confirmed

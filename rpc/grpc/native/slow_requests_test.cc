@@ -216,6 +216,47 @@ TEST_CASE("the write of a client that does not read does not keep its batch") {
   CHECK(batch.expired());
 }
 
+TEST_CASE("the time of a contender's call begins with its message") {
+  SlowFixture f;
+  const auto begin = [&](const std::string& message) {
+    const uint32_t call = f.transport.Open(Method::kRelease, Fixture::Digests({}));
+    f.transport.RunIterations();
+    f.clock.Advance(500);
+    f.transport.Write(call, message);
+    f.Settle();
+    REQUIRE(f.transport.outcome(call).has_value());
+  };
+  begin("\xff\xff");
+  CHECK(f.LatencyOf("grpc.release").count() == 0);
+  v1::ReleaseRequest request;
+  request.mutable_contender()->set_path("/");
+  begin(request.SerializeAsString());
+  CHECK(f.LatencyOf("grpc.release").count() == 1);
+  CHECK(f.LatencyOf("grpc.release").sum_us == 0);
+  CHECK(f.Slow().empty());
+  CHECK(f.service.slow_requests().counts().empty());
+}
+
+TEST_CASE("requests that are not admitted are not counted") {
+  Config config = TestConfig();
+  config.required_auth_schemes = {"digest"};
+  Fixture f(config);
+  v1::ReleaseRequest release;
+  release.mutable_contender()->set_path("/q");
+  v1::ReleaseResponse released;
+  const auto code = [](const absl::Status& status) { return DetailOf(status).code(); };
+  CHECK(code(f.Unary(Method::kRelease, release, &released)) == v1::ERROR_CODE_AUTH_FAILED);
+  v1::GetRequest get;
+  get.set_path("/a");
+  v1::GetResponse got;
+  CHECK(code(f.Unary(Method::kGet, get, &got)) == v1::ERROR_CODE_AUTH_FAILED);
+  v1::SetResponse set;
+  CHECK(code(f.Unary(Method::kSet, SetCall("/a"), &set)) == v1::ERROR_CODE_AUTH_FAILED);
+  const auto all = f.service.requests().SumRecent(std::chrono::minutes(1), f.clock.Now());
+  CHECK(all.reads.count() + all.writes.count() == 0);
+  CHECK(f.service.requests().Top(RequestKey::kOperation, f.clock.Now(), 10).empty());
+}
+
 TEST_CASE("the clients, paths and operations of native requests are counted") {
   SlowFixture f;
   v1::SessionOpened opened;
