@@ -257,6 +257,34 @@ TEST_CASE("requests that are not admitted are not counted") {
   CHECK(f.service.requests().Top(RequestKey::kOperation, f.clock.Now(), 10).empty());
 }
 
+TEST_CASE("a long list counts with the time of all its pieces") {
+  SlowFixture f;
+  f.Change(CreateOp("/p"));
+  constexpr size_t kMany = 3 * kNodesPerHold;
+  for (size_t made = 0; made < kMany;) {
+    v1::TxnRequest children;
+    for (int i = 0; i < 1000 && made < kMany; ++i, ++made) {
+      *children.add_operations() = CreateOp("/p/" + std::to_string(made));
+    }
+    v1::TxnResponse response;
+    REQUIRE(f.Unary(Method::kTxn, children, &response).ok());
+  }
+  v1::ListRequest request;
+  request.set_path("/p");
+  request.set_with_data(true);
+  const uint32_t call = f.BeginCall(Method::kList, request);
+  // Nothing comes in between the pieces.
+  int pieces = 0;
+  for (; !f.transport.outcome(call).has_value(); ++pieces) {
+    REQUIRE(f.transport.RunIteration());
+    f.clock.Advance(50);
+  }
+  REQUIRE(pieces > 3);
+  REQUIRE(f.Slow().size() == 1);
+  CHECK(f.Slow()[0].operation == "grpc.list");
+  CHECK(f.Slow()[0].us == (pieces - 1) * 50'000);
+}
+
 TEST_CASE("the clients, paths and operations of native requests are counted") {
   SlowFixture f;
   v1::SessionOpened opened;

@@ -300,6 +300,7 @@ void StreamLoop::CountUnanswered(const RequestRecord& request) {
 
 void StreamLoop::BeginIteration() {
   ClientLoop::BeginIteration();
+  has_begun_ = true;
   stage_finder_.Forget();
 }
 
@@ -312,6 +313,9 @@ const ServerStatus& StreamLoop::status() {
 }
 
 void StreamLoop::EndIteration() {
+  // Without an input, as between the pieces of a long list, time has passed all the same.
+  if (!has_begun_) BeginIteration();
+  has_begun_ = false;
   iteration_end_scheduled_ = false;
   SubmitBatch();
   ContinueClients(std::exchange(inbox_may_have_items_, false));

@@ -161,6 +161,7 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   StageTimes FindStages(const RequestRecord& request, int64_t us);
 
   LoopRequests* const requests_;
+  bool has_begun_ = false;  // an iteration that has not ended
   StageFinder stage_finder_;
   bool inbox_may_have_items_ = false;
   std::map<ContenderKey, ContenderStreamId> contenders_;  // those that have a stream
