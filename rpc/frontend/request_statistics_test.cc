@@ -247,6 +247,28 @@ TEST_CASE("long texts are cut, and hostile ones change nothing") {
   CHECK(Top(top, RequestKey::kClient, clock)[0].count == 2);
 }
 
+TEST_CASE("users of a name with different passwords are told apart, without their hashes") {
+  LoopTopRequests top;
+  const ManualClock clock = ClockAtStep();
+  RequestSample sample = Sample("client");
+  const std::string long_name(200, 'n');
+  for (const std::string& id :
+       {std::string("ann:aaaa="), std::string("ann:bbbb="), long_name + ":1", long_name + ":2"}) {
+    sample.id = id;
+    top.Add(sample, clock.Now());
+  }
+  sample.scheme = "sasl";
+  sample.id = "ann:x";
+  top.Add(sample, clock.Now());
+  const std::vector<TopEntry> identities = Top(top, RequestKey::kIdentity, clock);
+  REQUIRE(identities.size() == 5);
+  CHECK(identities[0].text.starts_with("digest:ann#"));
+  CHECK(identities[1].text.starts_with("digest:ann#"));
+  CHECK(identities[2].text.size() == LiveSketch::kTextBytesMax);
+  CHECK(identities[3].text.size() == LiveSketch::kTextBytesMax);
+  CHECK(identities[4].text == "sasl:ann:x");
+}
+
 TEST_CASE("a path counts for its first two components") {
   CHECK(PathPrefixOf("/") == "/");
   CHECK(PathPrefixOf("/a") == "/a");

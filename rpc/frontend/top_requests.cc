@@ -12,6 +12,27 @@ namespace {
 
 constexpr size_t kPathComponents = 2;
 
+// Appends to the `*size` bytes of `*to` as much of `text` as fits and leaves `reserved` bytes free.
+template <size_t kSize>
+void AppendTo(std::array<char, kSize>* to, size_t* size, std::string_view text,
+              size_t reserved = 0) {
+  const size_t length = std::min(text.size(), kSize - *size - reserved);
+  std::copy_n(text.data(), length, to->data() + *size);
+  *size += length;
+}
+
+// Returns "#" and four digits that tell apart the users of a name with different passwords: they are the
+// same on all members. Made of a hash (FNV-1a) of the whole id.
+std::array<char, 5> FingerprintOf(std::string_view id) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  hash ^= hash >> 32;
+  hash ^= hash >> 16;
+  std::array<char, 5> text{'#'};
+  for (size_t i = 1; i < text.size(); ++i, hash >>= 4) text[i] = "0123456789abcdef"[hash % 16];
+  return text;
+}
+
 }  // namespace
 
 std::string_view NameOf(RequestKey key) {
@@ -124,12 +145,19 @@ void LoopTopRequests::Add(const RequestSample& sample, TimePoint now) {
   }
   if (sample.scheme.empty()) return;
   std::array<char, LiveSketch::kTextBytesMax> text;
-  const size_t scheme = std::min(sample.scheme.size(), text.size() - 1);
-  std::memcpy(text.data(), sample.scheme.data(), scheme);
-  text[scheme] = ':';
-  const size_t id = std::min(sample.id.size(), text.size() - scheme - 1);
-  if (id > 0) std::memcpy(text.data() + scheme + 1, sample.id.data(), id);
-  sketch(RequestKey::kIdentity).Add({text.data(), scheme + 1 + id}, 0, weight);
+  size_t size = 0;
+  AppendTo(&text, &size, sample.scheme, /*reserved=*/1);
+  text[size++] = ':';
+  // A name with any password is an identity, so that the name alone does not say who it is.
+  const size_t name = sample.scheme == "digest" ? sample.id.find(':') : std::string_view::npos;
+  if (name == std::string_view::npos) {
+    AppendTo(&text, &size, sample.id);
+  } else {
+    const std::array<char, 5> fingerprint = FingerprintOf(sample.id);
+    AppendTo(&text, &size, sample.id.substr(0, name), fingerprint.size());
+    AppendTo(&text, &size, {fingerprint.data(), fingerprint.size()});
+  }
+  sketch(RequestKey::kIdentity).Add({text.data(), size}, 0, weight);
 }
 
 void LoopTopRequests::BeginSecond(TimePoint now) {

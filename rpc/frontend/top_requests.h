@@ -30,9 +30,9 @@ namespace quorate::rpc {
 
 // What requests are counted by.
 enum class RequestKey : uint8_t {
-  kClient,     // address and port, and session
-  kIdentity,   // scheme:id of the first identity that the client has proved
-  kPath,       // the first components of the path of the request
+  kClient,    // address and port, and session
+  kIdentity,  // scheme:id of the first identity of the client; of a digest: digest:name#fingerprint
+  kPath,      // the first components of the path of the request
   kOperation,  // as in quorate_request_latency_seconds
 };
 inline constexpr size_t kRequestKeys = 4;
@@ -45,8 +45,8 @@ struct RequestSample {
   std::string_view client;
   int64_t session = 0;
   std::string_view scheme;  // of the identity; empty: none is proved
-  std::string_view id;
-  std::string_view path;  // empty: none
+  std::string_view id;      // whole; of a digest, the hash of the password is not shown
+  std::string_view path;    // empty: none
   std::string_view operation;
 };
 

@@ -129,7 +129,7 @@ void Connection::Sample(const Pending& pending, std::string_view body) {
   sample.session = session_.value();
   if (const tree::Identity* identity = identities_.first_proved()) {
     sample.scheme = identity->scheme;
-    sample.id = ClientIdentities::ShownId(*identity);
+    sample.id = identity->id;
   }
   sample.path = PathOf(pending, body);
   sample.operation = InfoOf(pending.op).name;

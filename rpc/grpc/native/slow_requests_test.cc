@@ -216,6 +216,34 @@ TEST_CASE("the write of a client that does not read does not keep its batch") {
   CHECK(batch.expired());
 }
 
+TEST_CASE("a long list counts with the time of all its pieces") {
+  SlowFixture f;
+  f.Change(CreateOp("/p"));
+  constexpr size_t kMany = 3 * kNodesPerHold;
+  for (size_t made = 0; made < kMany;) {
+    v1::TxnRequest children;
+    for (int i = 0; i < 1000 && made < kMany; ++i, ++made) {
+      *children.add_operations() = CreateOp("/p/" + std::to_string(made));
+    }
+    v1::TxnResponse response;
+    REQUIRE(f.Unary(Method::kTxn, children, &response).ok());
+  }
+  v1::ListRequest request;
+  request.set_path("/p");
+  request.set_with_data(true);
+  const uint32_t call = f.BeginCall(Method::kList, request);
+  // Nothing comes in between the pieces.
+  int pieces = 0;
+  for (; !f.transport.outcome(call).has_value(); ++pieces) {
+    REQUIRE(f.transport.RunIteration());
+    f.clock.Advance(50);
+  }
+  REQUIRE(pieces > 3);
+  REQUIRE(f.Slow().size() == 1);
+  CHECK(f.Slow()[0].operation == "grpc.list");
+  CHECK(f.Slow()[0].us == (pieces - 1) * 50'000);
+}
+
 TEST_CASE("the time of a contender's call begins with its message") {
   SlowFixture f;
   const auto begin = [&](const std::string& message) {
@@ -257,34 +285,6 @@ TEST_CASE("requests that are not admitted are not counted") {
   CHECK(f.service.requests().Top(RequestKey::kOperation, f.clock.Now(), 10).empty());
 }
 
-TEST_CASE("a long list counts with the time of all its pieces") {
-  SlowFixture f;
-  f.Change(CreateOp("/p"));
-  constexpr size_t kMany = 3 * kNodesPerHold;
-  for (size_t made = 0; made < kMany;) {
-    v1::TxnRequest children;
-    for (int i = 0; i < 1000 && made < kMany; ++i, ++made) {
-      *children.add_operations() = CreateOp("/p/" + std::to_string(made));
-    }
-    v1::TxnResponse response;
-    REQUIRE(f.Unary(Method::kTxn, children, &response).ok());
-  }
-  v1::ListRequest request;
-  request.set_path("/p");
-  request.set_with_data(true);
-  const uint32_t call = f.BeginCall(Method::kList, request);
-  // Nothing comes in between the pieces.
-  int pieces = 0;
-  for (; !f.transport.outcome(call).has_value(); ++pieces) {
-    REQUIRE(f.transport.RunIteration());
-    f.clock.Advance(50);
-  }
-  REQUIRE(pieces > 3);
-  REQUIRE(f.Slow().size() == 1);
-  CHECK(f.Slow()[0].operation == "grpc.list");
-  CHECK(f.Slow()[0].us == (pieces - 1) * 50'000);
-}
-
 TEST_CASE("the clients, paths and operations of native requests are counted") {
   SlowFixture f;
   v1::SessionOpened opened;
@@ -301,9 +301,17 @@ TEST_CASE("the clients, paths and operations of native requests are counted") {
   CHECK(top(RequestKey::kPath)[0].count == 20);
   CHECK(top(RequestKey::kOperation)[0].text == "grpc.get");
   CHECK(top(RequestKey::kOperation)[0].count == 21);
-  // The hash of the password is not shown.
-  REQUIRE(top(RequestKey::kIdentity).size() == 1);
-  CHECK(top(RequestKey::kIdentity)[0].text == "digest:ann");
+  // The hash of the password is not shown, but those with another password are told apart.
+  REQUIRE(f.Unary(Method::kGet, request, &response, Fixture::Digests({"ann:other"})).ok());
+  REQUIRE(f.Unary(Method::kGet, request, &response, Fixture::Digests({"ann:secret"})).ok());
+  const std::vector<TopEntry> identities = top(RequestKey::kIdentity);
+  REQUIRE(identities.size() == 2);
+  CHECK(identities[0].count == 2);
+  CHECK(identities[1].count == 1);
+  for (const TopEntry& identity : identities) {
+    CHECK(identity.text.starts_with("digest:ann#"));
+    CHECK(identity.text.size() == std::string_view("digest:ann#0000").size());
+  }
 }
 
 }  // namespace

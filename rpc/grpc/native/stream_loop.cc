@@ -261,7 +261,7 @@ void StreamLoop::Sample(const Stream& stream, const RequestRecord& request) {
   sample.session = stream.session().value();
   if (const tree::Identity* identity = stream.identities().first_proved()) {
     sample.scheme = identity->scheme;
-    sample.id = ClientIdentities::ShownId(*identity);
+    sample.id = identity->id;
   }
   sample.path = request.first_path();
   sample.operation = RequestKindNames()[static_cast<size_t>(request.kind)];
