@@ -95,6 +95,8 @@ def test_the_exit_status_says_which_directory_or_port_cannot_be_used():
         servers.write(f"{directory}/data/myid", "1\n")
         members = "".join(f"server.{i}=127.0.0.1:{port + 200 + i}:{port + 300 + i}\n" for i in (1, 2, 3))
         config = servers.write(f"{directory}/zoo.cfg", _base(directory, port) + members)
+        # As servers do, so that a closed connection of another test does not block the port.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", port + 201))
         holder.listen()
         said = servers.refusal(config, status=servers.NO_PEER_PORT)
