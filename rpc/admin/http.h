@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,12 @@ class HttpHandler {
   virtual ~HttpHandler() = default;
   // Returns the thread that is to handle the request. Called on the thread of connections.
   virtual HttpThread ThreadOf(const HttpRequest& request) const = 0;
+  // Returns the response to a request that is not handled, whoever sends it; nullopt for others. Called
+  // on the thread of connections, before the request takes a place among those that wait for a thread,
+  // of which there are few; it must not wait for anything.
+  virtual std::optional<HttpResponse> Refuse(const HttpRequest& /*request*/) const {
+    return std::nullopt;
+  }
   // Called on the thread that ThreadOf names. All threads may call at once.
   virtual HttpResponse Handle(const HttpRequest& request) = 0;
 };

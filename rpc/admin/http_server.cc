@@ -51,6 +51,8 @@ constexpr size_t kSmallBytes = 64u << 10;
 // The most requests that wait for the thread of the console, or run there: each keeps a connection, of
 // which others need some, such as probes of the server's health.
 constexpr size_t kConsoleRequestsMax = 16;
+constexpr char kWaitedTooLong[] =
+    "the change has waited too long for others, and was not made; try again";
 // The first byte of a TLS connection.
 constexpr unsigned char kTlsHandshake = 0x16;
 
@@ -218,8 +220,17 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
       return Write(*response, 11, /*keep_alive=*/false, /*has_body=*/true);
     }
     auto request = std::make_shared<HttpRequest>(TakeRequest());
+    if (const auto refusal = server_.handler_.Refuse(*request)) return Respond(*refusal);
+    Dispatch(std::move(request));
+  }
+
+  // Lets the thread that the handler names handle a request.
+  void Dispatch(std::shared_ptr<HttpRequest> request) {
     const HttpThread thread = server_.handler_.ThreadOf(*request);
     if (thread == HttpThread::kConnections) return Respond(server_.handler_.Handle(*request));
+    const auto last_start = thread == HttpThread::kChanges
+                                ? server_.options_.clock->Now() + kChangeWaitMax
+                                : std::chrono::steady_clock::time_point::max();
     size_t* waiting = thread == HttpThread::kConsole   ? &server_.console_requests_
                       : thread == HttpThread::kChanges ? &server_.change_requests_
                                                        : nullptr;
@@ -232,16 +243,18 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     asio::thread_pool& workers = thread == HttpThread::kConsole   ? server_.console_workers_
                                  : thread == HttpThread::kChanges ? server_.change_workers_
                                                                   : server_.workers_;
-    asio::post(
-        workers, [self = shared_from_this(), request = std::move(request), waiting]() mutable {
-          Impl& server = self->server_;
-          HttpResponse response = server.handler_.Handle(*request);
-          // The connection is given back, so that it ends on the thread that serves all connections.
-          asio::post(server.io_, [self = std::move(self), response = std::move(response), waiting] {
-            if (waiting != nullptr) --*waiting;
-            self->Respond(response);
-          });
-        });
+    asio::post(workers, [self = shared_from_this(), request = std::move(request), waiting,
+                         last_start]() mutable {
+      Impl& server = self->server_;
+      HttpResponse response = server.options_.clock->Now() <= last_start
+                                  ? server.handler_.Handle(*request)
+                                  : TextResponse(503, kWaitedTooLong);
+      // The connection is given back, so that it ends on the thread that serves all connections.
+      asio::post(server.io_, [self = std::move(self), response = std::move(response), waiting] {
+        if (waiting != nullptr) --*waiting;
+        self->Respond(response);
+      });
+    });
   }
 
   HttpRequest TakeRequest() {

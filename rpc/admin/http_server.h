@@ -11,6 +11,9 @@
 //   take a response within that time.
 // - Responses that clients have not taken are at most unsent_bytes_max together, without those of less
 //   than 64 KiB; a request whose response would exceed it gets 503.
+// - Of the requests that wait for the threads of the console and of changes, there are a few; further ones
+//   get 503. A change that has waited for kChangeWaitMax gets 503 and is not made: its client is about to
+//   give up, and would be told that it failed.
 // - With connections_max connections, or connections_per_address_max from one address, a new one
 //   replaces one, of that address in the second case: the first that has had its last response, then the
 //   one that has waited longest for its request, then the one that has taken longest to fetch its
@@ -19,12 +22,14 @@
 // Thread-safety: Start and Stop are called from one thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "rpc/admin/http.h"
 #include "rpc/tls/current_context.h"
 
@@ -32,6 +37,7 @@ namespace quorate::rpc::admin {
 
 inline constexpr size_t kHeaderBytesMax = 16u << 10;
 inline constexpr size_t kBodyBytesMax = 64u << 10;
+inline constexpr auto kChangeWaitMax = std::chrono::seconds(3);
 
 struct HttpServerOptions {
   enum class Encryption : uint8_t { kNone, kEither, kTls };
@@ -46,6 +52,7 @@ struct HttpServerOptions {
   size_t connections_max = 256;
   size_t connections_per_address_max = 64;
   size_t unsent_bytes_max = 64u << 20;
+  const Clock* clock = Clock::System();  // outlives the server; for kChangeWaitMax
 };
 
 class HttpServer {

@@ -11,10 +11,14 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "base/testing/manual_clock.h"
 
 namespace quorate::rpc::admin {
 namespace {
@@ -28,6 +32,15 @@ constexpr size_t kUnsentBytesMax = kLargeBytes + kLargeBytes / 2;
 // Answers with what it was asked. A request for /slow or /console/slow waits until Release.
 class Echo : public HttpHandler {
  public:
+  std::optional<HttpResponse> Refuse(const HttpRequest& request) const override {
+    {
+      const std::lock_guard lock(mutex_);
+      ++received_;
+      changed_.notify_all();
+    }
+    if (request.target != "/console/foreign") return std::nullopt;
+    return TextResponse(403, "foreign");
+  }
   HttpThread ThreadOf(const HttpRequest& request) const override {
     if (request.target == "/quick") return HttpThread::kConnections;
     if (!request.target.starts_with("/console")) return HttpThread::kCommands;
@@ -55,6 +68,11 @@ class Echo : public HttpHandler {
     response.headers.emplace_back("X-Test", "1");
     return response;
   }
+  // Waits until so many requests have been received.
+  void AwaitReceived(int number) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this, number] { return received_ >= number; });
+  }
   void AwaitSlow() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return waiting_ > 0; });
@@ -66,8 +84,9 @@ class Echo : public HttpHandler {
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable int received_ = 0;
   int waiting_ = 0;
   bool is_released_ = false;
 };
@@ -82,12 +101,14 @@ struct Running {
                 .idle_timeout_ms = idle_timeout_ms,
                 .connections_max = connections_max,
                 .connections_per_address_max = connections_per_address_max,
-                .unsent_bytes_max = kUnsentBytesMax},
+                .unsent_bytes_max = kUnsentBytesMax,
+                .clock = &clock},
                &echo) {
     REQUIRE(server.Start().ok());
   }
   ~Running() { echo.Release(); }
 
+  ManualClock clock;
   Echo echo;
   HttpServer server;
 };
@@ -394,6 +415,52 @@ TEST_CASE("requests of the console that wait for its thread are limited, and so 
   CHECK(count("503") == kRefused);
   CHECK(count("200") == kMore - kRefused);
   CHECK(Has(slow.ReadUntil("127.0.0.1"), is_change ? "POST /console/slow" : "GET /console/slow"));
+}
+
+TEST_CASE(
+    "a change that has waited too long is not made, and others wait as long as they have to") {
+  const bool is_change = GENERATE(false, true);
+  const auto request = [is_change](const std::string& target) {
+    return is_change ? Post(target) : Get(target);
+  };
+  Running running;
+  Client slow(running);
+  slow.Send(request("/console/slow"));
+  running.echo.AwaitSlow();
+  Client late(running);
+  late.Send(request("/console/late"));
+  // The server has taken the time of a request before it asks for the thread of the next.
+  running.echo.AwaitReceived(2);
+  Client next(running);
+  next.Send(Get("/quick"));
+  CHECK(Has(next.ReadUntil("127.0.0.1"), "GET /quick"));
+  running.clock.Advance(std::chrono::milliseconds(kChangeWaitMax).count() + 1);
+  running.echo.Release();
+  // It was begun in time, and its end does not matter.
+  CHECK(Has(slow.ReadUntil("127.0.0.1"), "/console/slow"));
+  const std::string answer = late.ReadUntil("\r\n");
+  CHECK(Has(answer, is_change ? " 503 " : " 200 "));
+  // The next ones do not suffer from it.
+  next.Send(request("/console/next"));
+  CHECK(Has(next.ReadUntil("127.0.0.1"), "/console/next"));
+}
+
+TEST_CASE("a request that is refused at once takes no place from those that wait") {
+  Running running;
+  Client slow(running);
+  slow.Send(Post("/console/slow"));
+  running.echo.AwaitSlow();
+  std::vector<std::unique_ptr<Client>> others;
+  for (int i = 0; i < 20; ++i) {
+    others.push_back(std::make_unique<Client>(running));
+    others.back()->Send(Post("/console/foreign"));
+    // It does not wait for the thread either, which is busy.
+    CHECK(Has(others.back()->ReadUntil("\r\n"), " 403 "));
+  }
+  Client client(running);
+  client.Send(Post("/console"));
+  running.echo.Release();
+  CHECK(Has(client.ReadUntil("\r\n"), " 200 "));
 }
 
 TEST_CASE("responses that are not taken are limited together") {
