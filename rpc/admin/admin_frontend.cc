@@ -61,11 +61,21 @@ class AdminFrontend::AdminHandler final : public HttpHandler {
   HttpThread ThreadOf(const HttpRequest& request) const override {
     if (request.target.starts_with(kHealthPrefix)) return HttpThread::kConnections;
     if (!request.target.starts_with(kConsolePrefix)) return HttpThread::kCommands;
-    return request.method == "POST" ? HttpThread::kChanges : HttpThread::kConsole;
+    if (IsChange(request)) return HttpThread::kChanges;
+    // The others are refused at once.
+    return request.method == "POST" ? HttpThread::kConnections : HttpThread::kConsole;
+  }
+  std::optional<HttpResponse> Refuse(const HttpRequest& request) const override {
+    return IsChange(request) ? frontend_.console_.RefuseForeign(request) : std::nullopt;
   }
   HttpResponse Handle(const HttpRequest& request) override { return frontend_.Respond(request); }
 
  private:
+  bool IsChange(const HttpRequest& request) const {
+    return request.method == "POST" && frontend_.parts_.config.admin_console &&
+           Console::IsChange(request.target);
+  }
+
   AdminFrontend& frontend_;
 };
 
@@ -129,7 +139,8 @@ absl::Status AdminFrontend::Open() {
                                         : config.admin_port_unification ? Encryption::kEither
                                                                         : Encryption::kNone,
                           .tls = tls_.get(),
-                          .idle_timeout_ms = config.admin_idle_timeout_ms},
+                          .idle_timeout_ms = config.admin_idle_timeout_ms,
+                          .clock = parts_.clock},
         admin_handler_.get());
     if (absl::Status s = admin_server_->Start(); !s.ok()) return s;
     spdlog::info("listening protocol=http address={} port={}", config.admin_address,
@@ -182,10 +193,9 @@ HttpResponse AdminFrontend::Respond(const HttpRequest& request) {
   if (path.starts_with(url + "/")) {
     return RunCommand(path.substr(url.size() + 1), *target, request);
   }
-  // The thread was chosen by the target as it was sent, so one with escapes in the prefix is refused.
+  // The thread was chosen by the target as it was sent, so one with escapes in the path is refused.
   const bool has_console = parts_.config.admin_console;
-  if (has_console && path.starts_with(kConsolePrefix) &&
-      request.target.starts_with(kConsolePrefix)) {
+  if (has_console && path.starts_with(kConsolePrefix) && request.target.starts_with(path)) {
     auto response = console_.Respond(*target, request);
     return response.has_value() ? *std::move(response) : NotFound(*target);
   }

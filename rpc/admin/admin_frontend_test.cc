@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/zookeeper/testing/loop_fixture.h"
 
 namespace quorate::rpc::admin {
@@ -19,7 +20,9 @@ using consensus::MemberId;
 class ShownCluster : public Administration {
  public:
   ClusterView cluster_view() const override { return view; }
-  void TransferLeadership(MemberId, std::function<void(absl::Status)>) override {}
+  void TransferLeadership(MemberId, std::function<void(absl::Status)> done) override {
+    done(absl::OkStatus());
+  }
   void ChangeMembers(const ServerLines&, consensus::Index,
                      std::function<void(absl::Status)>) override {}
   void Barrier(std::function<void(tree::Zxid)>) override {}
@@ -73,6 +76,20 @@ class AdminFixture : public zk::Fixture {
     return Json::parse(response.body);
   }
 
+  // Sends a change as the page of the caller does.
+  HttpResponse Change(const std::string& name, const std::string& body, HttpRequest request = {}) {
+    const Json overview = Json::parse(Get("/console/api/overview", request).body);
+    request.page_token = overview.value("token", "");
+    request.method = "POST";
+    request.content_type = "application/json";
+    request.fetch_site = "same-origin";
+    request.body = body;
+    return Get("/console/api/" + name, request);
+  }
+
+  RecordedAudit audit;
+  TreeWriter writer{config, &service, kWriterTags};
+  SessionCloser closer{&service, kCloserTags};
   ShownCluster cluster;
   Administrators administrators{config, &clock};
   AdminFrontend admin{{.config = config,
@@ -80,7 +97,9 @@ class AdminFixture : public zk::Fixture {
                        .administration = &cluster,
                        .administrators = &administrators,
                        .clock = &clock,
-                       .audit = nullptr,
+                       .audit = audit.log(),
+                       .writer = &writer,
+                       .closer = &closer,
                        .version = "1.2.3",
                        .configuration_text =
                            "# a comment\ntickTime=2000\nssl.keyStore.password=hunter2\n"
@@ -576,6 +595,102 @@ TEST_CASE("the console shows the tree without a certificate only if clients need
   remote.caller.subject.clear();
   config.ssl_client_auth = "want";
   CHECK(AdminFixture(config).Get(path, remote).status == 200);
+}
+
+TEST_CASE("who changes znodes by the console is what admin.console.changes says") {
+  Config config = WithCluster();
+  config.super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+  const auto from_afar = [](HttpRequest request) {
+    request.caller.address = "10.0.0.9";
+    request.is_encrypted = true;
+    return request;
+  };
+  HttpRequest certified;
+  certified.caller.subject = "CN=ann";
+  HttpRequest proxy = certified;  // which has a certificate, and passes on what anyone sends
+  proxy.is_passed_on = true;
+  HttpRequest proxied_user = WithCredentials("Basic dTpw");
+  proxied_user.is_passed_on = proxied_user.is_encrypted = true;
+  const HttpRequest user = WithCredentials("Basic dTpw");               // u:p
+  const HttpRequest super = WithCredentials("Basic c3VwZXI6dGVzdA==");  // super:test
+  struct Case {
+    HttpRequest request;
+    std::set<std::string> allowed;
+  };
+  const std::vector<Case> cases = {
+      {{}, {}},
+      {from_afar({}), {}},
+      {user, {"proven", "users"}},
+      {from_afar(user), {"users"}},
+      {proxied_user, {"users"}},
+      {from_afar(certified), {"proven", "users"}},
+      {from_afar(proxy), {}},
+      {super, {"administrators", "proven", "users"}},
+      {from_afar(super), {"administrators", "proven", "users"}},
+  };
+  CHECK(config.admin_console_changes == "proven");
+  for (const char* who : {"none", "administrators", "proven", "users"}) {
+    config.admin_console_changes = who;
+    AdminFixture f(config);
+    for (const Case& one : cases) {
+      INFO(who << " " << &one - cases.data());
+      const Json shown = Json::parse(f.Get("/console/api/overview", one.request).body);
+      CHECK(shown["may_change_tree"] == one.allowed.contains(who));
+      if (one.allowed.contains(who)) continue;
+      CHECK(f.Change("create", R"({"path":"/a","data":"","acl":"world"})", one.request).status ==
+            403);
+      CHECK(f.service.batches.empty());
+    }
+    const bool leads = f.Change("transfer-leadership", R"({"member":0})", super).status == 200;
+    CHECK(leads == (std::string(who) != "none"));
+  }
+}
+
+TEST_CASE(
+    "a change has the name of what gave the right in the audit log, and wrong credentials too") {
+  Config config = WithCluster();
+  config.super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+  config.administrator_subjects = {"CN=admin"};
+  AdminFixture f(config);
+  const std::string body = R"({"member":0})";
+  HttpRequest request = WithCredentials("Basic c3VwZXI6dGVzdA==");  // super:test
+  request.is_encrypted = true;
+  request.caller.address = "10.0.0.9";
+  const auto line = [](const std::string& user, const std::string& rest) {
+    return std::vector<std::string>{(user.empty() ? "" : "user=" + user + " ") + "ip=10.0.0.9 " +
+                                    rest};
+  };
+  const std::string done = "operation=transferLeadership detail=protocol=http result=success";
+  request.caller.subject = "CN=bob";
+  CHECK(f.Change("transfer-leadership", body, request).status == 200);
+  CHECK(f.audit.Lines() == line("digest:super", done));
+  request.caller.subject = "CN=admin";
+  CHECK(f.Change("transfer-leadership", body, request).status == 200);
+  CHECK(f.audit.Lines() == line("x509:CN=admin", done));
+  request.caller.subject.clear();
+  for (const char* wrong : {"Basic c3VwZXI6d3Jvbmc=", "Bearer wrong-wrong-wrong-wrong"}) {
+    request.authorization = wrong;
+    CHECK(f.Get("/console/api/overview", request).status == 401);
+    CHECK(f.audit.Lines() == line("",
+                                  "operation=authenticate detail=authorization protocol=http "
+                                  "result=failure"));
+  }
+  // Credentials of a user of the scheme digest are never wrong.
+  request.authorization = "Basic dTpw";
+  CHECK(f.Get("/console/api/overview", request).status == 200);
+  CHECK(f.audit.Lines().empty());
+}
+
+TEST_CASE(
+    "a change whose path has escapes is none, because its thread is chosen by what was sent") {
+  AdminFixture f;
+  const std::string body = R"({"member":0})";
+  CHECK(f.Change("transfer-leadership", body).status == 200);
+  CHECK(f.Change("transfer-leadershi%70", body).status == 404);
+  CHECK(Console::IsChange("/console/api/create?a#b"));
+  CHECK_FALSE(Console::IsChange("/console/api/creat%65"));
+  CHECK_FALSE(Console::IsChange("/console/api/overview"));
+  CHECK_FALSE(Console::IsChange("/console/x"));
 }
 
 TEST_CASE("the console shows addresses of members to administrators only") {

@@ -170,9 +170,13 @@ std::optional<HttpResponse> Console::Respond(const RequestTarget& target,
   Caller caller{request.caller,
                 ClientIdentities(config_, drops_address ? "" : request.caller.address)};
   if (const absl::Status s = Identify(request, &caller); !s.ok()) {
+    if (absl::IsUnauthenticated(s) || absl::IsUnavailable(s)) {
+      changes_.RecordFailedAuthentication(caller);
+    }
     const int code = absl::IsUnauthenticated(s) ? 401 : absl::IsUnavailable(s) ? 429 : 403;
     return Failure(code, ToStd(s.message()));
   }
+  caller.actor = ActorOf(caller);
   if (is_change) return Change(name, request, caller);
   if (name == "overview") return Overview(request, caller);
   if (auto response = OfAllClients(name, target, request, caller)) return response;
@@ -210,8 +214,13 @@ std::optional<HttpResponse> Console::OfAllClients(std::string_view name,
   return WatchesResponse(&frontend_, *asked);
 }
 
-HttpResponse Console::Change(std::string_view name, const HttpRequest& request,
-                             const Caller& caller) {
+bool Console::IsChange(std::string_view target) {
+  return target.starts_with(kConsoleApiPrefix) &&
+         ConsoleChanges::IsChange(
+             target.substr(0, target.find_first_of("?#")).substr(kConsoleApiPrefix.size()));
+}
+
+std::optional<HttpResponse> Console::RefuseForeign(const HttpRequest& request) const {
   if (const std::string why = ForeignPageReason(request); !why.empty()) return Failure(403, why);
   if (request.content_type != "application/json") {
     return Failure(415, "the header Content-Type has to be application/json");
@@ -222,8 +231,17 @@ HttpResponse Console::Change(std::string_view name, const HttpRequest& request,
         "the header X-Quorate-Page has to have the token of the page, which the overview "
         "has, for the same caller, and which is good for five minutes");
   }
+  return std::nullopt;
+}
+
+HttpResponse Console::Change(std::string_view name, const HttpRequest& request,
+                             const Caller& caller) {
+  if (auto refusal = RefuseForeign(request)) return *std::move(refusal);
   const bool is_of_tree = ConsoleChanges::IsOfTree(name);
-  if (!is_of_tree) return changes_.Respond(name, request, caller, SeesAll(request, caller));
+  if (!is_of_tree) {
+    const bool may = SeesAll(request, caller) && config_.admin_console_changes != "none";
+    return changes_.Respond(name, request, caller, may);
+  }
   if (const std::string why = TreeReason(request, caller); !why.empty()) return Failure(403, why);
   if (caller.identities.lacks_required()) return Failure(401, caller.identities.RequiredText());
   return changes_.Respond(name, request, caller, MayChangeTree(request, caller));
@@ -318,11 +336,31 @@ bool Console::SeesAll(const HttpRequest& request, const Caller& caller) const {
 }
 
 bool Console::MayChangeTree(const HttpRequest& request, const Caller& caller) const {
+  const std::string& who = config_.admin_console_changes;
+  if (who == "none") return false;
+  if (SeesAll(request, caller)) return true;
+  if (who == "administrators") return false;
   const auto shown = caller.identities.shown();
-  const bool is_user = std::any_of(shown.begin(), shown.end(), [](const tree::Identity& identity) {
-    return identity.scheme == "digest";
-  });
-  return is_user || SeesAll(request, caller);
+  const auto has = [shown](std::string_view scheme) {
+    return std::any_of(shown.begin(), shown.end(), [scheme](const tree::Identity& identity) {
+      return identity.scheme == scheme;
+    });
+  };
+  // The certificate of a proxy is not that of its client.
+  if (has("x509") && !request.is_passed_on) return true;
+  const bool is_of_this_machine = caller.principal.origin == Principal::Origin::kLoopback &&
+                                  ForeignReason(request, caller.principal).empty();
+  return has("digest") && (who == "users" || is_of_this_machine);
+}
+
+std::string Console::ActorOf(const Caller& caller) const {
+  Principal principal = caller.principal;
+  principal.is_super = false;
+  // Without its password, the certificate would have given no right.
+  const bool is_by_password =
+      caller.principal.is_super && !administrators_.IsAdministrator(principal);
+  if (is_by_password) principal.subject.clear();
+  return principal.Name();
 }
 
 HttpResponse Console::Slow() const {

@@ -14,8 +14,9 @@
 //   /console/api/events     ?path=&after= changes at and below a znode
 //   /console/api/...        POST: the changes of console_changes.h
 //
-// Administrators and the super user close sessions and transfer leadership. They, and users with an
-// identity of the scheme digest, change the tree, as access control lists allow. A change is taken only
+// Administrators and the super user close sessions and transfer leadership. They, and the users that
+// admin.console.changes lets, change the tree, as access control lists allow: anyone can make up a user
+// and a password, so that these alone are not enough from another machine. A change is taken only
 // as JSON from a page of this server: by the header Origin or Sec-Fetch-Site, and with the token that
 // only a page of this server can have read (page_token.h), so that no page of another site makes it with
 // what a browser sends by itself.
@@ -76,6 +77,11 @@ class Console {
   static bool WantsPage(const HttpRequest& request);
   // Returns the page, for a browser that asks for /.
   static HttpResponse Page();
+  // Returns whether a target, as it was sent, is that of a change.
+  static bool IsChange(std::string_view target);
+  // Returns the response to a change that is not known to come from a page of this server, of the same
+  // caller; nullopt if it is.
+  std::optional<HttpResponse> RefuseForeign(const HttpRequest& request) const;
   // Returns the response to a request for a path that begins with kConsolePrefix; nullopt if there
   // is no such path.
   std::optional<HttpResponse> Respond(const RequestTarget& target, const HttpRequest& request);
@@ -94,6 +100,8 @@ class Console {
   bool SeesAll(const HttpRequest& request, const Caller& caller) const;
   // Returns whether the caller may write to the tree, as far as the lists allow.
   bool MayChangeTree(const HttpRequest& request, const Caller& caller) const;
+  // Returns the name of what gave the caller its rights, for the audit log.
+  std::string ActorOf(const Caller& caller) const;
   HttpResponse Change(std::string_view name, const HttpRequest& request, const Caller& caller);
   // Returns the response to a request for what is of all clients; nullopt if it is for something else.
   std::optional<HttpResponse> OfAllClients(std::string_view name, const RequestTarget& target,

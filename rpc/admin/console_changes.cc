@@ -22,7 +22,9 @@ namespace {
 constexpr char kOutcomeUnknown[] =
     "the cluster has not confirmed the change in time; it may or may not be made: look again";
 constexpr char kForbidden[] =
-    "changes need an administrator, or for znodes a user who has signed in";
+    "changes need an administrator, or for znodes a user whom admin.console.changes lets make "
+    "them: "
+    "by default one with a certificate, or one who has signed in on the server's own machine";
 
 constexpr auto kText = Json::value_t::string;
 constexpr auto kNumber = Json::value_t::number_integer;
@@ -232,6 +234,31 @@ HttpResponse ConsoleChanges::Respond(std::string_view name, const HttpRequest& r
                                  : TransferLeadership(body, caller, may);
 }
 
+void ConsoleChanges::RecordFailedAuthentication(const ConsoleCaller& caller) const {
+  if (parts_.audit == nullptr) return;
+  // The name of a caller without a certificate would be that of its address alone.
+  const std::string user = caller.principal.subject.empty() ? "" : caller.principal.Name();
+  parts_.audit->RecordCall(user, caller.principal.address, "authenticate",
+                           "authorization protocol=http", AuditResult::kFailure);
+}
+
+std::function<void(bool is_done)> ConsoleChanges::ActorRecorder(const tree::Op& op,
+                                                                const ConsoleCaller& caller) const {
+  const bool is_named = caller.principal.token.empty() && !caller.principal.is_super &&
+                        !caller.identities.shown().empty();
+  if (parts_.audit == nullptr || is_named) return [](bool) {};
+  return [audit = parts_.audit, user = caller.actor, ip = caller.principal.address,
+          detail = absl::StrCat("operation=", ToAbsl(AuditOperation(op)), " protocol=http"),
+          path = std::string(op.path)](bool is_done) {
+    audit->Record({.user = user,
+                   .ip = ip,
+                   .operation = "consoleChange",
+                   .znode = path,
+                   .detail = detail,
+                   .result = is_done ? AuditResult::kSuccess : AuditResult::kFailure});
+  };
+}
+
 HttpResponse ConsoleChanges::ChangeTree(std::string_view name, const Json& body,
                                         const ConsoleCaller& caller, bool may) {
   TreeChange change;
@@ -239,15 +266,18 @@ HttpResponse ConsoleChanges::ChangeTree(std::string_view name, const Json& body,
     return Failure(400, why);
   }
   const auto wait = std::make_shared<Wait>();
+  const auto record = ActorRecorder(change.op, caller);
   absl::Status begun = absl::PermissionDeniedError(kForbidden);
   if (may) {
     begun = parts_.writer->Write(change.op, caller.identities,
-                                 [wait](absl::StatusOr<tree::OpResult> result) {
+                                 [wait, record](absl::StatusOr<tree::OpResult> result) {
+                                   record(result.ok() && result->error == tree::ErrorCode::kOk);
                                    if (!result.ok()) return wait->End(result.status());
                                    wait->End(absl::OkStatus(), *std::move(result));
                                  });
   }
   if (!begun.ok()) {
+    record(false);
     if (parts_.request_audit != nullptr) {
       tree::Request request;
       request.ops.push_back(change.op);
@@ -267,7 +297,7 @@ HttpResponse ConsoleChanges::CloseSession(const Json& body, const ConsoleCaller&
       number == 0) {
     return Failure(400, "the body has to be {session}, such as \"0x1a2b\"");
   }
-  const auto record = [this, user = caller.principal.Name(), ip = caller.principal.address,
+  const auto record = [this, user = caller.actor, ip = caller.principal.address,
                        number](bool is_closed) {
     if (parts_.audit == nullptr) return;
     parts_.audit->RecordCall(user, ip, "closeSession",
@@ -304,7 +334,7 @@ HttpResponse ConsoleChanges::TransferLeadership(const Json& body, const ConsoleC
   if (!HasFields(body, {{"member", kNumber}}) || !TakeNumber(body["member"], &member)) {
     return Failure(400, "the body has to be {member}, the number of a voter, or 0");
   }
-  const auto record = [this, user = caller.principal.Name(), ip = caller.principal.address,
+  const auto record = [this, user = caller.actor, ip = caller.principal.address,
                        member](bool is_begun) {
     if (parts_.audit == nullptr) return;
     const std::string target = member == 0 ? "" : absl::StrCat("member=", member, " ");

@@ -10,7 +10,8 @@
 //
 // Who sends it has passed the checks of Console. The tree is written through the log, with the
 // identities of the caller, so that access control lists, quotas and the audit log treat it as any
-// client's write.
+// client's write. Of a write whose identities do not have the name of who made it, such as that of an
+// administrator's token, the audit log has a line "consoleChange" with that name too.
 //
 // Thread-safety: Respond is called from one thread at a time, and waits for the cluster; Close from
 // any.
@@ -59,6 +60,8 @@ class ConsoleChanges {
   // recorded in the audit log.
   HttpResponse Respond(std::string_view name, const HttpRequest& request,
                        const ConsoleCaller& caller, bool may);
+  // Records that the caller has sent wrong credentials. Any thread.
+  void RecordFailedAuthentication(const ConsoleCaller& caller) const;
   // Ends the wait for a change, whose outcome is then not known; later ones are refused.
   void Close();
 
@@ -67,6 +70,10 @@ class ConsoleChanges {
 
   HttpResponse ChangeTree(std::string_view name, const Json& body, const ConsoleCaller& caller,
                           bool may);
+  // Returns what records the outcome of a change of the tree with the name of the caller; it does nothing if
+  // the identities have that name.
+  std::function<void(bool is_done)> ActorRecorder(const tree::Op& op,
+                                                  const ConsoleCaller& caller) const;
   HttpResponse CloseSession(const Json& body, const ConsoleCaller& caller, bool may);
   HttpResponse TransferLeadership(const Json& body, const ConsoleCaller& caller, bool may);
   // Waits until the wait is ended. Returns false if that did not happen in time.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "rpc/audit/testing/recorded_audit.h"
 #include "rpc/frontend/frontends.h"
 #include "rpc/frontend/testing/fake_service.h"
 
@@ -85,7 +86,9 @@ class Fixture {
   ConsoleCaller caller{{}, ClientIdentities(config, "")};
   ConsoleCaller nobody{{}, ClientIdentities(config, "")};
   bool may_be_owner = true;  // sends requests as `caller`
-  ConsoleChanges changes{{.administration = &leader, .writer = &writer, .closer = &closer}};
+  RecordedAudit audit;
+  ConsoleChanges changes{
+      {.administration = &leader, .writer = &writer, .closer = &closer, .audit = audit.log()}};
 };
 
 TEST_CASE("znodes are created, written and deleted if their version is the one that was seen") {
@@ -125,6 +128,27 @@ TEST_CASE("who may change nothing changes nothing") {
   CHECK(f.Status("transfer-leadership", R"({"member":1})", false) == 403);
   CHECK(f.service.batches.empty());
   CHECK(f.leader.targets.empty());
+}
+
+TEST_CASE("a write of an administrator is recorded with the name that its identities do not have") {
+  Fixture f;
+  REQUIRE(f.caller.identities.AddDigest("u:p", nullptr).ok());
+  const std::string create = R"({"path":"/a","data":"","acl":"world"})";
+  CHECK(f.Status("create", create) == 200);
+  // The log has it, with the identities, as any client's write.
+  CHECK(f.audit.Lines().empty());
+  f.caller.principal.address = "10.0.0.9";
+  f.caller.principal.token = "ops";
+  f.caller.actor = "token:ops";
+  const std::string begin = "user=token:ops ip=10.0.0.9 operation=consoleChange znode=/a detail=";
+  const auto lines = [&f] { return f.audit.Lines(); };
+  using Lines = std::vector<std::string>;
+  CHECK(f.Status("set", R"({"path":"/a","data":"","version":0})") == 200);
+  CHECK(lines() == Lines{begin + "operation=setData protocol=http result=success"});
+  CHECK(f.Status("set", R"({"path":"/a","data":"","version":0})") == 409);
+  CHECK(lines() == Lines{begin + "operation=setData protocol=http result=failure"});
+  CHECK(f.Status("delete", R"({"path":"/a","version":1})", /*may=*/false) == 403);
+  CHECK(lines() == Lines{begin + "operation=delete protocol=http result=failure"});
 }
 
 TEST_CASE("leadership is transferred, or the reason against it is told") {

@@ -21,6 +21,7 @@ namespace quorate::rpc::admin {
 struct ConsoleCaller {
   Principal principal;
   ClientIdentities identities;
+  std::string actor{};  // what gave it its rights, for the audit log, such as "token:ops"
 };
 
 inline HttpResponse JsonResponse(unsigned status, const Json& fields) {

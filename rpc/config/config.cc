@@ -542,6 +542,14 @@ class Parser {
                                 "\" is not allowed; it has to begin with /, and to have "
                                 "only letters, digits and ._-/ after it"));
     }
+    const std::string& changes = config_.admin_console_changes;
+    if (changes != "none" && changes != "administrators" && changes != "proven" &&
+        changes != "users") {
+      return Error("admin.console.changes",
+                   absl::StrCat("\"", changes,
+                                "\" is not allowed; it has to be none, administrators, proven or "
+                                "users"));
+    }
     if (!config_.admin_server) return absl::OkStatus();
     if (config_.admin_need_client_auth && !config_.has_admin_tls()) {
       return Error(

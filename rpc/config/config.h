@@ -137,8 +137,11 @@ struct Config {
   bool admin_force_https = false;       // admin_port takes HTTPS only
   bool admin_need_client_auth = false;  // of HTTPS
   bool admin_console = true;            // the web console is on
-  std::string metrics_provider;         // a class of ZooKeeper; empty: none is named
-  bool metrics_server = false;          // after ParseConfig: metrics_port is served
+  // Who makes changes by the web console: "none", "administrators", "proven" (those and who has a
+  // certificate or calls from this machine) or "users" (everyone who gives a user and a password, too).
+  std::string admin_console_changes = "proven";
+  std::string metrics_provider;  // a class of ZooKeeper; empty: none is named
+  bool metrics_server = false;   // after ParseConfig: metrics_port is served
   std::string metrics_address = "0.0.0.0";
   uint16_t metrics_port = 7000;
 

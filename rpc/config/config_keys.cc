@@ -871,6 +871,17 @@ constexpr ConfigKey kConfigKeys[] = {
      .meaning =
          "the web console is on; `false`: `/console/...` does not exist, and `/` is the list "
          "of paths for browsers, too"},
+    {.name = "admin.console.changes",
+     .value = Text{&Config::admin_console_changes},
+     .section = Section::kHttp,
+     .is_property = true,
+     .range = "none, administrators, proven, users",
+     .meaning =
+         "who makes changes by the web console, as access control lists allow. `administrators`: "
+         "they, and the user of `superDigest`. `proven`: they, users with a certificate, and users "
+         "who sign in on the server's own machine. `users`: everyone who signs in; anyone can "
+         "make up a user and a password, so the port then lets everyone who reaches it change "
+         "znodes that are open to all"},
     {.name = "admin.portUnification",
      .value = Boolean{&Config::admin_port_unification},
      .section = Section::kHttp,

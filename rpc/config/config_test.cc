@@ -843,6 +843,11 @@ TEST_CASE("HTTP is on as in ZooKeeper, and its keys are checked") {
     CHECK(Problem(rest + "admin.commandURL=" + url + "\n").find("admin.commandURL") !=
           std::string::npos);
   }
+  CHECK(ParseConfig("zoo.cfg", rest, NoFile)->admin_console_changes == "proven");
+  CHECK(ParseConfig("zoo.cfg", rest + "zookeeper.admin.console.changes=users\n", NoFile)
+            ->admin_console_changes == "users");
+  CHECK(Problem(rest + "admin.console.changes=all\n").find("\"all\" is not allowed") !=
+        std::string::npos);
   CHECK(Problem(rest + "admin.serverPort=1\n").find("1 is the clientPort too") !=
         std::string::npos);
   CHECK(

@@ -93,6 +93,31 @@ def test_changes_are_made_by_administrators_and_by_users_as_lists_allow_and_the_
         cluster.check_alive()
 
 
+def test_the_configuration_says_who_makes_changes():
+    for who, user, administrator in (("none", 403, 403), ("administrators", 403, 200), ("proven", 200, 200)):
+        with place() as made, harness.Cluster("quorate", 1, [*secured(made), f"admin.console.changes={who}"]) as cluster:
+            web.await_serving(cluster)
+            for number, (caller, expected) in enumerate(((None, 403), (basic("ann"), user), (bearer(), administrator))):
+                answer = change(cluster, "create", {**CHANGES["create"], "path": f"/{number}"}, caller)
+                assert answer.status == expected, f"{who}, {number}: {answer}"
+            lead = change(cluster, "transfer-leadership", CHANGES["transfer-leadership"], bearer()).status
+            assert (lead == 403) == (administrator == 403), f"{who}: {lead}"
+
+
+def test_the_audit_log_names_administrators_and_has_wrong_credentials():
+    with place() as made, harness.Cluster("quorate", 1, secured(made)) as cluster:
+        web.await_serving(cluster)
+        assert change(cluster, "create", CHANGES["create"], bearer()).status == 200
+        audit.wait_for(cluster, operation="consoleChange", znode="/a", user="token:line1", ip="127.0.0.1", result="success",
+                       detail="operation=create protocol=http")
+        wrong = bearer("wrong" * 5)
+        # What no page of this server sends is refused without a look at its credentials.
+        assert post(cluster, "create", CHANGES["create"], wrong).status == 403
+        assert web.get(cluster, "/console/api/overview", headers=wrong).status == 401
+        audit.wait_for(cluster, operation="authenticate", ip="127.0.0.1", result="failure",
+                       detail="authorization protocol=http")
+
+
 def shared_no_page_of_another_site_makes_a_change(cluster):
     web.await_serving(cluster)
     good = page_headers(cluster)
