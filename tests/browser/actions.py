@@ -3,12 +3,14 @@
 
 import contextlib
 import os
+import signal
 import tempfile
 
 import harness
 import web
 import zkwire as zk
 from pages import await_page, browser, open_path, text
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -226,6 +228,48 @@ def shared_a_znode_is_created_edited_and_deleted(cluster):
         await_page(driver, "the znode above it", lambda: text(driver, "node-heading") == "/")
         await_page(driver, "is without it", lambda: "zookeeper" in text(driver, "children"))
         assert "made" not in text(driver, "children")
+
+
+def shared_ends_of_lines_that_a_text_area_would_change_are_edited_as_hex(cluster):
+    web.await_serving(cluster)
+    with zk.Connection(cluster.address(1)) as client, browser(cluster, 1) as driver:
+        for data, form, typed in ((b"a\rb\rc", "hex", "61 0d 62 0d 63"), (b"a\r\nb", "hex", "61 0d 0a 62"),
+                                  (b"a\nb", "text", "a\nb")):
+            client.create("/ends", data)
+            client.sync("/")
+            open_path(driver, "/ends")
+            act(driver, "edit")
+            shown = [one(driver, name).get_property("value") for name in ("new-form", "new-data")]
+            assert shown == [form, typed], f"{data}: {shown}"
+            confirm(driver)
+            assert client.get("/ends")[0] == data
+            client.delete("/ends")
+
+
+def test_a_change_under_way_keeps_its_dialog_and_leaves_the_next_one_alone():
+    with harness.Cluster("quorate", 1, settings=web.STEADY) as cluster, browser(cluster, 1) as driver:
+        web.await_serving(cluster)
+        act(driver, "create")
+        one(driver, "new-name").send_keys("first")
+        cluster.signal(1, signal.SIGSTOP)
+        try:
+            one(driver, "dialog-act").click()
+            await_page(driver, "the change is under way", lambda: "under way" in text(driver, "dialog-state"))
+            ActionChains(driver).send_keys(Keys.ESCAPE, Keys.ESCAPE).perform()
+            assert is_open(driver), "a change under way is not cancelled, and Escape does not look as if it were"
+            assert not any(one(driver, name).is_enabled() for name in ("dialog-act", "dialog-cancel"))
+            # As a browser may nevertheless, such as by a gesture.
+            driver.execute_script("document.getElementById('dialog').close()")
+            act(driver, "create")
+            assert one(driver, "dialog-act").is_enabled() and not text(driver, "dialog-state")
+            one(driver, "new-name").send_keys("second")
+        finally:
+            cluster.signal(1, signal.SIGCONT)
+        await_page(driver, "the first is made", lambda: text(driver, "outcome") == '"Create a znode below /" is done.')
+        assert is_open(driver) and one(driver, "new-name").get_property("value") == "second", "the second is left alone"
+        confirm(driver)
+        with zk.Connection(cluster.address(1)) as client:
+            assert client.exists("/first") and client.exists("/second")
 
 
 def shared_who_watches_and_who_owns_a_znode_is_shown(cluster):

@@ -3,7 +3,10 @@
 // What the modules of the console share: elements, requests, and dialogs. What comes from the server is
 // shown as text only (textContent).
 
-const kTimeoutMs = 15000;
+// Longer than a change waits in the server (kChangeWaitMax and ConsoleChanges::kWait together), so that none is
+// made after its user was told that it failed.
+const kTimeoutMs = 20000;
+const kErrorLengthMax = 300;
 
 // Who signs in: the value of the header Authorization. Kept in memory only, so that it is gone with the
 // page.
@@ -49,7 +52,13 @@ export function replaceRows(body, rows) {
 async function send(path, options) {
   const response = await fetch(path, {
     ...options, credentials: 'same-origin', cache: 'no-store', signal: AbortSignal.timeout(kTimeoutMs)});
-  const fields = await response.json().catch(() => ({error: `the server answers ${response.status}`}));
+  const text = await response.text();
+  let fields;
+  try {
+    fields = JSON.parse(text);
+  } catch {
+    fields = {error: text.trim().slice(0, kErrorLengthMax) || `the server answers ${response.status}`};
+  }
   if (!response.ok) throw new Error(fields.error);
   return fields;
 }
@@ -67,28 +76,57 @@ export async function post(name, fields) {
   return send(`/console/api/${name}`, {method: 'POST', headers, body: JSON.stringify(fields)});
 }
 
+// The dialog: how many there have been, and whether the act of the present one is under way.
+let dialogs = 0;
+let isActing = false;
+
+function setActing(acting) {
+  isActing = acting;
+  find('dialog-act').disabled = acting;  // a second click would make the change twice
+  find('dialog-cancel').disabled = acting;
+  setText('dialog-state', acting ? 'The change is under way. The dialog closes when it is made.' : '');
+}
+
+// Makes the change of a dialog. If the browser has closed it meanwhile, its outcome is shown in the page, and
+// another dialog, which may be open by then, is left alone.
+async function perform(act, title) {
+  if (isActing) return;
+  const number = dialogs;
+  const isShown = () => number === dialogs && find('dialog').open;
+  find('dialog-error').textContent = '';
+  setText('outcome', '');
+  setActing(true);
+  let failure = '';
+  try {
+    await act();
+  } catch (error) {
+    failure = error.message;
+  }
+  if (number === dialogs) setActing(false);
+  if (!isShown()) {
+    setText('outcome', failure ? `"${title}" has failed: ${failure}` : `"${title}" is done.`);
+  } else if (failure) {
+    find('dialog-error').textContent = failure;
+  } else {
+    find('dialog').close();
+  }
+}
+
 // Asks for a confirmation. `act` makes the change; its error is shown in the dialog, which stays open, so that
-// nothing that was typed is lost. Escape and Cancel leave everything as it is, and the focus goes back.
+// nothing that was typed is lost. Escape and Cancel leave everything as it is, and the focus goes back; while
+// the change is under way they do nothing.
 export function confirmWith(title, text, actName, act, fields = []) {
   const dialog = find('dialog');
+  ++dialogs;
+  setActing(false);
   find('dialog-title').textContent = title;
   find('dialog-text').textContent = text;
   find('dialog-error').textContent = '';
   find('dialog-fields').replaceChildren(...fields);
   find('dialog-act').textContent = actName;
-  find('dialog-act').disabled = false;
-  find('dialog-form').onsubmit = async (event) => {
+  find('dialog-form').onsubmit = (event) => {
     event.preventDefault();
-    find('dialog-error').textContent = '';
-    find('dialog-act').disabled = true;  // a second click would make the change twice
-    try {
-      await act();
-      dialog.close();
-    } catch (error) {
-      find('dialog-error').textContent = error.message;
-    } finally {
-      find('dialog-act').disabled = false;
-    }
+    perform(act, title);
   };
   const opener = document.activeElement;
   const row = opener.closest('tr');
@@ -103,3 +141,10 @@ export function confirmWith(title, text, actName, act, fields = []) {
 }
 
 find('dialog-cancel').addEventListener('click', () => find('dialog').close());
+find('dialog').addEventListener('cancel', (event) => {
+  if (isActing) event.preventDefault();
+});
+// A second Escape would close the dialog whatever the event above says.
+document.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape' && isActing && find('dialog').open) event.preventDefault();
+});

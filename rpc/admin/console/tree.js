@@ -147,7 +147,7 @@ function allowChanges() {
   find('create').disabled = !may.change || node === null;
   find('delete').disabled = !may.change || node === null || shown.path === '/';
   setText('changes-message', !may.change ?
-      `Read-only: sign in as a user, or as an administrator, to change znodes.` :
+      `Read-only: sign in as an administrator, or as a user whom admin.console.changes lets change znodes.` :
       isTooLong ? `More than ${kWriteBytesMax} bytes are not edited here.` : '');
 }
 
@@ -198,8 +198,8 @@ function editData() {
   area.rows = 12;
   try {
     area.value = new TextDecoder('utf-8', {fatal: true, ignoreBOM: true}).decode(bytes);
-    // A text area makes one kind of the ends of lines.
-    if (area.value.length !== new TextDecoder('utf-8', {ignoreBOM: true}).decode(bytes).length) throw new Error();
+    // A text area makes one kind of the ends of lines: \r and \r\n would be written as \n.
+    if (area.value !== new TextDecoder('utf-8', {ignoreBOM: true}).decode(bytes)) throw new Error();
   } catch {
     form.value = 'hex';
     area.value = hexOf(bytes);
