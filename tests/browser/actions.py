@@ -251,7 +251,8 @@ def test_a_change_under_way_keeps_its_dialog_and_leaves_the_next_one_alone():
         web.await_serving(cluster)
         act(driver, "create")
         one(driver, "new-name").send_keys("first")
-        cluster.signal(1, signal.SIGSTOP)
+        server, = cluster.pids()
+        os.kill(server, signal.SIGSTOP)
         try:
             one(driver, "dialog-act").click()
             await_page(driver, "the change is under way", lambda: "under way" in text(driver, "dialog-state"))
@@ -264,7 +265,7 @@ def test_a_change_under_way_keeps_its_dialog_and_leaves_the_next_one_alone():
             assert one(driver, "dialog-act").is_enabled() and not text(driver, "dialog-state")
             one(driver, "new-name").send_keys("second")
         finally:
-            cluster.signal(1, signal.SIGCONT)
+            os.kill(server, signal.SIGCONT)
         await_page(driver, "the first is made", lambda: text(driver, "outcome") == '"Create a znode below /" is done.')
         assert is_open(driver) and one(driver, "new-name").get_property("value") == "second", "the second is left alone"
         confirm(driver)
