@@ -288,6 +288,12 @@ absl::Status Console::Identify(const HttpRequest& request, Caller* caller) {
     caller->principal.digest_user = credentials.substr(0, credentials.find(':'));
     caller->principal.is_super = true;
   }
+  // A wrong password makes another user of the same name, as in ZooKeeper.
+  const std::string_view super = config_.super_digest;
+  if (added.ok() && !super.empty() && !tree::HasSuper(caller->identities.shown()) &&
+      credentials.starts_with(super.substr(0, super.find(':') + 1))) {
+    changes_.RecordFailedAuthentication(*caller);
+  }
   if (absl::IsUnauthenticated(added) || absl::IsUnavailable(added)) {
     service_.CountFailedAuthentication();
   }
