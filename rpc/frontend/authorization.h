@@ -206,11 +206,11 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kHttpConsoleEvents, kHttp, "/console/api/events", kAccessLists,                                \
       "events are shown to callers that may read the znode")                                         \
   ROW(kHttpConsoleCreate, kHttp, "/console/api/create", kAccessLists,                                \
-      "and an identity of the scheme `digest`, or an administrator; from a page of the console")     \
+      "and being one of those of `admin.console.changes`; from a page of the console")               \
   ROW(kHttpConsoleSet, kHttp, "/console/api/set", kAccessLists,                                      \
-      "and an identity of the scheme `digest`, or an administrator; from a page of the console")     \
+      "and being one of those of `admin.console.changes`; from a page of the console")               \
   ROW(kHttpConsoleDelete, kHttp, "/console/api/delete", kAccessLists,                                \
-      "and an identity of the scheme `digest`, or an administrator; from a page of the console")     \
+      "and being one of those of `admin.console.changes`; from a page of the console")               \
   ROW(kHttpConsoleCloseSession, kHttp, "/console/api/close-session", kAdministrator,                 \
       "or the super user; from a page of the console")                                               \
   ROW(kHttpConsoleTransferLeadership, kHttp, "/console/api/transfer-leadership", kAdministrator,     \
