@@ -16,8 +16,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -82,6 +84,15 @@ class Administrators {
   // principal that has proved nothing, says what to send or configure.
   absl::Status Check(Operation operation, const Principal& principal);
 
+  // Sets what is told the peer of a connection whose call is admitted, as gRPC names it. REQUIRES: no
+  // thread makes calls yet.
+  void SetAdmissions(std::function<void(std::string_view peer)> admissions) {
+    admissions_ = std::move(admissions);
+  }
+  void OnAdmitted(std::string_view peer) {
+    if (admissions_) admissions_(peer);
+  }
+
   // Returns whether a key names administrators, so that a connection from this machine is not
   // enough.
   bool is_configured() const { return is_configured_; }
@@ -108,6 +119,7 @@ class Administrators {
   std::atomic<int64_t>* const failure_counter_;
   const bool is_configured_;
   std::atomic<int64_t> failures_{0};
+  std::function<void(std::string_view peer)> admissions_;
 
   FailureLimit limit_;  // of wrong credentials; without users
   Mutex mutex_;

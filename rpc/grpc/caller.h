@@ -15,12 +15,9 @@
 #include "rpc/frontend/administrators.h"
 #include "rpc/frontend/authorization.h"
 #include "rpc/grpc/caller_proof.h"
+#include "rpc/grpc/peer_address.h"
 
 namespace quorate::rpc {
-
-// Returns only the address from "ipv4:10.0.0.1:7000" or "ipv6:[::1]:7000" (or with %5B and %5D). A
-// caller through a Unix socket, "unix:...", has the address 127.0.0.1, as it is on this machine.
-std::string AddressOf(std::string_view peer);
 
 // Returns the subject of the caller's valid certificate (rpc/tls/subject.h); empty if it has shown
 // none, or is not connected with TLS. `pem` is the certificate as gRPC has it.

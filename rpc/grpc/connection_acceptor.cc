@@ -9,7 +9,6 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,12 +26,12 @@ namespace {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
-// The memory of a connection in a handshake of TLS, rounded up: as measured with gRPC 1.51.
-constexpr uint64_t kBytesPerConnection = 64u << 10;
 // A process without a limit of open files counts as one with this limit.
 constexpr int64_t kDescriptorsMax = 1 << 20;
 constexpr auto kLogPeriod = std::chrono::seconds(5);
 constexpr auto kSweepPeriod = std::chrono::milliseconds(50);
+// Newcomers that were closed are looked for so often: they take a descriptor until then.
+constexpr int kNewcomerSweepMs = 500;
 constexpr int kPauseMs = 100;
 constexpr int kAcceptedAtOnceMax = 64;
 // Data that was sent is acknowledged within this time, or the connection ends: as gRPC's listener
@@ -47,51 +46,16 @@ int64_t DescriptorsMax() {
   return std::min(static_cast<int64_t>(limit.rlim_cur), kDescriptorsMax);
 }
 
-// Returns the inode of an open socket; 0 if there is none with this number.
-uint64_t InodeOf(int descriptor) {
-  struct stat facts {};
-  return fstat(descriptor, &facts) == 0 && S_ISSOCK(facts.st_mode) ? facts.st_ino : 0;
-}
-
 }  // namespace
-
-ConnectionLimits ConnectionLimitsFor(int64_t descriptors, uint64_t bytes_max) {
-  ConnectionLimits limits;
-  limits.all = std::max<int64_t>(descriptors / 2, 2);
-  if (bytes_max > 0) {
-    const auto by_memory = static_cast<int64_t>(bytes_max / kBytesPerConnection);
-    limits.all = std::max<int64_t>(std::min(limits.all, by_memory), 2);
-  }
-  limits.of_address = limits.all / 2;
-  limits.descriptor = std::max<int64_t>(descriptors / 4 * 3, 1);
-  return limits;
-}
-
-void OpenSockets::Add(int descriptor, const std::string& address) {
-  sockets_.push_back({descriptor, InodeOf(descriptor), address});
-  ++of_address_[address];
-}
-
-void OpenSockets::Sweep() {
-  std::erase_if(sockets_, [this](const Socket& socket) {
-    if (InodeOf(socket.descriptor) == socket.inode) return false;
-    const auto count = of_address_.find(socket.address);
-    if (--count->second == 0) of_address_.erase(count);
-    return true;
-  });
-}
-
-int64_t OpenSockets::count_of(const std::string& address) const {
-  const auto found = of_address_.find(address);
-  return found == of_address_.end() ? 0 : found->second;
-}
 
 error_code ConnectionAcceptor::Listen(const std::set<tcp::endpoint>& endpoints) {
   boost::asio::io_context context;
   for (tcp::endpoint endpoint : endpoints) {
     if (endpoint.port() == 0) endpoint.port(port_);
     tcp::acceptor acceptor(context);
-    error_code error = ListenOn(endpoint, Families::kBoth, &acceptor);
+    error_code error = endpoint.address().is_unspecified()
+                           ? ListenOnAll(endpoint.port(), &acceptor)
+                           : ListenOn(endpoint, Families::kBoth, &acceptor);
     if (!error) port_ = acceptor.local_endpoint(error).port();
     if (!error) acceptor.native_non_blocking(true, error);
     if (!error) listeners_.emplace_back(acceptor.release(error));
@@ -120,8 +84,14 @@ void ConnectionAcceptor::Run(uint64_t bytes_max) {
   std::vector<pollfd> waited = {{wakes_.number(), POLLIN, 0}};
   for (const Descriptor& listener : listeners_) waited.push_back({listener.number(), POLLIN, 0});
   while (true) {
-    if (poll(waited.data(), waited.size(), -1) < 0) continue;  // interrupted by a signal
-    if (waited[0].revents != 0) return;
+    const int ready = poll(waited.data(), waited.size(), WaitMs());
+    if (ready < 0) continue;  // interrupted by a signal
+    if (ready > 0 && waited[0].revents != 0) return;
+    if (Clock::now() >= next_newcomer_sweep_) {
+      connections_.SweepNewcomers();
+      next_newcomer_sweep_ = Clock::now() + std::chrono::milliseconds(kNewcomerSweepMs);
+    }
+    if (ready == 0) continue;
     bool accepts = true;
     for (size_t i = 0; i < listeners_.size(); ++i) {
       if (waited[i + 1].revents != 0) accepts &= AcceptFrom(listeners_[i], bytes_max);
@@ -142,7 +112,7 @@ bool ConnectionAcceptor::AcceptFrom(const Descriptor& listener, uint64_t bytes_m
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return true;
       const int error = errno;
-      failed_.fetch_add(1, std::memory_order_relaxed);
+      counters_->failed.fetch_add(1, std::memory_order_relaxed);
       if (LogsNow()) {
         spdlog::warn("a connection to the gRPC port could not be accepted: {}",
                      std::strerror(error));
@@ -150,37 +120,34 @@ bool ConnectionAcceptor::AcceptFrom(const Descriptor& listener, uint64_t bytes_m
       return false;
     }
     remote.resize(bytes);
-    const std::string address = remote.address().to_string();
-    if (const char* why = WhyRefused(limits, accepted, address); why != nullptr) {
-      refused_.fetch_add(1, std::memory_order_relaxed);
+    OpenConnections::Added added = connections_.Add(limits, accepted, remote);
+    if (added.refused != nullptr && Clock::now() >= next_sweep_) {
+      connections_.Sweep();
+      next_sweep_ = Clock::now() + kSweepPeriod;
+      const bool has_replaced = added.has_replaced;
+      added = connections_.Add(limits, accepted, remote);
+      added.has_replaced |= has_replaced;
+    }
+    if (added.has_replaced) counters_->replaced.fetch_add(1, std::memory_order_relaxed);
+    if (added.refused != nullptr) {
+      counters_->refused.fetch_add(1, std::memory_order_relaxed);
       close(accepted);
       if (LogsNow()) {
-        spdlog::warn("connection refused protocol=grpc address={} reason=\"{}\"", address, why);
+        spdlog::warn("connection refused protocol=grpc address={} reason=\"{}\"",
+                     remote.address().to_string(), added.refused);
       }
       continue;
     }
     const int one = 1;
     setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     setsockopt(accepted, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof(kUserTimeoutMs));
-    sockets_.Add(accepted, address);
     handler_(listener.number(), accepted);
   }
   return true;
 }
 
-const char* ConnectionAcceptor::WhyRefused(const ConnectionLimits& limits, int descriptor,
-                                           const std::string& address) {
-  const auto is_full = [&] {
-    return sockets_.count() >= limits.all || sockets_.count_of(address) >= limits.of_address;
-  };
-  if (is_full() && Clock::now() >= next_sweep_) {
-    sockets_.Sweep();
-    next_sweep_ = Clock::now() + kSweepPeriod;
-  }
-  if (descriptor >= limits.descriptor) return "the process has few descriptors left";
-  if (sockets_.count() >= limits.all) return "there are too many connections";
-  if (is_full()) return "there are too many connections of this address";
-  return nullptr;
+int ConnectionAcceptor::WaitMs() const {
+  return connections_.has_newcomers() ? kNewcomerSweepMs : -1;
 }
 
 bool ConnectionAcceptor::LogsNow() {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -20,7 +21,7 @@ namespace quorate::rpc {
 namespace {
 
 constexpr auto kDiskUseInterval = std::chrono::seconds(5);
-// Connections whose clients have proved nothing yet may take this part of the server's memory.
+// Connections without an admitted call may take this part of the server's memory.
 constexpr uint64_t kConnectionsPart = 8;
 
 // Returns the disk use of the directories. Does not count files that disappear in the meantime.
@@ -63,7 +64,8 @@ GrpcFrontend::~GrpcFrontend() { Close(); }
 
 absl::Status GrpcFrontend::Open(std::vector<std::pair<std::string, grpc::Service*>> services) {
   GrpcEndpoints endpoints{.unix_socket = config_.grpc_unix_socket,
-                          .memory_bytes_max = service_->memory().limit() / kConnectionsPart};
+                          .memory_bytes_max = service_->memory().limit() / kConnectionsPart,
+                          .counters = counters_};
   // Tests let the system choose the port 0.
   if (config_.grpc_port != 0 || endpoints.unix_socket.empty()) {
     endpoints.address = ListenAddress(config_);
@@ -75,6 +77,7 @@ absl::Status GrpcFrontend::Open(std::vector<std::pair<std::string, grpc::Service
     certificates_ = *std::move(certificates);
     endpoints.certificates = certificates_.get();
   }
+  administrators_->SetAdmissions([this](std::string_view peer) { server_.OnAdmitted(peer); });
   services.emplace_back(v1::ClusterService::service_full_name(), &cluster_);
   if (absl::Status s = server_.Start(endpoints, services); !s.ok()) return s;
   backups_.Start();

@@ -18,6 +18,7 @@
 #include "rpc/config/config.h"
 #include "rpc/frontend/administration.h"
 #include "rpc/frontend/administrators.h"
+#include "rpc/frontend/connection_counters.h"
 #include "rpc/frontend/service.h"
 #include "rpc/grpc/backup_sender.h"
 #include "rpc/grpc/cluster_service.h"
@@ -46,6 +47,9 @@ class GrpcFrontend {
   // As ClusterService::SetMetrics. REQUIRES: called before Open.
   void SetMetrics(ClusterService::MetricsText text) { cluster_.SetMetrics(std::move(text)); }
 
+  // Sets where connections are counted, which must outlive Close. REQUIRES: called before Open.
+  void SetConnectionCounters(ConnectionCounters* counters) { counters_ = counters; }
+
   // Listens and serves. Serves `services`, which are given with their full names and must outlive
   // Close, in addition to its own. Returns Unavailable, with the address, if it cannot listen, and
   // the errors of ServerCertificates::Create. REQUIRES: IsConfigured, or a test.
@@ -73,6 +77,7 @@ class GrpcFrontend {
   ClusterService cluster_;
   std::unique_ptr<ServerCertificates> certificates_;  // of TLS; null: without
   GrpcServer server_;
+  ConnectionCounters* counters_ = nullptr;
   std::thread watcher_;
 
   Mutex mutex_;

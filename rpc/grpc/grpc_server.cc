@@ -43,6 +43,8 @@ constexpr int kKeepaliveMs = 10'000;
 constexpr int kClientPingMs = 500;
 // The time that a new connection has for the handshakes of TLS and HTTP/2.
 constexpr int kHandshakeMs = 20'000;
+// A connection without a call for this time is ended; clients connect again with their next call.
+constexpr int kIdleMs = 15 * 60'000;
 
 void EnablePlugins() {
   static std::once_flag once;
@@ -143,6 +145,7 @@ absl::Status GrpcServer::Start(
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kClientPingMs);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
   server_ = builder.BuildAndStart();
   absl::Status status;
   if (server_ == nullptr && where.unix_socket.empty()) {
@@ -157,6 +160,7 @@ absl::Status GrpcServer::Start(
   if (status.ok()) {
     SetServing(false);  // until the front end sets it
     if (connections_ != nullptr) {
+      if (where.counters != nullptr) acceptor_.SetCounters(where.counters);
       acceptor_.Start(where.memory_bytes_max, [this](int listener, int descriptor) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters accepted;
         accepted.listener_fd = listener;

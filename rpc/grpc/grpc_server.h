@@ -4,7 +4,7 @@
 // reflection) in addition to the given ones.
 //
 // Thread-safety: one thread calls Start and Stop; between these calls any thread may call
-// SetServing.
+// OnAdmitted and SetServing.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -12,10 +12,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rpc/frontend/connection_counters.h"
 #include "rpc/grpc/connection_acceptor.h"
 #include "rpc/grpc/server_certificates.h"
 #include "rpc/grpc/unix_socket.h"
@@ -28,8 +30,10 @@ struct GrpcEndpoints {
   // With TLS; nullptr: without. Must outlive the server.
   ServerCertificates* certificates = nullptr;
   std::string unix_socket{};  // a path, without TLS; empty: at none
-  // The memory that connections may take before their clients have proved anything; 0: any amount.
+  // The memory that connections may take before a call of theirs is admitted; 0: any amount.
   uint64_t memory_bytes_max = 0;
+  // Where connections are counted; nullptr: nowhere.
+  ConnectionCounters* counters = nullptr;
 };
 
 class GrpcServer {
@@ -49,6 +53,9 @@ class GrpcServer {
                      const std::vector<std::pair<std::string, grpc::Service*>>& services);
   // Returns the port on which it listens, also if port 0 let the system choose it.
   int port() const { return port_; }
+  // Records that a call from `peer` (grpc::ServerContext::peer()) is admitted. Its connection then takes
+  // no part of the memory above, and is not closed for newer ones.
+  void OnAdmitted(std::string_view peer) { acceptor_.OnAdmitted(peer); }
   // Cancels all calls and waits until they have ended.
   void Stop();
 

@@ -120,6 +120,7 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
     if (has_grpc) {
       grpc_.emplace(config, service, administration, &*administrators_, clock);
       grpc_->SetAudit(audit_);
+      grpc_->SetConnectionCounters(&frontend_->statistics().grpc_connections);
       frontend_->statistics().handshakes_failed_elsewhere = quorate::rpc::FailedGrpcHandshakes;
       native_.emplace(config, service, &*administrators_, clock, random, &*history_);
       native_->SetRequestAudit(audit);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "rpc/frontend/connection_counters.h"
 #include "rpc/frontend/latency_histogram.h"
 #include "rpc/frontend/request_stages.h"
 #include "rpc/zookeeper/opcodes.h"
@@ -233,6 +234,8 @@ class Statistics {
   std::atomic<int64_t> remote_connections_without_tls{0};
   // Wrong credentials of administrators, of all front ends.
   std::atomic<int64_t> administrators_refused{0};
+  // Connections of gRPC clients.
+  ConnectionCounters grpc_connections;
 
  private:
   std::vector<std::unique_ptr<LoopStatistics>> loops_;

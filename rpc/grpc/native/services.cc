@@ -55,6 +55,22 @@ struct Front {
   }
 };
 
+// Records that a call is admitted, when the stream has a message for it: a refusal is none.
+class Admission {
+ public:
+  Admission(const Front& front, const grpc::CallbackServerContext* context)
+      : administrators_(front.administrators), context_(context) {}
+
+  void OnAnswer() {
+    if (!std::exchange(is_recorded_, true)) administrators_->OnAdmitted(context_->peer());
+  }
+
+ private:
+  Administrators* const administrators_;
+  const grpc::CallbackServerContext* const context_;
+  bool is_recorded_ = false;
+};
+
 // A reactor connects a call of gRPC with a stream of a loop. gRPC owns each reactor until OnDone. A
 // cancellation is reported to the stream's loop, which ends the stream with Finish, like every
 // stream.
@@ -63,12 +79,13 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
                              public Channel {
  public:
   SessionReactor(const Front& front, grpc::CallbackServerContext* context)
-      : context_(context), handle_(front.threads->NewHandle()) {
+      : context_(context), admission_(front, context), handle_(front.threads->NewHandle()) {
     handle_.Open(Method::kSession, front.ProofOf(*context), this);
   }
 
   void Read() override { StartRead(&incoming_); }
   void Write(std::string message) override {
+    admission_.OnAnswer();
     outgoing_ = ToByteBuffer(std::move(message));
     StartWrite(&outgoing_);
   }
@@ -90,6 +107,7 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
 
  private:
   grpc::CallbackServerContext* const context_;
+  Admission admission_;
   const StreamHandle handle_;
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;
@@ -101,6 +119,7 @@ class ResponsesReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>
   ResponsesReactor(const Front& front, Method method, grpc::CallbackServerContext* context,
                    const grpc::ByteBuffer* request)
       : context_(context),
+        admission_(front, context),
         request_(ToString(*request)),
         handle_(front.threads->NewHandle(SessionOf(method, request_))) {
     handle_.Open(method, front.ProofOf(*context), this);
@@ -114,6 +133,7 @@ class ResponsesReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>
     }
   }
   void Write(std::string message) override {
+    admission_.OnAnswer();
     outgoing_ = ToByteBuffer(std::move(message));
     StartWrite(&outgoing_);
   }
@@ -128,6 +148,7 @@ class ResponsesReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>
 
  private:
   grpc::CallbackServerContext* const context_;
+  Admission admission_;
   std::string request_;
   const StreamHandle handle_;
   bool has_read_ = false;
@@ -139,6 +160,7 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
   CallReactor(const Front& front, Method method, grpc::CallbackServerContext* context,
               const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
       : context_(context),
+        admission_(front, context),
         request_(ToString(*request)),
         handle_(front.threads->NewHandle(SessionOf(method, request_))),
         response_(response) {
@@ -148,7 +170,10 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
   void Read() override {
     if (!std::exchange(has_read_, true)) handle_.OnMessage(std::move(request_));
   }
-  void Write(std::string message) override { *response_ = ToByteBuffer(std::move(message)); }
+  void Write(std::string message) override {
+    admission_.OnAnswer();
+    *response_ = ToByteBuffer(std::move(message));
+  }
   void Finish(const absl::Status& outcome) override {
     ServerUnaryReactor::Finish(v1::ToGrpc(outcome));
   }
@@ -163,6 +188,7 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
 
  private:
   grpc::CallbackServerContext* const context_;
+  Admission admission_;
   std::string request_;
   const StreamHandle handle_;
   bool has_read_ = false;
