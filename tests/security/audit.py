@@ -288,7 +288,6 @@ def test_names_in_certificates_and_credentials_cannot_forge_a_line_in_any_log():
                 user = wait_for(cluster, operation="create", znode="/by-certificate")[0]["user"]
                 assert user.startswith("CN=") and user.endswith(f",O=Example,{harness.HOST}"), user
                 assert len(wait_for(cluster, operation="authenticate", result="failure")) >= 3
-                assert "CN=" in user
                 for fields in lines(cluster):  # parse() checks the form of each line
                     assert fields["operation"] != "forged"
                 log = cluster.log(1)
