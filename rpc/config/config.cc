@@ -72,6 +72,11 @@ bool IsProtection(const ConfigKey& key) {
          absl::StartsWith(name, "secureClientPort") || absl::StartsWith(name, "limits.");
 }
 
+// Returns whether the value of a key asks for what is so without the key.
+bool IsSwitchedOff(const ConfigKey& key, absl::string_view value) {
+  return std::holds_alternative<Boolean>(key.value) && absl::EqualsIgnoreCase(value, "false");
+}
+
 // The maximum size in bytes of a configuration file, or of a file that it names. A larger file is
 // named by mistake (a device, a log).
 constexpr size_t kFileBytesMax = 4 << 20;
@@ -140,11 +145,11 @@ class Parser {
     const ConfigKey* known = FindConfigKey(key);
     if (known != nullptr && known->is_property) return Set(key, known->value, value);
     if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
-    return CheckOtherProperty(key);
+    return CheckOtherProperty(key, value);
   }
 
   // Checks a property with ZooKeeper's prefix that has no effect, so that nobody relies on it.
-  absl::Status CheckOtherProperty(const std::string& key) {
+  absl::Status CheckOtherProperty(const std::string& key, const std::string& value) {
     const std::string name(WithoutPropertyPrefix(key));
     const ConfigKey* of_file = FindConfigKey(name);
     if (of_file == nullptr) {
@@ -154,7 +159,7 @@ class Parser {
       return absl::OkStatus();
     }
     constexpr char kProblem[] = "it is no property, but a key of the configuration file";
-    if (IsProtection(*of_file)) {
+    if (IsProtection(*of_file) && !IsSwitchedOff(*of_file, value)) {
       return Error(key, absl::StrCat(kProblem, "; write ", name, " there"));
     }
     Warn(key, absl::StrCat("has no effect: ", kProblem, "; write ", name, " there"));
@@ -675,15 +680,23 @@ class Parser {
   // Refuses a property of Java that asks for a check of revocation lists on ports that make none.
   absl::Status CheckRevocation() const {
     if (!asks_for_revocation_) return absl::OkStatus();
-    const bool lacks_clients = (config_.has_client_tls() || config_.grpc_tls) && !config_.ssl_crl;
-    const bool lacks_members =
-        (config_.ssl_quorum || config_.peer_port_unification) && !config_.quorum_ssl_crl;
-    if (!lacks_clients && !lacks_members) return absl::OkStatus();
-    return Error(
-        kJavaRevocationKey,
-        absl::StrCat("the property (JVMFLAGS, SERVER_JVMFLAGS, JAVA_OPTS) does not switch "
-                     "the check of revocation lists on; set ",
-                     lacks_clients ? "ssl.crl" : "ssl.quorum.crl", "=true, or take it out"));
+    const bool has_quorum_stores =
+        config_.ssl_quorum || config_.peer_port_unification || config_.has_admin_tls();
+    const bool lacks_members = has_quorum_stores && !config_.quorum_ssl_crl;
+    const bool lacks_clients = config_.has_client_tls() && !config_.ssl_crl;
+    std::string way_out;
+    if (config_.grpc_tls) {  // which is refused with ssl.crl
+      way_out = "gRPC checks none: remove grpcTls, or take the property out";
+    } else if (lacks_clients || lacks_members) {
+      way_out = absl::StrCat("set ", lacks_clients ? "ssl.crl" : "ssl.quorum.crl",
+                             "=true, or take it out");
+    } else {
+      return absl::OkStatus();
+    }
+    return Error(kJavaRevocationKey,
+                 absl::StrCat("the property (JVMFLAGS, SERVER_JVMFLAGS, JAVA_OPTS) does not switch "
+                              "the check of revocation lists on; ",
+                              way_out));
   }
 
   // Checks and completes the settings of gRPC and of administrators.

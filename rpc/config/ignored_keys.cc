@@ -85,7 +85,7 @@ constexpr ProtectionKey kProtectionKeys[] = {
     {"DigestAuthenticationProvider.digestAlg", "SHA1", "digests in ACLs are of SHA1"},
     {"audit.impl.class", "org.apache.zookeeper.audit.Slf4jAuditLogger",
      "there is one audit log, in the format of Slf4jAuditLogger"},
-    {"metricsProvider.httpsPort", "",
+    {"metricsProvider.httpsPort", "-1",
      "metrics over HTTPS are on admin.serverPort (admin.forceHttps=true)"},
     {"quorum.auth.enableSasl", "false", kNoMemberSasl},
     {"quorum.auth.learnerRequireSasl", "false", kNoMemberSasl},

@@ -58,6 +58,15 @@ TEST_CASE("a property that asks for protection and has no effect is refused") {
   }
 }
 
+TEST_CASE("a property that switches a protection off has no effect, and is logged") {
+  const auto config = Parse("", "-Dzookeeper.sslQuorumReloadCertFiles=False");
+  REQUIRE(config.ok());
+  REQUIRE(config->warnings.size() == 1);
+  CHECK(Contains(config->warnings[0], "zookeeper.sslQuorumReloadCertFiles: has no effect: "));
+  CHECK(
+      Contains(Problem("", "-Dzookeeper.sslQuorumReloadCertFiles=true"), "write sslQuorumReload"));
+}
+
 TEST_CASE("other properties without effect are logged, except for those of scripts") {
   const auto config = Parse("", "-Dzookeeper.clientPort=7 -Dzookeeper.enforce.auth.enabeld=true");
   REQUIRE(config.ok());
@@ -103,6 +112,7 @@ TEST_CASE("all keys of TLS are known with both prefixes, and all others are refu
   }
   CHECK(Contains(Problem("ssl.authProvider=own\n"), "ssl.authProvider"));
   CHECK(Contains(Problem("metricsProvider.httpsPort=7001\n"), "admin.forceHttps"));
+  CHECK(Problem("metricsProvider.httpsPort=-1\n").empty());  // ZooKeeper's default
 }
 
 TEST_CASE("Java's property for revocation lists is refused where no list is checked") {
@@ -113,6 +123,14 @@ TEST_CASE("Java's property for revocation lists is refused where no list is chec
   CHECK(Contains(Problem(std::string(kTls) + "ssl.crl=true\n", asked), "set ssl.quorum.crl=true"));
   CHECK(Problem(std::string(kTls) + "ssl.crl=true\nssl.quorum.crl=true\n", asked).empty());
   CHECK(Problem(kTls, "-Dcom.sun.net.ssl.checkRevocation=false").empty());
+  const std::string grpc = "grpcPort=7001\ngrpcTls=true\nssl.keyStore.location=/k\n";
+  CHECK(Problem(grpc).empty());
+  CHECK(Contains(Problem(grpc, asked), "remove grpcTls"));
+  CHECK_FALSE(Contains(Problem(grpc, asked), "ssl.crl"));
+  const std::string https = "admin.forceHttps=true\nssl.quorum.keyStore.location=/k\n";
+  CHECK(Problem(https).empty());
+  CHECK(Contains(Problem(https, asked), "set ssl.quorum.crl=true"));
+  CHECK(Problem(https + "ssl.quorum.crl=true\nssl.quorum.trustStore.location=/t\n", asked).empty());
 }
 
 }  // namespace

@@ -35,11 +35,12 @@ absl::Status Unusable(const Options& options, absl::string_view problem) {
       absl::StrCat(options.file, ": section ", options.section, ": ", problem));
 }
 
-absl::Status NoMemberSasl(const Options& options, absl::string_view section) {
-  return absl::InvalidArgumentError(absl::StrCat(
+// ZooKeeper looks at these sections only with quorum.auth.enableSasl=true, which is refused.
+std::string NoMemberSasl(const Options& options, absl::string_view section) {
+  return absl::StrCat(
       options.file, ": section ", section,
-      ": there is no SASL between servers; they authenticate with certificates (sslQuorum, "
-      "ssl.quorum.*) or a shared secret (memberSecretFile); remove the section"));
+      ": has no effect: there is no SASL between servers; they authenticate with certificates "
+      "(sslQuorum, ssl.quorum.*) or a shared secret (memberSecretFile); remove the section");
 }
 
 absl::StatusOr<std::unique_ptr<Authenticator>> MakeDigest(const Options& options,
@@ -123,7 +124,7 @@ absl::StatusOr<std::unique_ptr<Authenticator>> MakeAuthenticator(
         absl::StrCat("security.auth_to_local: ", names.status().message()));
   }
   for (const char* unsupported : kMemberSections) {
-    if (file->contains(unsupported)) return NoMemberSasl(options, unsupported);
+    if (file->contains(unsupported)) warnings->push_back(NoMemberSasl(options, unsupported));
   }
   const auto section = file->find(options.section);
   if (section == file->end()) {

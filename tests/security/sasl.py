@@ -526,8 +526,9 @@ def test_configurations_that_cannot_be_kept_are_refused():
                 ([], "/no/such/jaas", "jaasFile: /no/such/jaas cannot be read"),
                 ([], made.write("bad", "Server { x required user_bob=\"bob secret\" }"), ":1: here is"),
                 ([], made.write("module", "Server { x.Y required k=\"v\"; };"), "the module x.Y is not supported"),
-                ([], made.write("members", "QuorumServer { org.apache.zookeeper.server.auth.DigestLoginModule required "
-                                           "user_bob=\"bob secret\"; };"), "section QuorumServer: there is no SASL"),
+                (["quorum.auth.enableSasl=true"],
+                 made.write("members", "QuorumServer { org.apache.zookeeper.server.auth.DigestLoginModule required "
+                                       "user_bob=\"bob secret\"; };"), "there is no SASL between servers"),
                 ([], made.write("keys", "Server { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
                                         "keyTab=\"/no/keys\" principal=\"zookeeper/h@R\"; };"), "/no/keys"),
                 (["sessionRequireClientSASLAuth=true"], made.write("none", "Other { x required; };"),
