@@ -41,11 +41,18 @@ constexpr int64_t kReservedDescriptorsMin = 128;
 constexpr char kTlsHandshakeRecord = 0x16;
 // Connections whose clients have asked for nothing yet take at most this part of the descriptors.
 constexpr int64_t kNewcomersPart = 2;
-// With TLS they take at most this part of the memory. One in a handshake takes so many bytes,
-// rounded up.
-constexpr uint64_t kNewcomersMemoryPart = 8;
+// Handshakes of TLS take at most this part of the memory. One takes so many bytes, rounded up.
+constexpr uint64_t kHandshakesMemoryPart = 8;
 constexpr uint64_t kBytesPerHandshake = 64u << 10;
+// However little memory there is, a thread may have so many.
+constexpr size_t kHandshakesMin = 64;
+// A handshake is not ended for another one before it has had so much time, unless so many others wait
+// for each that the thread may have.
+constexpr auto kHandshakeTime = std::chrono::milliseconds(250);
+constexpr size_t kWaitingPerHandshake = 16;
 constexpr size_t kSubjectBytesMax = ClientIdentities::kCredentialsBytesMax;
+// Lists of sockets have at least this number of former ones before these are looked for.
+constexpr size_t kFormerKept = 1024;
 constexpr auto kFailureLogPeriod = std::chrono::seconds(5);
 
 // Returns the most clients that the limit of open files allows. The limit may change while the
@@ -92,8 +99,10 @@ struct IoThread::Socket : Poller::Handler, std::enable_shared_from_this<Socket> 
 
   const Descriptor descriptor;
   Stage stage = Stage::kOpen;
-  tls::Context::SslPtr ssl;  // null: no TLS
-  std::string address;       // until stage is kOpen, of a socket that may use TLS
+  tls::Context::SslPtr ssl;             // null: no TLS
+  std::string address;                  // until stage is kOpen, of a socket that may use TLS
+  Poller::Clock::time_point started{};  // its handshake, and in which iteration
+  uint64_t iteration = 0;
   uint16_t port = 0;
   uint32_t tag = 0;
   Poller::Id id{};
@@ -128,10 +137,14 @@ void IoThread::Run() {
     if (is_woken_.exchange(false)) loop_.OnWake();
     const auto now = Poller::Clock::now();
     if (now >= next_timer) next_timer = now + loop_.OnTimer();
+    ++iteration_;
+    BeginWaitingHandshakes();
     if (std::exchange(iteration_ends_, false)) loop_.EndIteration();
   }
   sockets_.clear();
   handshakes_.clear();
+  handshake_order_.clear();
+  waiting_.clear();
   newcomers_.clear();
   loop_.Stop();
 }
@@ -154,6 +167,13 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote, Encrypti
               : statistics.remote_connections_without_tls)
         .fetch_add(1, std::memory_order_relaxed);
   }
+  if (encryption == Encryption::kNone) return Register(std::move(descriptor), remote, encryption);
+  waiting_.push_back({std::move(descriptor), remote, encryption});
+  BeginWaitingHandshakes();
+}
+
+void IoThread::Register(Descriptor descriptor, const tcp::endpoint& remote, Encryption encryption) {
+  const std::string address = AddressOf(remote);
   if (!MakeRoomFor(address, TakesReserve(descriptor.number()))) return;
   auto opened = std::make_shared<Socket>(this, std::move(descriptor));
   const auto id = poller_.Add(opened->descriptor.number(), opened->interest, opened.get());
@@ -178,16 +198,14 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote, Encrypti
   sockets_[*tag] = std::move(opened);
 }
 
+size_t IoThread::NewcomersMax() const {
+  const int64_t threads = std::max(frontend_->config().io_threads, 1);
+  return static_cast<size_t>(std::max<int64_t>(ConnectionsMax() / kNewcomersPart / threads, 1));
+}
+
 bool IoThread::MakeRoomFor(const std::string& address, bool takes_reserve) {
   const int64_t max = ConnectionsMax();
-  int64_t newcomers_of_all = max / kNewcomersPart;
-  const uint64_t memory = frontend_->service().memory().limit();
-  if (tls_ != nullptr && memory > 0) {
-    newcomers_of_all = std::min(
-        newcomers_of_all, static_cast<int64_t>(memory / kNewcomersMemoryPart / kBytesPerHandshake));
-  }
-  const auto newcomers_max = static_cast<size_t>(
-      std::max<int64_t>(newcomers_of_all / std::max(frontend_->config().io_threads, 1), 1));
+  const size_t newcomers_max = NewcomersMax();
   ForgetFormerNewcomers();
   while (newcomer_count() >= newcomers_max && CloseOldestNewcomer()) {
   }
@@ -216,8 +234,7 @@ bool IoThread::CloseOldestNewcomer() {
 }
 
 void IoThread::ForgetFormerNewcomers() {
-  constexpr size_t kKept = 1024;
-  if (newcomers_.size() < 2 * newcomer_count() + kKept) return;
+  if (newcomers_.size() < 2 * newcomer_count() + kFormerKept) return;
   std::erase_if(newcomers_, [this](const std::weak_ptr<Socket>& newcomer) {
     const std::shared_ptr<Socket> socket = newcomer.lock();
     return socket == nullptr || !socket->open ||
@@ -310,9 +327,59 @@ void IoThread::Close(uint32_t tag) {
 
 // --- Handshakes ----------------------------------------------------------------------------------
 
+size_t IoThread::HandshakesMax() const {
+  const uint64_t memory = frontend_->service().memory().limit();
+  if (memory == 0) return SIZE_MAX;
+  const auto threads = static_cast<uint64_t>(std::max(frontend_->config().io_threads, 1));
+  return std::max<size_t>(memory / kHandshakesMemoryPart / kBytesPerHandshake / threads,
+                          kHandshakesMin);
+}
+
+void IoThread::BeginWaitingHandshakes() {
+  while (!waiting_.empty() && HasRoomForHandshake()) {
+    Waiting next = std::move(waiting_.front());
+    waiting_.pop_front();
+    Register(std::move(next.descriptor), next.remote, next.encryption);
+  }
+}
+
+bool IoThread::HasRoomForHandshake() {
+  const size_t max = HandshakesMax();
+  if (handshakes_.size() < max) return true;
+  const auto is_over = [this](const std::weak_ptr<Socket>& handshake) {
+    const std::shared_ptr<Socket> socket = handshake.lock();
+    return socket == nullptr || !handshakes_.contains(socket);
+  };
+  while (!handshake_order_.empty() && is_over(handshake_order_.front())) {
+    handshake_order_.pop_front();
+  }
+  const std::shared_ptr<Socket> oldest = handshake_order_.front().lock();
+  const auto ends = oldest->started + kHandshakeTime;
+  // A thread that was held up has to look at what has come before it ends anything.
+  const bool has_time = Poller::Clock::now() < ends || iteration_ < oldest->iteration + 2;
+  const size_t waiting_max = std::min(max * kWaitingPerHandshake, NewcomersMax() / 2);
+  if (has_time && waiting_.size() <= waiting_max) {
+    // The thread looks again after its next event, or at this time.
+    if (std::exchange(waits_until_, ends) != ends) poller_.RunAt(ends, [] {});
+    return false;
+  }
+  frontend_->service().tenants().OnReached(Limit::kFirstRequest, nullptr, Poller::Clock::now());
+  Drop(*oldest, "newer connections need its place", DropReason::kReplaced);
+  return true;
+}
+
 void IoThread::BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption encryption) {
   Statistics& statistics = frontend_->statistics();
   handshakes_.insert(socket);
+  if (handshake_order_.size() >= 2 * handshakes_.size() + kFormerKept) {
+    std::erase_if(handshake_order_, [this](const std::weak_ptr<Socket>& handshake) {
+      const std::shared_ptr<Socket> known = handshake.lock();
+      return known == nullptr || !handshakes_.contains(known);
+    });
+  }
+  socket->started = Poller::Clock::now();
+  socket->iteration = iteration_;
+  handshake_order_.push_back(socket);
   const int64_t max = frontend_->config().ssl_handshakes_max;
   if (statistics.tls_handshakes.fetch_add(1) >= max && max > 0) {
     statistics.tls_handshakes_refused.fetch_add(1);

@@ -71,9 +71,14 @@ class IoThread : private Sockets {
   void Run();
   void Open(Descriptor descriptor, const boost::asio::ip::tcp::endpoint& remote,
             Encryption encryption);
+  // Returns how many clients of this thread may have asked for nothing.
+  size_t NewcomersMax() const;
+  // Registers a socket, and begins its handshake or opens its connection.
+  void Register(Descriptor descriptor, const boost::asio::ip::tcp::endpoint& remote,
+                Encryption encryption);
   // Returns whether the limit of open files allows one more client, for which an older client may be
   // closed that has asked for nothing yet. If not, counts a refusal. Clients that have asked for
-  // nothing take at most a part of the limit, and of the memory. `takes_reserve`: whether the
+  // nothing take at most a part of the limit. `takes_reserve`: whether the
   // connections of all kinds take descriptors that are reserved.
   bool MakeRoomFor(const std::string& address, bool takes_reserve);
   // Closes the oldest connection whose client has asked for nothing yet. Returns false if there is
@@ -86,6 +91,13 @@ class IoThread : private Sockets {
   void OnReadable(Socket& socket);
 
   // --- Handshakes: of sockets that have no connection in the loop yet ---
+  // Returns how many handshakes this thread may have, because of the memory that they take.
+  size_t HandshakesMax() const;
+  // Begins handshakes of waiting_ in their order, as many as there may be.
+  void BeginWaitingHandshakes();
+  // Returns whether there may be another handshake now, for which the oldest one is ended if it has had
+  // its time. REQUIRES: one waits.
+  bool HasRoomForHandshake();
   // Begins the handshake of a socket that is admitted and registered.
   void BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption encryption);
   // Reads the first byte of a client that may use TLS or not.
@@ -115,12 +127,23 @@ class IoThread : private Sockets {
   std::atomic<bool> stops_{false};
   std::atomic<bool> is_woken_{false};  // OnWake is to be called
   bool iteration_ends_ = false;        // EndIteration is to be called
+  uint64_t iteration_ = 0;             // of Run
   std::vector<char> receive_buffer_;
   absl::flat_hash_map<uint32_t, std::shared_ptr<Socket>> sockets_;  // by tag
   absl::flat_hash_set<std::shared_ptr<Socket>> handshakes_;         // only for lookups
   // In the order in which they were opened: sockets whose clients have asked for nothing yet, and
   // some that have left that state.
   std::deque<std::weak_ptr<Socket>> newcomers_;
+  // In the order in which they began: handshakes, and some that are over.
+  std::deque<std::weak_ptr<Socket>> handshake_order_;
+  // Sockets whose handshakes have not begun, because there are too many. They take a descriptor each.
+  struct Waiting {
+    Descriptor descriptor;
+    boost::asio::ip::tcp::endpoint remote;
+    Encryption encryption;
+  };
+  std::deque<Waiting> waiting_;
+  std::chrono::steady_clock::time_point waits_until_;  // there is a timer for this time
   std::chrono::steady_clock::time_point drop_logged_;
   std::chrono::steady_clock::time_point failure_recorded_;  // in the audit log
   ConnectionLoop loop_;

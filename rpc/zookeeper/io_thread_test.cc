@@ -101,7 +101,9 @@ class Client {
 // A running thread, which asks clients for no certificate.
 class Fixture {
  public:
-  explicit Fixture(Config c = ConfigOf()) : config_(std::move(c)) {
+  // `memory`: the limit in bytes; 0: none.
+  explicit Fixture(Config c = ConfigOf(), uint64_t memory = 0) : config_(std::move(c)) {
+    service_.memory().SetLimit(memory);
     std::signal(SIGPIPE, SIG_IGN);  // as the server
     frontend_.SetRequestAudit(audit_.requests());
     const tls::TestIdentity server = tls::MakeIdentity({.common_name = "server"});
@@ -319,6 +321,51 @@ TEST_CASE("clients that ask for nothing take half of the descriptors, and the ol
   CHECK(fixture.statistics().Sum().auth_failures == 0);
   CHECK(fixture.audit().Lines().empty());
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+}
+
+// Returns whether the server has closed the connection by now, and has sent nothing.
+bool HasEnded(const Client& client) {
+  char byte = 0;
+  return ::recv(client.number(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+}
+
+Config ConfigForMany() {
+  Config config = ConfigOf();
+  config.max_client_connections = 0;
+  config.io_threads = 1;
+  return config;
+}
+
+TEST_CASE("clients that come at the same time do not close one another's handshakes") {
+  Fixture fixture(ConfigForMany(), /*memory=*/1);  // 64 handshakes
+  std::vector<Client> clients;
+  fixture.WhileThreadWaits([&] {
+    for (int i = 0; i < 200; ++i) {
+      clients.push_back(fixture.Connect(IoThread::Encryption::kEither));
+      clients.back().Send("ruok");
+    }
+  });
+  for (Client& client : clients) CHECK(client.Rest() == "imok");
+}
+
+TEST_CASE("the memory of handshakes is no limit for clients without TLS") {
+  Fixture fixture(ConfigForMany(), /*memory=*/1);
+  std::vector<Client> clients;
+  for (int i = 0; i < 200; ++i) clients.push_back(fixture.Connect(IoThread::Encryption::kNone));
+  clients.back().Send("ruok");
+  CHECK(clients.back().Rest() == "imok");
+  CHECK_FALSE(HasEnded(clients.front()));
+}
+
+TEST_CASE("a handshake that has had its time is ended for one that waits, the oldest first") {
+  Fixture fixture(ConfigForMany(), /*memory=*/1);
+  std::vector<Client> silent;
+  for (int i = 0; i < 64; ++i) silent.push_back(fixture.Connect(IoThread::Encryption::kTls));
+  Client client = fixture.Connect(IoThread::Encryption::kTls);
+  CHECK(client.StartTls());
+  CHECK(HasEnded(silent.front()));
+  CHECK_FALSE(HasEnded(silent[1]));
+  CHECK(fixture.statistics().Sum().auth_failures == 0);
 }
 
 TEST_CASE("a thread that stops closes clients in their handshakes") {
