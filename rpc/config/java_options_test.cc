@@ -123,7 +123,8 @@ TEST_CASE("Java's property for revocation lists is refused where no list is chec
   CHECK(Contains(Problem(std::string(kTls) + "ssl.crl=true\n", asked), "set ssl.quorum.crl=true"));
   CHECK(Problem(std::string(kTls) + "ssl.crl=true\nssl.quorum.crl=true\n", asked).empty());
   CHECK(Problem(kTls, "-Dcom.sun.net.ssl.checkRevocation=false").empty());
-  const std::string grpc = "grpcPort=7001\ngrpcTls=true\nssl.keyStore.location=/k\n";
+  const std::string grpc =
+      "grpcPort=7001\ngrpcTls=true\nssl.keyStore.location=/k\nssl.trustStore.location=/t\n";
   CHECK(Problem(grpc).empty());
   CHECK(Contains(Problem(grpc, asked), "remove grpcTls"));
   CHECK_FALSE(Contains(Problem(grpc, asked), "ssl.crl"));

@@ -3,22 +3,30 @@
 // Tests how connections reach the gRPC server: TLS, changed certificates, and the Unix socket.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "rpc/grpc/caller.h"
 #include "rpc/grpc/grpc_server.h"
 #include "rpc/grpc/server_certificates.h"
 #include "rpc/grpc/unix_socket.h"
 #include "rpc/member/testing/captured_log.h"
+#include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
 #include "rpc/tls/options.h"
 #include "rpc/tls/testing/test_certificates.h"
 
@@ -74,14 +82,15 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address,
   return grpc::CreateCustomChannel(address, with, arguments);
 }
 
-// Asks the health service. Returns the status of the call.
-grpc::Status Ask(const std::shared_ptr<grpc::Channel>& channel) {
+// Calls a method with an empty request; that of the health service by default. Returns the status.
+grpc::Status Ask(const std::shared_ptr<grpc::Channel>& channel,
+                 const std::string& method = "/grpc.health.v1.Health/Check") {
   grpc::GenericStub stub(channel);
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   const grpc::ByteBuffer request(nullptr, 0);
-  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
   call->StartCall();
   grpc::ByteBuffer response;
   grpc::Status status;
@@ -115,6 +124,82 @@ std::unique_ptr<ServerCertificates> Certificates(const tls::Options& options) {
   INFO(certificates.status().message());
   REQUIRE(certificates.ok());
   return *std::move(certificates);
+}
+
+// Admits every call, and keeps the peers of the calls.
+class AdmittingService : public v1::ClusterService::CallbackService {
+ public:
+  explicit AdmittingService(GrpcServer* server) : server_(server) {}
+  using v1::ClusterService::CallbackService::Status;
+  grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const v1::StatusRequest*,
+                                   v1::StatusResponse*) override {
+    const std::string peer = context->peer();
+    server_->OnAdmitted(peer);
+    {
+      const std::lock_guard lock(mutex_);
+      peers_.push_back(peer);
+    }
+    auto* const reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+  std::vector<std::string> peers() {
+    const std::lock_guard lock(mutex_);
+    return peers_;
+  }
+
+ private:
+  GrpcServer* const server_;
+  std::mutex mutex_;
+  std::vector<std::string> peers_;
+};
+
+// Returns whether the server closes the connection.
+bool IsClosed(boost::asio::ip::tcp::socket& socket) {
+  constexpr timeval kPatience = {.tv_sec = 20, .tv_usec = 0};
+  setsockopt(socket.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+  char bytes[1000];
+  ssize_t count = 0;
+  while ((count = recv(socket.native_handle(), bytes, sizeof bytes, 0)) > 0) {
+  }
+  return count == 0 || errno == ECONNRESET;
+}
+
+TEST_CASE("gRPC closes the oldest connection without an admitted call, and keeps others") {
+  using boost::asio::ip::tcp;
+  for (const char* host : {"127.0.0.1", "[::1]"}) {
+    ConnectionCounters counters;
+    GrpcServer server;
+    AdmittingService service(&server);
+    // 64 connections without an admitted call, 32 of this machine.
+    if (!server
+             .Start({.address = std::string(host) + ":0",
+                     .memory_bytes_max = 1,
+                     .counters = &counters},
+                    {{v1::ClusterService::service_full_name(), &service}})
+             .ok()) {
+      continue;  // without IPv6
+    }
+    const std::string address = std::string(host) + ":" + std::to_string(server.port());
+    const auto channel = Connect(address, grpc::InsecureChannelCredentials());
+    const std::string method = "/quorate.v1.ClusterService/Status";
+    REQUIRE(Ask(channel, method).ok());
+    boost::asio::io_context context;
+    std::vector<tcp::socket> sockets;
+    const auto own = boost::asio::ip::make_address(host[0] == '[' ? "::1" : host);
+    for (int i = 0; i < 33; ++i) {
+      sockets.emplace_back(context).connect({own, static_cast<uint16_t>(server.port())});
+    }
+    CHECK(IsClosed(sockets[0]));
+    while (counters.replaced == 0) std::this_thread::yield();  // it is counted after the end
+    CHECK(counters.replaced == 1);
+    CHECK(counters.refused == 0);
+    CHECK(Ask(channel, method).ok());
+    const std::vector<std::string> peers = service.peers();
+    REQUIRE(peers.size() == 2);
+    CHECK(peers[0] == peers[1]);  // over the same connection
+    server.Stop();
+  }
 }
 
 TEST_CASE("clients need a valid certificate or none, as clientAuth says") {
