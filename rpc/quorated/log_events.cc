@@ -208,6 +208,7 @@ constexpr LogEvent kEvents[] = {
      "more"},
     {"sighup_log_not_reopened", "SIGHUP: {}; the log is still written to the file before"},
     {"sighup_config_valid", "SIGHUP: {} is valid; its changes take effect at the next start"},
+    {"sighup_config_not_read", "SIGHUP: {} is no regular file, and is not read again"},
     {"sighup_config_invalid", "SIGHUP: the next start will fail: {}"},
     {"signal_ignored", "signal {} ({}) has no effect; SIGTERM stops the server"},
     {"stopped_during_start", "stopped while the data was read"},

@@ -26,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/assertion_hook.h"
 #include "base/build_version.h"
@@ -277,6 +278,13 @@ sigset_t HandledSignals() {
   return set;
 }
 
+// Returns whether `path` can be read once only. A second reading of a pipe finds nothing, or blocks until
+// somebody writes into it.
+bool IsPipe(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
 // Handles SIGHUP. Reopens the logs, because log rotation may have moved their files away, and checks
 // CONFIG, because an operator may have edited it.
 // `audit` may be nullptr.
@@ -288,6 +296,10 @@ void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files,
   if (!reopened.ok()) {
     spdlog::error("SIGHUP: {}; the log is still written to the file before",
                   std::string(reopened.message()));
+  }
+  if (IsPipe(config_file)) {
+    spdlog::info("SIGHUP: {} is no regular file, and is not read again", config_file);
+    return;
   }
   const auto config = quorate::rpc::LoadConfig(config_file);
   if (config.ok()) {
@@ -418,6 +430,11 @@ absl::Status Run(const std::string& config_file, const absl::StatusOr<std::strin
 // does not notice it. Returns only if that fails. In the archive that brings its own libraries, the
 // running program is the loader of these (deploy/archive/launcher), and the launcher is executed.
 absl::Status StartAgain(char** argv) {
+  if (IsPipe(argv[1])) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the server has to start again, and its configuration, ", argv[1],
+                     ", is no regular file that could be read once more; start the server"));
+  }
   FlushLog();
   const char* launcher = std::getenv("QUORATE_LAUNCHER");
   execv(launcher != nullptr && *launcher != '\0' ? launcher : "/proc/self/exe", argv);

@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -31,6 +32,10 @@ def test_a_configuration_is_read_once_so_that_it_may_be_a_pipe():
             with open(pipe, "w", encoding="ascii") as file:
                 file.write(_base(directory, port) + "log.format=json\n")
             assert server.wait_for_log(SERVES).startswith('{"time":'), server.log()
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for_log(f"SIGHUP: {pipe} is no regular file, and is not read again")
+            server.process.terminate()
+            assert server.process.wait(servers.START_SECONDS) == 0, server.log()
 
 
 def test_a_configuration_without_an_end_is_refused():
