@@ -158,6 +158,12 @@ HttpResponse StatusFailure(const absl::Status& status) {
   return Failure(CodeOf(status), ToStd(status.message()));
 }
 
+// Returns the result of a change that was begun. `outcome`: whether its outcome is known.
+AuditResult AuditResultOf(const absl::Status& outcome, bool is_done) {
+  if (!outcome.ok()) return AuditResult::kInvoked;
+  return is_done ? AuditResult::kSuccess : AuditResult::kFailure;
+}
+
 }  // namespace
 
 // What a thread waits for: `End` is called by the thread that has the outcome.
@@ -242,20 +248,20 @@ void ConsoleChanges::RecordFailedAuthentication(const ConsoleCaller& caller) con
                            "authorization protocol=http", AuditResult::kFailure);
 }
 
-std::function<void(bool is_done)> ConsoleChanges::ActorRecorder(const tree::Op& op,
-                                                                const ConsoleCaller& caller) const {
+std::function<void(AuditResult)> ConsoleChanges::ActorRecorder(const tree::Op& op,
+                                                               const ConsoleCaller& caller) const {
   const bool is_named = caller.principal.token.empty() && !caller.principal.is_super &&
                         !caller.identities.shown().empty();
-  if (parts_.audit == nullptr || is_named) return [](bool) {};
+  if (parts_.audit == nullptr || is_named) return [](AuditResult) {};
   return [audit = parts_.audit, user = caller.actor, ip = caller.principal.address,
           detail = absl::StrCat("operation=", ToAbsl(AuditOperation(op)), " protocol=http"),
-          path = std::string(op.path)](bool is_done) {
+          path = std::string(op.path)](AuditResult result) {
     audit->Record({.user = user,
                    .ip = ip,
                    .operation = "consoleChange",
                    .znode = path,
                    .detail = detail,
-                   .result = is_done ? AuditResult::kSuccess : AuditResult::kFailure});
+                   .result = result});
   };
 }
 
@@ -269,15 +275,16 @@ HttpResponse ConsoleChanges::ChangeTree(std::string_view name, const Json& body,
   const auto record = ActorRecorder(change.op, caller);
   absl::Status begun = absl::PermissionDeniedError(kForbidden);
   if (may) {
-    begun = parts_.writer->Write(change.op, caller.identities,
-                                 [wait, record](absl::StatusOr<tree::OpResult> result) {
-                                   record(result.ok() && result->error == tree::ErrorCode::kOk);
-                                   if (!result.ok()) return wait->End(result.status());
-                                   wait->End(absl::OkStatus(), *std::move(result));
-                                 });
+    begun = parts_.writer->Write(
+        change.op, caller.identities, [wait, record](absl::StatusOr<tree::OpResult> result) {
+          record(
+              AuditResultOf(result.status(), result.ok() && result->error == tree::ErrorCode::kOk));
+          if (!result.ok()) return wait->End(result.status());
+          wait->End(absl::OkStatus(), *std::move(result));
+        });
   }
   if (!begun.ok()) {
-    record(false);
+    record(AuditResult::kFailure);
     if (parts_.request_audit != nullptr) {
       tree::Request request;
       request.ops.push_back(change.op);
@@ -298,14 +305,14 @@ HttpResponse ConsoleChanges::CloseSession(const Json& body, const ConsoleCaller&
     return Failure(400, "the body has to be {session}, such as \"0x1a2b\"");
   }
   const auto record = [this, user = caller.actor, ip = caller.principal.address,
-                       number](bool is_closed) {
+                       number](AuditResult result) {
     if (parts_.audit == nullptr) return;
     parts_.audit->RecordCall(user, ip, "closeSession",
                              absl::StrCat("session=0x", absl::Hex(number), " protocol=http"),
-                             is_closed ? AuditResult::kSuccess : AuditResult::kFailure);
+                             result);
   };
   if (!may) {
-    record(false);
+    record(AuditResult::kFailure);
     return Failure(403, "only an administrator closes sessions of others");
   }
   const auto wait = std::make_shared<Wait>();
@@ -313,13 +320,13 @@ HttpResponse ConsoleChanges::CloseSession(const Json& body, const ConsoleCaller&
   const absl::Status begun =
       parts_.closer->Close(tree::SessionId(static_cast<int64_t>(number)),
                            [wait, record](const absl::StatusOr<bool>& closed) {
-                             record(closed.ok() && *closed);
+                             record(AuditResultOf(closed.status(), closed.ok() && *closed));
                              wait->End(!closed.ok() ? closed.status()
                                        : *closed    ? absl::OkStatus()
                                                     : absl::NotFoundError("none"));
                            });
   if (!begun.ok()) {
-    record(false);
+    record(AuditResult::kFailure);
     return StatusFailure(begun);
   }
   if (!Await(wait)) return Failure(504, kOutcomeUnknown);

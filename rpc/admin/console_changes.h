@@ -70,10 +70,10 @@ class ConsoleChanges {
 
   HttpResponse ChangeTree(std::string_view name, const Json& body, const ConsoleCaller& caller,
                           bool may);
-  // Returns what records the outcome of a change of the tree with the name of the caller; it does nothing if
-  // the identities have that name.
-  std::function<void(bool is_done)> ActorRecorder(const tree::Op& op,
-                                                  const ConsoleCaller& caller) const;
+  // Returns what records the result of a change of the tree with the name of the caller; it does
+  // nothing if the identities have that name.
+  std::function<void(AuditResult result)> ActorRecorder(const tree::Op& op,
+                                                        const ConsoleCaller& caller) const;
   HttpResponse CloseSession(const Json& body, const ConsoleCaller& caller, bool may);
   HttpResponse TransferLeadership(const Json& body, const ConsoleCaller& caller, bool may);
   // Waits until the wait is ended. Returns false if that did not happen in time.

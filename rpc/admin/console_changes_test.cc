@@ -151,6 +151,25 @@ TEST_CASE("a write of an administrator is recorded with the name that its identi
   CHECK(lines() == Lines{begin + "operation=delete protocol=http result=failure"});
 }
 
+TEST_CASE("a change whose outcome is not known is recorded as invoked") {
+  Fixture f;
+  f.caller.principal.token = "ops";
+  f.caller.actor = "token:ops";
+  f.service.applies = false;
+  f.changes.Close();  // no call waits
+  CHECK(f.Status("create", R"({"path":"/a","data":"","acl":"world"})") == 503);
+  CHECK(f.Status("close-session", R"({"session":"0x1"})") == 503);
+  CHECK(f.audit.Lines().empty());
+  f.service.ReplaceTree(&f.writer);
+  CHECK(f.audit.Lines() ==
+        std::vector<std::string>{"user=token:ops operation=consoleChange znode=/a "
+                                 "detail=operation=create protocol=http result=invoked"});
+  f.service.ReplaceTree(&f.closer);
+  CHECK(f.audit.Lines() ==
+        std::vector<std::string>{"user=token:ops operation=closeSession "
+                                 "detail=session=0x1 protocol=http result=invoked"});
+}
+
 TEST_CASE("leadership is transferred, or the reason against it is told") {
   Fixture f;
   CHECK(f.Status("transfer-leadership", R"({"member":2})") == 200);
