@@ -99,8 +99,9 @@ struct IoThread::Socket : Poller::Handler, std::enable_shared_from_this<Socket> 
 
   const Descriptor descriptor;
   Stage stage = Stage::kOpen;
-  tls::Context::SslPtr ssl;             // null: no TLS
-  std::string address;                  // until stage is kOpen, of a socket that may use TLS
+  tls::Context::SslPtr ssl;  // null: no TLS
+  std::string address;       // until stage is kOpen, of a socket that may use TLS
+  Encryption encryption = Encryption::kNone;
   Poller::Clock::time_point started{};  // its handshake, and in which iteration
   uint64_t iteration = 0;
   uint16_t port = 0;
@@ -137,9 +138,9 @@ void IoThread::Run() {
     if (is_woken_.exchange(false)) loop_.OnWake();
     const auto now = Poller::Clock::now();
     if (now >= next_timer) next_timer = now + loop_.OnTimer();
-    ++iteration_;
     BeginWaitingHandshakes();
     if (std::exchange(iteration_ends_, false)) loop_.EndIteration();
+    ++iteration_;
   }
   sockets_.clear();
   handshakes_.clear();
@@ -167,35 +168,35 @@ void IoThread::Open(Descriptor descriptor, const tcp::endpoint& remote, Encrypti
               : statistics.remote_connections_without_tls)
         .fetch_add(1, std::memory_order_relaxed);
   }
-  if (encryption == Encryption::kNone) return Register(std::move(descriptor), remote, encryption);
-  waiting_.push_back({std::move(descriptor), remote, encryption});
-  BeginWaitingHandshakes();
-}
-
-void IoThread::Register(Descriptor descriptor, const tcp::endpoint& remote, Encryption encryption) {
-  const std::string address = AddressOf(remote);
   if (!MakeRoomFor(address, TakesReserve(descriptor.number()))) return;
   auto opened = std::make_shared<Socket>(this, std::move(descriptor));
-  const auto id = poller_.Add(opened->descriptor.number(), opened->interest, opened.get());
+  if (encryption != Encryption::kNone) {
+    if (!frontend_->AdmitOrRefuse(address)) return;
+    opened->address = address;
+    opened->port = remote.port();
+    opened->encryption = encryption;
+    waiting_.push_back(std::move(opened));
+    frontend_->statistics().tls_handshakes_waiting.fetch_add(1);
+    return BeginWaitingHandshakes();
+  }
+  if (!Register(*opened, address)) return;
+  const std::optional<uint32_t> tag = loop_.Open(address, remote.port());
+  if (!tag.has_value()) return poller_.Remove(opened->id);
+  opened->tag = *tag;
+  newcomers_.push_back(opened);
+  sockets_[*tag] = std::move(opened);
+}
+
+bool IoThread::Register(Socket& socket, const std::string& address) {
+  const auto id = poller_.Add(socket.descriptor.number(), socket.interest, &socket);
   if (!id.has_value()) {
     frontend_->Refuse(address,
                       "the system allows no process to wait for more sockets "
                       "(fs.epoll.max_user_watches)");
-    return;
+    return false;
   }
-  opened->id = *id;
-  if (encryption != Encryption::kNone) {
-    if (!frontend_->AdmitOrRefuse(address)) return poller_.Remove(*id);
-    newcomers_.push_back(opened);
-    opened->address = address;
-    opened->port = remote.port();
-    return BeginHandshake(opened, encryption);
-  }
-  const std::optional<uint32_t> tag = loop_.Open(address, remote.port());
-  if (!tag.has_value()) return poller_.Remove(*id);
-  opened->tag = *tag;
-  newcomers_.push_back(opened);
-  sockets_[*tag] = std::move(opened);
+  socket.id = *id;
+  return true;
 }
 
 size_t IoThread::NewcomersMax() const {
@@ -209,8 +210,10 @@ bool IoThread::MakeRoomFor(const std::string& address, bool takes_reserve) {
   ForgetFormerNewcomers();
   while (newcomer_count() >= newcomers_max && CloseOldestNewcomer()) {
   }
-  const int64_t open = frontend_->statistics().connections() +
-                       frontend_->statistics().tls_handshakes.load(std::memory_order_relaxed);
+  const Statistics& statistics = frontend_->statistics();
+  const int64_t open = statistics.connections() +
+                       statistics.tls_handshakes.load(std::memory_order_relaxed) +
+                       statistics.tls_handshakes_waiting.load(std::memory_order_relaxed);
   if ((open < max && !takes_reserve) || CloseOldestNewcomer()) return true;
   frontend_->Refuse(address,
                     absl::StrCat(open, " are open, and the limit of open files allows no more"));
@@ -337,9 +340,14 @@ size_t IoThread::HandshakesMax() const {
 
 void IoThread::BeginWaitingHandshakes() {
   while (!waiting_.empty() && HasRoomForHandshake()) {
-    Waiting next = std::move(waiting_.front());
+    const std::shared_ptr<Socket> next = std::move(waiting_.front());
     waiting_.pop_front();
-    Register(std::move(next.descriptor), next.remote, next.encryption);
+    frontend_->statistics().tls_handshakes_waiting.fetch_sub(1);
+    if (Register(*next, next->address)) {
+      BeginHandshake(next);
+    } else {
+      frontend_->Release(next->address);
+    }
   }
 }
 
@@ -355,21 +363,28 @@ bool IoThread::HasRoomForHandshake() {
   }
   const std::shared_ptr<Socket> oldest = handshake_order_.front().lock();
   const auto ends = oldest->started + kHandshakeTime;
-  // A thread that was held up has to look at what has come before it ends anything.
-  const bool has_time = Poller::Clock::now() < ends || iteration_ < oldest->iteration + 2;
   const size_t waiting_max = std::min(max * kWaitingPerHandshake, NewcomersMax() / 2);
-  if (has_time && waiting_.size() <= waiting_max) {
+  if (waiting_.size() <= waiting_max) {
     // The thread looks again after its next event, or at this time.
-    if (std::exchange(waits_until_, ends) != ends) poller_.RunAt(ends, [] {});
-    return false;
+    if (Poller::Clock::now() < ends) {
+      if (std::exchange(waits_until_, ends) != ends) poller_.RunAt(ends, [] {});
+      return false;
+    }
+    // A thread that was held up has to look at what has come before it ends anything. The timer may
+    // be over already.
+    if (iteration_ == oldest->iteration) {
+      poller_.Wake();
+      return false;
+    }
   }
   frontend_->service().tenants().OnReached(Limit::kFirstRequest, nullptr, Poller::Clock::now());
   Drop(*oldest, "newer connections need its place", DropReason::kReplaced);
   return true;
 }
 
-void IoThread::BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption encryption) {
+void IoThread::BeginHandshake(const std::shared_ptr<Socket>& socket) {
   Statistics& statistics = frontend_->statistics();
+  newcomers_.push_back(socket);
   handshakes_.insert(socket);
   if (handshake_order_.size() >= 2 * handshakes_.size() + kFormerKept) {
     std::erase_if(handshake_order_, [this](const std::weak_ptr<Socket>& handshake) {
@@ -386,7 +401,7 @@ void IoThread::BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption 
     return Drop(*socket,
                 "too many handshakes are under way (netty.server.outstandingHandshake.limit)");
   }
-  const bool is_detected = encryption == Encryption::kTls;
+  const bool is_detected = socket->encryption == Encryption::kTls;
   socket->stage = Socket::Stage::kDetecting;
   if (is_detected) StartTls(*socket);
   const std::chrono::milliseconds handshake_limit(frontend_->config().first_request_timeout_ms);

@@ -71,11 +71,11 @@ class IoThread : private Sockets {
   void Run();
   void Open(Descriptor descriptor, const boost::asio::ip::tcp::endpoint& remote,
             Encryption encryption);
+  // Makes the poller wait for the socket. If the system does not allow that, counts a refusal and
+  // returns false.
+  bool Register(Socket& socket, const std::string& address);
   // Returns how many clients of this thread may have asked for nothing.
   size_t NewcomersMax() const;
-  // Registers a socket, and begins its handshake or opens its connection.
-  void Register(Descriptor descriptor, const boost::asio::ip::tcp::endpoint& remote,
-                Encryption encryption);
   // Returns whether the limit of open files allows one more client, for which an older client may be
   // closed that has asked for nothing yet. If not, counts a refusal. Clients that have asked for
   // nothing take at most a part of the limit. `takes_reserve`: whether the
@@ -86,7 +86,7 @@ class IoThread : private Sockets {
   bool CloseOldestNewcomer();
   // Removes sockets from newcomers_ that do not belong there any longer, if they are many.
   void ForgetFormerNewcomers();
-  size_t newcomer_count() const { return handshakes_.size() + loop_.newcomers(); }
+  size_t newcomer_count() const { return waiting_.size() + handshakes_.size() + loop_.newcomers(); }
   void OnReady(Socket& socket, Poller::Readiness ready);
   void OnReadable(Socket& socket);
 
@@ -98,8 +98,8 @@ class IoThread : private Sockets {
   // Returns whether there may be another handshake now, for which the oldest one is ended if it has had
   // its time. REQUIRES: one waits.
   bool HasRoomForHandshake();
-  // Begins the handshake of a socket that is admitted and registered.
-  void BeginHandshake(const std::shared_ptr<Socket>& socket, Encryption encryption);
+  // Begins the handshake of a socket that is registered.
+  void BeginHandshake(const std::shared_ptr<Socket>& socket);
   // Reads the first byte of a client that may use TLS or not.
   void Detect(Socket& socket);
   void StartTls(Socket& socket);
@@ -127,22 +127,18 @@ class IoThread : private Sockets {
   std::atomic<bool> stops_{false};
   std::atomic<bool> is_woken_{false};  // OnWake is to be called
   bool iteration_ends_ = false;        // EndIteration is to be called
-  uint64_t iteration_ = 0;             // of Run
+  uint64_t iteration_ = 0;             // of Run: one wait, and all that follows from it
   std::vector<char> receive_buffer_;
   absl::flat_hash_map<uint32_t, std::shared_ptr<Socket>> sockets_;  // by tag
   absl::flat_hash_set<std::shared_ptr<Socket>> handshakes_;         // only for lookups
-  // In the order in which they were opened: sockets whose clients have asked for nothing yet, and
-  // some that have left that state.
+  // In the order in which their connections were opened or their handshakes began: sockets whose
+  // clients have asked for nothing yet, and some that have left that state.
   std::deque<std::weak_ptr<Socket>> newcomers_;
   // In the order in which they began: handshakes, and some that are over.
   std::deque<std::weak_ptr<Socket>> handshake_order_;
-  // Sockets whose handshakes have not begun, because there are too many. They take a descriptor each.
-  struct Waiting {
-    Descriptor descriptor;
-    boost::asio::ip::tcp::endpoint remote;
-    Encryption encryption;
-  };
-  std::deque<Waiting> waiting_;
+  // Sockets whose handshakes have not begun, because there are too many. They are admitted, count as
+  // newcomers, and nothing is read from them. If there are any, there are handshakes.
+  std::deque<std::shared_ptr<Socket>> waiting_;
   std::chrono::steady_clock::time_point waits_until_;  // there is a timer for this time
   std::chrono::steady_clock::time_point drop_logged_;
   std::chrono::steady_clock::time_point failure_recorded_;  // in the audit log

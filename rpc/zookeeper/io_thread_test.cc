@@ -17,6 +17,7 @@
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -156,6 +157,7 @@ class Fixture {
     function();
     done.set_value();
   }
+  void PostToThread(std::function<void()> task) { thread_.poller().Post(std::move(task)); }
   Statistics& statistics() { return frontend_.statistics(); }
   RecordedAudit& audit() { return audit_; }
 
@@ -366,6 +368,76 @@ TEST_CASE("a handshake that has had its time is ended for one that waits, the ol
   CHECK(HasEnded(silent.front()));
   CHECK_FALSE(HasEnded(silent[1]));
   CHECK(fixture.statistics().Sum().auth_failures == 0);
+}
+
+TEST_CASE("a client whose handshake waits counts for the limit of its address") {
+  Config config = ConfigForMany();
+  config.max_client_connections = 70;
+  Fixture fixture(config, /*memory=*/1);
+  std::vector<Client> clients;
+  fixture.WhileThreadWaits([&] {
+    for (int i = 0; i < 80; ++i) clients.push_back(fixture.Connect(IoThread::Encryption::kTls));
+  });
+  for (size_t i = 70; i < clients.size(); ++i) CHECK(clients[i].Rest().empty());
+  CHECK(fixture.statistics().connections_refused == 10);
+  // Those that have waited still count, and no longer when they are gone.
+  clients.erase(clients.begin() + 10, clients.end());
+  while (fixture.statistics().tls_handshakes + fixture.statistics().tls_handshakes_waiting > 10) {
+    std::this_thread::yield();
+  }
+  CHECK(fixture.Connect(IoThread::Encryption::kTls).StartTls());
+}
+
+TEST_CASE("clients whose handshakes wait are among those that take half of the descriptors") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  // 128 descriptors are reserved, so that 100 clients may ask for nothing.
+  const rlimit low = {.rlim_cur = 328, .rlim_max = before.rlim_max};
+  Fixture fixture(ConfigForMany(), /*memory=*/1);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  constexpr size_t kClosed = 12;
+  std::vector<Client> clients;
+  Statistics& statistics = fixture.statistics();
+  std::promise<int64_t> open;
+  fixture.WhileThreadWaits([&] {
+    for (size_t i = 0; i < 100 + kClosed; ++i) {
+      clients.push_back(fixture.Connect(IoThread::Encryption::kTls));
+    }
+    // Before any handshake has had its time.
+    fixture.PostToThread(
+        [&] { open.set_value(statistics.tls_handshakes + statistics.tls_handshakes_waiting); });
+  });
+  CHECK(open.get_future().get() == 100);
+  for (size_t i = 0; i < kClosed; ++i) CHECK(clients[i].Rest().empty());
+  CHECK(statistics.connections_refused == 0);
+  CHECK_FALSE(HasEnded(clients.back()));
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+}
+
+TEST_CASE("a handshake that begins after others ended has no more than its time") {
+  Fixture fixture(ConfigForMany(), /*memory=*/1);
+  std::vector<Client> first;
+  std::vector<Client> second;
+  // One of the second clients waits for the others.
+  fixture.WhileThreadWaits([&] {
+    for (int i = 0; i < 64; ++i) first.push_back(fixture.Connect(IoThread::Encryption::kTls));
+    for (int i = 0; i < 65; ++i) second.push_back(fixture.Connect(IoThread::Encryption::kTls));
+  });
+  std::promise<int64_t> waiting;
+  fixture.WhileThreadWaits([&] {
+    first.clear();
+    // The poller runs each of these in a wait of its own. The second clients' handshakes begin
+    // after the first one.
+    fixture.PostToThread([&] {
+      fixture.PostToThread([&] {
+        const auto over = std::chrono::steady_clock::now() + milliseconds(300);
+        std::this_thread::sleep_until(over);
+        fixture.PostToThread(
+            [&] { waiting.set_value(fixture.statistics().tls_handshakes_waiting); });
+      });
+    });
+  });
+  CHECK(waiting.get_future().get() == 0);
 }
 
 TEST_CASE("a thread that stops closes clients in their handshakes") {

@@ -220,9 +220,10 @@ class Statistics {
   int64_t SessionOf(uint32_t tag) const;
 
   std::atomic<int64_t> connections_refused{0};
-  // Handshakes of TLS: those under way now, and how many failed, or were refused because too many
-  // were under way.
+  // Handshakes of TLS: those under way now, those that wait for them, and how many failed, or were
+  // refused because too many were under way.
   std::atomic<int64_t> tls_handshakes{0};
+  std::atomic<int64_t> tls_handshakes_waiting{0};
   std::atomic<int64_t> tls_handshakes_failed{0};
   std::atomic<int64_t> tls_handshakes_refused{0};
   // Returns how many handshakes have failed in other front ends; nullptr: there are none. Set before
