@@ -33,6 +33,8 @@ struct Sources {
                         .statistics = statistics,
                         .totals = totals,
                         .tree = TreeTotals(tree),
+                        .last_minute = {},
+                        .last_five_minutes = {},
                         .version = "1.0",
                         .mode = "observer",
                         .open_files_max = UINT64_MAX});
