@@ -70,8 +70,9 @@ std::string SubjectOf(const grpc::ServerContextBase& context) {
 
 CallerProof ProofOf(const grpc::ServerContextBase& context, bool has_certificates,
                     Administrators* administrators) {
-  const std::string peer = context.peer();
   CallerProof proof;
+  proof.peer = context.peer();
+  const std::string& peer = proof.peer;
   Principal& principal = proof.principal;
   principal.address = AddressOf(peer);
   principal.origin = peer.starts_with("unix:") ? Principal::Origin::kUnixSocket
@@ -116,7 +117,9 @@ absl::StatusOr<Principal> AdmitCall(Operation operation, const grpc::ServerConte
   const absl::Status admitted = administrators->Check(operation, proof.principal);
   if (!admitted.ok()) return ToCaller(admitted);
   // Anybody may make some calls: they admit nobody.
-  if (proof.principal.has_proof()) administrators->OnAdmitted(context.peer());
+  if (InfoOf(operation).requirement == Requirement::kAdministrator || proof.principal.has_proof()) {
+    administrators->OnAdmitted(proof.peer);
+  }
   return std::move(proof.principal);
 }
 

@@ -5,6 +5,7 @@
 // Thread-safety: plain values.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct CallerProof {
   // The address of the caller, and what its certificate and the metadata `authorization` have
   // proved.
   Principal principal{};
+  std::string peer{};  // its connection, as gRPC names it
   // Those of the metadata `quorate-credential`. What they prove is not checked yet.
   std::vector<v1::Credential> credentials{};
   // Not OK: the metadata with the key `refused_key` is wrong, and the call ends with this status.

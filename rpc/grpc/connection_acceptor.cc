@@ -29,9 +29,11 @@ using boost::system::error_code;
 // A process without a limit of open files counts as one with this limit.
 constexpr int64_t kDescriptorsMax = 1 << 20;
 constexpr auto kLogPeriod = std::chrono::seconds(5);
-constexpr auto kSweepPeriod = std::chrono::milliseconds(50);
-// Newcomers that were closed are looked for so often: they take a descriptor until then.
-constexpr int kNewcomerSweepMs = 500;
+// Connections that were closed are looked for so often, and after a refusal.
+constexpr int kSweepMs = 10'000;
+// The pause after a sweep: so many times as long as that took, and this time at least.
+constexpr int kPausePerSweep = 5;
+constexpr auto kSweepPauseMin = std::chrono::milliseconds(50);
 constexpr int kPauseMs = 100;
 constexpr int kAcceptedAtOnceMax = 64;
 // Data that was sent is acknowledged within this time, or the connection ends: as gRPC's listener
@@ -84,13 +86,10 @@ void ConnectionAcceptor::Run(uint64_t bytes_max) {
   std::vector<pollfd> waited = {{wakes_.number(), POLLIN, 0}};
   for (const Descriptor& listener : listeners_) waited.push_back({listener.number(), POLLIN, 0});
   while (true) {
-    const int ready = poll(waited.data(), waited.size(), WaitMs());
+    const int ready = poll(waited.data(), waited.size(), connections_.count() > 0 ? kSweepMs : -1);
     if (ready < 0) continue;  // interrupted by a signal
     if (ready > 0 && waited[0].revents != 0) return;
-    if (Clock::now() >= next_newcomer_sweep_) {
-      connections_.SweepNewcomers();
-      next_newcomer_sweep_ = Clock::now() + std::chrono::milliseconds(kNewcomerSweepMs);
-    }
+    if (Clock::now() >= next_sweep_) Sweep();
     if (ready == 0) continue;
     bool accepts = true;
     for (size_t i = 0; i < listeners_.size(); ++i) {
@@ -120,13 +119,10 @@ bool ConnectionAcceptor::AcceptFrom(const Descriptor& listener, uint64_t bytes_m
       return false;
     }
     remote.resize(bytes);
-    OpenConnections::Added added = connections_.Add(limits, accepted, remote);
-    if (added.refused != nullptr && Clock::now() >= next_sweep_) {
-      connections_.Sweep();
-      next_sweep_ = Clock::now() + kSweepPeriod;
-      const bool has_replaced = added.has_replaced;
-      added = connections_.Add(limits, accepted, remote);
-      added.has_replaced |= has_replaced;
+    OpenConnections::Added added = connections_.Add(limits, accepted, remote, Clock::now());
+    if (added.refused != nullptr && !added.has_replaced && Clock::now() >= next_refusal_sweep_) {
+      Sweep();
+      added = connections_.Add(limits, accepted, remote, Clock::now());
     }
     if (added.has_replaced) counters_->replaced.fetch_add(1, std::memory_order_relaxed);
     if (added.refused != nullptr) {
@@ -146,8 +142,13 @@ bool ConnectionAcceptor::AcceptFrom(const Descriptor& listener, uint64_t bytes_m
   return true;
 }
 
-int ConnectionAcceptor::WaitMs() const {
-  return connections_.has_newcomers() ? kNewcomerSweepMs : -1;
+void ConnectionAcceptor::Sweep() {
+  const Clock::time_point begun = Clock::now();
+  connections_.Sweep();
+  const Clock::time_point now = Clock::now();
+  next_sweep_ = now + std::chrono::milliseconds(kSweepMs);
+  next_refusal_sweep_ =
+      now + std::max<Clock::duration>(kSweepPauseMin, (now - begun) * kPausePerSweep);
 }
 
 bool ConnectionAcceptor::LogsNow() {

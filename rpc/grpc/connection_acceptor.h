@@ -55,8 +55,8 @@ class ConnectionAcceptor {
   // Accepts connections of a listener as long as some wait. Returns false if the system lets the
   // process accept none.
   bool AcceptFrom(const Descriptor& listener, uint64_t bytes_max);
-  // Returns how long the thread may wait for a connection, in the form of poll.
-  int WaitMs() const;
+  // Forgets connections that were closed.
+  void Sweep();
   // Returns whether a refusal or failure is to be logged now: not all are.
   bool LogsNow();
 
@@ -70,7 +70,7 @@ class ConnectionAcceptor {
   OpenConnections connections_;
   // Only used by the thread.
   Clock::time_point next_sweep_{};
-  Clock::time_point next_newcomer_sweep_{};
+  Clock::time_point next_refusal_sweep_{};  // before, a refusal causes none
   Clock::time_point next_log_{};
 };
 

@@ -58,16 +58,21 @@ struct Front {
 // Records that a call is admitted, when the stream has a message for it: a refusal is none.
 class Admission {
  public:
-  Admission(const Front& front, const grpc::CallbackServerContext* context)
-      : administrators_(front.administrators), context_(context) {}
+  explicit Admission(const Front& front) : administrators_(front.administrators) {}
 
+  // Returns who makes the call. Called once, before there is an answer.
+  CallerProof Prove(const Front& front, const grpc::CallbackServerContext& context) {
+    CallerProof proof = front.ProofOf(context);
+    peer_ = std::move(proof.peer);
+    return proof;
+  }
   void OnAnswer() {
-    if (!std::exchange(is_recorded_, true)) administrators_->OnAdmitted(context_->peer());
+    if (!std::exchange(is_recorded_, true)) administrators_->OnAdmitted(peer_);
   }
 
  private:
   Administrators* const administrators_;
-  const grpc::CallbackServerContext* const context_;
+  std::string peer_;
   bool is_recorded_ = false;
 };
 
@@ -79,8 +84,8 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
                              public Channel {
  public:
   SessionReactor(const Front& front, grpc::CallbackServerContext* context)
-      : context_(context), admission_(front, context), handle_(front.threads->NewHandle()) {
-    handle_.Open(Method::kSession, front.ProofOf(*context), this);
+      : context_(context), admission_(front), handle_(front.threads->NewHandle()) {
+    handle_.Open(Method::kSession, admission_.Prove(front, *context), this);
   }
 
   void Read() override { StartRead(&incoming_); }
@@ -119,10 +124,10 @@ class ResponsesReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>
   ResponsesReactor(const Front& front, Method method, grpc::CallbackServerContext* context,
                    const grpc::ByteBuffer* request)
       : context_(context),
-        admission_(front, context),
+        admission_(front),
         request_(ToString(*request)),
         handle_(front.threads->NewHandle(SessionOf(method, request_))) {
-    handle_.Open(method, front.ProofOf(*context), this);
+    handle_.Open(method, admission_.Prove(front, *context), this);
   }
 
   void Read() override {
@@ -160,11 +165,11 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
   CallReactor(const Front& front, Method method, grpc::CallbackServerContext* context,
               const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
       : context_(context),
-        admission_(front, context),
+        admission_(front),
         request_(ToString(*request)),
         handle_(front.threads->NewHandle(SessionOf(method, request_))),
         response_(response) {
-    handle_.Open(method, front.ProofOf(*context), this);
+    handle_.Open(method, admission_.Prove(front, *context), this);
   }
 
   void Read() override {
