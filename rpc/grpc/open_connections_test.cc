@@ -199,6 +199,8 @@ TEST_CASE("connections that gRPC has not closed yet keep no other address out") 
     fixture.Add(i % 2 == 0 ? "10.0.0.1" : "10.0.0.2");
   }
   CHECK(fixture.connections.count() == 16);
+  for (size_t i = 10; i < 16; ++i) fixture.Admit(i % 2 == 0 ? "10.0.0.1" : "10.0.0.2", i);
+  CHECK(fixture.connections.newcomers() == 0);
   CHECK(fixture.IsRefused("10.0.0.1"));
   CHECK_FALSE(fixture.IsRefused("10.9.9.9"));
   fixture.Close(0);
