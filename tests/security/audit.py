@@ -77,9 +77,9 @@ def find(cluster, member=1, **wanted):
             if all(fields.get(key) == value for key, value in wanted.items())]
 
 
-def wait_for(cluster, member=1, **wanted):
-    """Waits for a line with these fields, and returns all of them."""
-    cluster.wait_until(f"a line with {wanted}", lambda: find(cluster, member, **wanted))
+def wait_for(cluster, member=1, count=1, **wanted):
+    """Waits for `count` lines with these fields, and returns all of them."""
+    cluster.wait_until(f"{count} lines with {wanted}", lambda: len(find(cluster, member, **wanted)) >= count)
     return find(cluster, member, **wanted)
 
 
@@ -287,7 +287,7 @@ def test_names_in_certificates_and_credentials_cannot_forge_a_line_in_any_log():
                 attempt_to_forge(cluster, made, hostile)
                 user = wait_for(cluster, operation="create", znode="/by-certificate")[0]["user"]
                 assert user.startswith("CN=") and user.endswith(f",O=Example,{harness.HOST}"), user
-                assert len(wait_for(cluster, operation="authenticate", result="failure")) >= 3
+                wait_for(cluster, count=3, operation="authenticate", result="failure")
                 for fields in lines(cluster):  # parse() checks the form of each line
                     assert fields["operation"] != "forged"
                 log = cluster.log(1)
