@@ -162,7 +162,8 @@ std::optional<HttpResponse> Console::Respond(const RequestTarget& target,
   }
   const std::string_view method = is_change ? "POST" : "GET";
   if (request.method != method) {
-    HttpResponse response = Failure(405, absl::StrCat("this takes ", ToAbsl(method), " alone"));
+    HttpResponse response =
+        Failure(405, absl::StrCat("this path takes the method ", ToAbsl(method), " only"));
     response.headers.emplace_back("Allow", is_change ? "POST" : "GET, HEAD");
     return response;
   }

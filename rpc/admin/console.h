@@ -14,12 +14,13 @@
 //   /console/api/events     ?path=&after= changes at and below a znode
 //   /console/api/...        POST: the changes of console_changes.h
 //
-// Administrators and the super user close sessions and transfer leadership. They, and the users that
-// admin.console.changes lets, change the tree, as access control lists allow: anyone can make up a user
-// and a password, so that these alone are not enough from another machine. A change is taken only
-// as JSON from a page of this server: by the header Origin or Sec-Fetch-Site, and with the token that
-// only a page of this server can have read (page_token.h), so that no page of another site makes it with
-// what a browser sends by itself.
+// Administrators and the super user may close sessions and transfer leadership. They, and the users that
+// admin.console.changes names, may change the tree, within its access control lists. By default, a user
+// and a password alone allow no change from another machine, because anyone can make them up.
+//
+// A change has to come from a page of this server: it is a POST of JSON whose header Origin or
+// Sec-Fetch-Site says so, and it has a token that only such a page can have read (page_token.h). So a
+// page of another site cannot make a change with the certificate or the address of a user's browser.
 //
 // What a request may read of the tree is decided by access control lists, as
 // for clients of other protocols: by the header Authorization, "Basic" and the base64 of
@@ -70,7 +71,7 @@ class Console {
   // All must outlive the object.
   Console(const Config& config, zk::ZkFrontend* frontend, Administrators* administrators,
           const Clock* clock, const ConsoleChanges::Parts& changes, std::string_view version);
-  // Ends the wait for a change; later ones are refused.
+  // Stops waiting for the change that is under way, and refuses all later ones.
   void Close() { changes_.Close(); }
 
   // Returns whether a request for / is that of a browser, which gets the page.
@@ -96,7 +97,8 @@ class Console {
   bool IsAdministrator(const HttpRequest& request, const Caller& caller) const;
   // Returns why a request without TLS may have been led here by the name of another site.
   std::string HostReason(const HttpRequest& request) const;
-  // Returns whether the caller may see what is of all clients and members, and act on them.
+  // Returns whether the caller may see the sessions, connections and slow requests of all clients, close
+  // sessions, and transfer leadership.
   bool SeesAll(const HttpRequest& request, const Caller& caller) const;
   // Returns whether the caller may write to the tree, as far as the lists allow.
   bool MayChangeTree(const HttpRequest& request, const Caller& caller) const;

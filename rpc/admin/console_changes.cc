@@ -20,7 +20,9 @@ namespace quorate::rpc::admin {
 namespace {
 
 constexpr char kOutcomeUnknown[] =
-    "the cluster has not confirmed the change in time; it may or may not be made: look again";
+    "the cluster has not confirmed the change in time, so that it may have been made or not: show "
+    "the "
+    "page again to see which";
 constexpr char kForbidden[] =
     "changes need an administrator, or for znodes a user whom admin.console.changes lets make "
     "them: "
@@ -128,12 +130,15 @@ HttpResponse TreeOutcome(const TreeChange& change, const tree::OpResult& result)
       return Failure(409, name + "there is a znode of this name already");
     case tree::ErrorCode::kBadVersion:
       return Failure(
-          409, name + absl::StrCat("it was changed since you have seen version ", change.op.version,
-                                   "; show it again, and nothing is overwritten"));
+          409,
+          name + absl::StrCat("it was changed after version ", change.op.version,
+                              ", which you have seen, and nothing was written; show it again"));
     case tree::ErrorCode::kNotEmpty:
       return Failure(409, name + "it has children; delete those first");
     case tree::ErrorCode::kNoChildrenForEphemerals:
-      return Failure(409, name + "an ephemeral znode has no children");
+      return Failure(
+          409,
+          name + "the znode above it is ephemeral, and cannot have children; choose another path");
     case tree::ErrorCode::kNoAuth:
       return Failure(403, name +
                               "its access control list, or that of the znode above it, does not "
@@ -141,7 +146,9 @@ HttpResponse TreeOutcome(const TreeChange& change, const tree::OpResult& result)
     case tree::ErrorCode::kInvalidAcl:
       return Failure(400, name + "\"creator\" and \"readers\" need an identity: sign in as a user");
     case tree::ErrorCode::kQuotaExceeded:
-      return Failure(409, name + "a quota does not allow it");
+      return Failure(
+          409,
+          name + "a quota does not allow it; `quorate shell listquota` shows the limits of a path");
     default:
       return Failure(400, name + std::string(tree::ToString(result.error)));
   }

@@ -39,7 +39,8 @@ inline constexpr size_t kConsoleWriteBytesMax = 40u << 10;
 
 class ConsoleChanges {
  public:
-  // A change whose outcome is not known after this time may or may not be made.
+  // The time for which Respond waits for the outcome of a change. A change without one by then may have
+  // been made or not.
   static constexpr auto kWait = std::chrono::seconds(10);
 
   // All outlive the object. `writer` and `closer` may be null: then nothing is changed.
@@ -62,7 +63,8 @@ class ConsoleChanges {
                        const ConsoleCaller& caller, bool may);
   // Records that the caller has sent wrong credentials. Any thread.
   void RecordFailedAuthentication(const ConsoleCaller& caller) const;
-  // Ends the wait for a change, whose outcome is then not known; later ones are refused.
+  // Stops waiting for the change that is under way, whose outcome is then not known, and refuses all
+  // later ones.
   void Close();
 
  private:

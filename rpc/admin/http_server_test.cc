@@ -199,7 +199,7 @@ TEST_CASE("a request that a proxy has passed on is known by its headers") {
 TEST_CASE("the body of a request, its type and the token of a page are passed to the handler") {
   const Running running;
   Client client(running);
-  // The next request of the connection has nothing of this one.
+  // The second request of the connection must not get the body, the type or the token of the first one.
   client.Send(Post("/console/x", "{\"a\": 1}") + "GET /last HTTP/1.0\r\n\r\n");
   const std::string text = client.ReadAll();
   INFO(text);

@@ -84,8 +84,8 @@ class Administrators {
   // principal that has proved nothing, says what to send or configure.
   absl::Status Check(Operation operation, const Principal& principal);
 
-  // Sets what is told the peer of a connection whose call is admitted, as gRPC names it. REQUIRES: no
-  // thread makes calls yet.
+  // Sets a function that is called with the peer of each call that is admitted, in the form of
+  // grpc::ServerContext::peer(). REQUIRES: no thread makes calls yet.
   void SetAdmissions(std::function<void(std::string_view peer)> admissions) {
     admissions_ = std::move(admissions);
   }

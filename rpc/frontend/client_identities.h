@@ -75,8 +75,8 @@ class ClientIdentities {
   const std::vector<tree::Identity>& all() const { return identities_; }
   // Returns all() without the hidden identities.
   std::span<const tree::Identity> shown() const;
-  // Returns the first identity that the client has proved, by which its requests are counted; nullptr:
-  // there is none.
+  // Returns the first identity that the client has authenticated with, under which its requests are
+  // counted; nullptr if it has none.
   const tree::Identity* first_proved() const;
   // Replaces the "auth" entries in the lists of `request` by entries for the client's identities, if
   // it has hidden ones for which the tree would make entries too.

@@ -14,9 +14,9 @@
 
 namespace quorate::rpc {
 
-// Divides the time of the steady clock into steps that have numbers. Statistics of the last minutes are
-// kept by steps: the step of a number takes the place of the one that was `steps kept` before it, so that
-// nothing has to run from time to time, and a thread that has nothing to do forgets nothing too late.
+// Divides the time of the steady clock into numbered steps of equal length. Statistics of the last minutes
+// are kept in a ring of steps: a new step takes the place of the oldest one. A reader leaves out the steps
+// whose numbers are too old, so that no timer has to clear them, even if the writer has nothing to do.
 template <int kSeconds>
 struct TimeSteps {
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -34,8 +34,8 @@ struct TimeSteps {
 struct WindowLatencies {
   LatencyHistogram histogram;
   int64_t max_us = 0;
-  // What the window covers: from the begin of its first step, or from the first request of all if that
-  // was later, until now. 0: there was no request at all.
+  // The seconds that the window covers: from the begin of its first step, or from the first request that
+  // there ever was if that came later, until now. 0: there was no request at all.
   double seconds = 0;
 
   void Merge(const WindowLatencies& other);

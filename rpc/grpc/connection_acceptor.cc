@@ -29,9 +29,10 @@ using boost::system::error_code;
 // A process without a limit of open files counts as one with this limit.
 constexpr int64_t kDescriptorsMax = 1 << 20;
 constexpr auto kLogPeriod = std::chrono::seconds(5);
-// Connections that were closed are looked for so often, and after a refusal.
+// The period after which the table is searched for connections that were closed. It is also searched after
+// a refusal.
 constexpr int kSweepMs = 10'000;
-// The pause after a sweep: so many times as long as that took, and this time at least.
+// The pause after a sweep is this number of times as long as the sweep took, and at least kSweepPauseMin.
 constexpr int kPausePerSweep = 5;
 constexpr auto kSweepPauseMin = std::chrono::milliseconds(50);
 constexpr int kPauseMs = 100;

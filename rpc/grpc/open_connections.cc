@@ -25,10 +25,10 @@ using boost::asio::ip::tcp;
 
 // The memory of a connection in a handshake of TLS, rounded up: as measured with gRPC 1.51.
 constexpr uint64_t kBytesPerConnection = 64u << 10;
-// However little memory there is, so many newcomers may be there.
+// The least number of newcomers that are let in, however little memory there is.
 constexpr int64_t kNewcomersMin = 64;
 constexpr char kThisMachine[] = "this machine";
-// The connections that a sweep reads with the mutex at a time.
+// The number of connections that a sweep reads before it lets go of the mutex.
 constexpr size_t kSweptAtOnce = 256;
 
 // Returns the inode of an open socket; 0 if there is none with this number.
@@ -86,7 +86,7 @@ OpenConnections::Added OpenConnections::Add(const ConnectionLimits& limits, int 
   const int64_t of_tenant = found == share.tenants.end() ? 0 : found->second.count;
   const size_t own = found == share.tenants.end() ? 0 : found->second.newcomers.size();
   if (descriptor >= max.descriptor) {
-    // The client comes in when it tries again.
+    // This connection is refused all the same: the room is for the client's next attempt.
     MakeRoom(share, own, now, &added.has_replaced);
     added.refused = "the process has few descriptors left";
     return added;
@@ -177,7 +177,7 @@ int64_t OpenConnections::newcomers() const {
 }
 
 bool OpenConnections::HasFewerNewcomers::operator()(const Tenant* a, const Tenant* b) const {
-  // All have some.
+  // Only tenants that have newcomers are compared.
   return std::tuple(a->newcomers.size(), b->newcomers.begin()->first) <
          std::tuple(b->newcomers.size(), a->newcomers.begin()->first);
 }

@@ -70,7 +70,7 @@ class OpenConnections {
   // Forgets the connections that were closed. Other functions need not wait for it.
   void Sweep();
 
-  // These count connections that were closed since the last sweep, too.
+  // The numbers of connections and of newcomers, with those that were closed since the last sweep.
   int64_t count() const;
   int64_t newcomers() const;
 

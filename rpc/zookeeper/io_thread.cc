@@ -44,14 +44,15 @@ constexpr int64_t kNewcomersPart = 2;
 // Handshakes of TLS take at most this part of the memory. One takes so many bytes, rounded up.
 constexpr uint64_t kHandshakesMemoryPart = 8;
 constexpr uint64_t kBytesPerHandshake = 64u << 10;
-// However little memory there is, a thread may have so many.
+// The least number of handshakes that a thread may have, however little memory there is.
 constexpr size_t kHandshakesMin = 64;
-// A handshake is not ended for another one before it has had so much time, unless so many others wait
-// for each that the thread may have.
+// A handshake has at least kHandshakeTime before it is ended for one that waits, unless more than
+// kWaitingPerHandshake wait for each handshake that the thread may have.
 constexpr auto kHandshakeTime = std::chrono::milliseconds(250);
 constexpr size_t kWaitingPerHandshake = 16;
 constexpr size_t kSubjectBytesMax = ClientIdentities::kCredentialsBytesMax;
-// Lists of sockets have at least this number of former ones before these are looked for.
+// A list of sockets is searched for entries that are over when it has twice as many as count, and so many
+// more.
 constexpr size_t kFormerKept = 1024;
 constexpr auto kFailureLogPeriod = std::chrono::seconds(5);
 

@@ -12,8 +12,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-# What a user of the keyboard has to reach, in its order. Elements of tables, which are read again now and then, have a name
-# that lasts.
+# The elements that have to be reached by the key Tab, in the order of the page. Those in tables are compared by name, because a
+# table replaces its elements whenever it is read again.
 STOPS = """
     const name = (one) => one.id || one.ariaLabel || one.textContent;
     return [...document.querySelectorAll('a[href], button, input, select, textarea, [tabindex="0"]')]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the statistics and the record of slow requests take of a request of the native front end.
+// What the native front end tells the statistics and the record of slow requests about a request.
 #pragma once
 
 #include <chrono>
@@ -49,7 +49,7 @@ std::span<const std::string_view> RequestKindNames();
 
 // Returns the kind of a request of a session.
 RequestKind KindOf(const v1::Request& request);
-// Returns that of a write: kTxn of several operations, otherwise that of the only one.
+// Returns the kind of a write: kTxn if it has several operations, otherwise the kind of the only one.
 RequestKind KindOf(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
 bool IsWrite(RequestKind kind);
 // Returns the path of an operation of a write; empty: it has none.

@@ -126,9 +126,9 @@ class SessionStream final : public Stream {
         v1::ERROR_CODE_UNSPECIFIED;  // error of a write in flight that was refused
     size_t ephemerals = 0;           // that a write in flight may create
     std::string answer;              // if done: an encoded SessionResponse
-    // For statistics, as RequestRecord. The command is that of a write in flight. After its result, only
-    // the first request of the pipeline keeps it, until it is answered at once: the bytes are those of a
-    // whole batch, and no budget of memory counts them.
+    // What the statistics need, as in RequestRecord. `command` is set while a write is in flight. When its
+    // result comes, a write that cannot be answered at once lets go of it and keeps the beginning of its
+    // path: the command is the batch of all clients, whose memory is counted for none of them.
     RequestKind what = RequestKind::kUnknown;
     bool was_alone = false;
     bool is_in_pieces = false;

@@ -301,7 +301,7 @@ TEST_CASE("the clients, paths and operations of native requests are counted") {
   CHECK(top(RequestKey::kPath)[0].count == 20);
   CHECK(top(RequestKey::kOperation)[0].text == "grpc.get");
   CHECK(top(RequestKey::kOperation)[0].count == 21);
-  // The hash of the password is not shown, but those with another password are told apart.
+  // Two users of one name with different passwords are two entries, and neither shows the password's hash.
   REQUIRE(f.Unary(Method::kGet, request, &response, Fixture::Digests({"ann:other"})).ok());
   REQUIRE(f.Unary(Method::kGet, request, &response, Fixture::Digests({"ann:secret"})).ok());
   const std::vector<TopEntry> identities = top(RequestKey::kIdentity);
