@@ -20,9 +20,8 @@ namespace quorate::rpc::admin {
 namespace {
 
 constexpr char kOutcomeUnknown[] =
-    "the cluster has not confirmed the change in time, so that it may have been made or not: show "
-    "the "
-    "page again to see which";
+    "the cluster has not confirmed the change in time; it may have been made or not: show the page "
+    "again to see which";
 constexpr char kForbidden[] =
     "changes need an administrator, or for znodes a user whom admin.console.changes lets make "
     "them: "
