@@ -247,6 +247,7 @@ def test_one_member_alone_may_have_local_sessions():
             file.write("localSessionsEnabled=true\n")
         cluster.restart(local)
         with zk.Connection(cluster.address(local)) as client, zk.Connection(cluster.address(other)) as ordinary:
+            client.sync()  # the member may not have the session of the other client yet
             assert _monitor(cluster, local, "local_sessions") == 1
             assert _monitor(cluster, local, "global_sessions") == 1
             client.create("/of-a-local-session")

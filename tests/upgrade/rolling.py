@@ -95,7 +95,7 @@ class Upgrade:
         return {one["member"]: one for one in json.loads(result.stdout)["servers"]}
 
     def wait_for_line(self, expected, leader=None):
-        """Waits until `quorate status` prints a line. If `leader` is given, that member is made the leader again if another
+        """Waits until `quorate status` prints a text. If `leader` is given, that member is made the leader again if another
         member was elected meanwhile. The leader learns of a member's version when it hears from it."""
         def is_shown():
             if leader is not None:
@@ -165,7 +165,7 @@ def upgrade_and_downgrade(old, new_path):
         assert answers[first]["newest_version"] == newest
         behind = ", ".join(map(str, sorted((second, last))))
         upgrade.wait_for_line(
-            f"The cluster version is {before}; version {newest} waits until it is understood by member {behind}.\n", first)
+            f"The cluster version is {before}; version {newest} waits until it is understood by member {behind}.", first)
         upgrade.wait_for_answers("the answers name the members that hold the version back",
                                  lambda answers: answers[first].get("held_back_by") == sorted((second, last)), first)
         if before < MEMBERSHIP_VERSION:
@@ -174,7 +174,7 @@ def upgrade_and_downgrade(old, new_path):
 
         # Two new members, and back.
         upgrade.replace(second, new)
-        upgrade.wait_for_line(f"waits until it is understood by member {last}.\n", first)
+        upgrade.wait_for_line(f"waits until it is understood by member {last}.", first)
         for member in (first, second):
             upgrade.replace(member, old)
 
