@@ -182,9 +182,10 @@ void Raft::LeaveLeadership(LeaderRole* leader) {
 void Raft::TickLeader(LeaderRole* leader) {
   ASSERT(leader_ == options_.self);
   const int stall_ticks = SnapshotStallTicks();
+  PlanFeeding(leader);
   for (Progress& progress : leader->followers) {
     progress.Tick(options_.election_ticks, stall_ticks);
-    progress.catch_up().Tick(progress.match(), last_index());
+    progress.catch_up().Tick(KnownMatch(*leader, progress), last_index());
   }
   if (!HasQuorum()) {
     // Steps down, so that clients turn to the leader that the others may have elected by now
@@ -197,7 +198,7 @@ void Raft::TickLeader(LeaderRole* leader) {
            progress.TickLeaving() >= options_.election_ticks;
   });
   if (leader->followers.empty()) leader->heartbeat_due = false;
-  ShareSnapshotBudget(leader);
+  ShareSnapshotBudget(&leader->followers, &leader->snapshot_rate);
   if (leader->transfer && ++leader->transfer->ticks >= options_.election_ticks) {
     if (leader->transfer->must_leave) {
       BecomeFollower(term_, kNoMember);

@@ -34,6 +34,20 @@ uint8_t TypeByteOf(const Body& body) {
 // The value of VoteResponse::granted if a membership follows; without one it is 0 or 1.
 constexpr uint8_t kGrantedWithMembership = 2;
 
+// The last byte of the header: bits.
+constexpr uint8_t kFlagVoting = 1;
+constexpr uint8_t kFlagOnBehalf = 2;  // the number of the leader follows
+constexpr uint8_t kFlagFeeding = 4;   // the body ends with a list of observers
+constexpr uint8_t kFlagsMax = kFlagVoting | kFlagOnBehalf | kFlagFeeding;
+
+bool HasListOfObservers(const Message& message) {
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&message.body)) {
+    return !heartbeat->observers.empty();
+  }
+  const auto* response = std::get_if<HeartbeatResponse>(&message.body);
+  return response != nullptr && response->fed.has_value();
+}
+
 // The header of an entry: index, term, kind, payload length.
 constexpr size_t kEntryHeaderBytes = 8 + 8 + 1 + 4;
 
@@ -66,10 +80,20 @@ struct BodyText {
            " candidate=" + DescribePosition(body.candidate_index, body.candidate_term);
   }
   std::string operator()(const Heartbeat& body) const {
-    return " Heartbeat commit=" + Describe(body.commit) + " round=" + Describe(body.read_round);
+    std::string text =
+        " Heartbeat commit=" + Describe(body.commit) + " round=" + Describe(body.read_round);
+    for (MemberId member : body.observers) text += " feed=" + Describe(member);
+    return text;
   }
   std::string operator()(const HeartbeatResponse& body) const {
-    return " HeartbeatResponse round=" + Describe(body.read_round);
+    std::string text = " HeartbeatResponse round=" + Describe(body.read_round);
+    if (!body.fed) return text;
+    text += " feeds";
+    for (const FedObserver& observer : *body.fed) {
+      text += " " + Describe(observer.member) + ":" + Describe(observer.match) +
+              (observer.voting ? "" : "(not voting)");
+    }
+    return text;
   }
   std::string operator()(const ReadIndexRequest& body) const {
     return " ReadIndexRequest id=" + std::to_string(body.request_id) +
@@ -159,8 +183,22 @@ struct BodyWriter {
   void operator()(const Heartbeat& body) const {
     out.Int(body.commit.value());
     out.Int(body.read_round.value());
+    if (body.observers.empty()) return;
+    out.Int(static_cast<uint8_t>(body.observers.size()));
+    for (MemberId member : body.observers) out.Int(static_cast<uint8_t>(member.value()));
   }
-  void operator()(const HeartbeatResponse& body) const { out.Int(body.read_round.value()); }
+  void operator()(const HeartbeatResponse& body) const {
+    out.Int(body.read_round.value());
+    if (!body.fed) return;
+    out.Int(static_cast<uint8_t>(body.fed->size()));
+    for (const FedObserver& observer : *body.fed) {
+      out.Int(static_cast<uint8_t>(observer.member.value()));
+      out.Int(observer.match.value());
+      out.Int(observer.directory_epoch);
+      out.Int(observer.version);
+      Bool(observer.voting);
+    }
+  }
   void operator()(const ReadIndexRequest& body) const {
     out.Int(body.request_id);
     Bool(body.recovering);
@@ -198,7 +236,12 @@ struct BodyWriter {
 
 class BodyReader {
  public:
-  BodyReader(const Slice::Buffer& buffer, LittleEndianReader* in) : buffer_(buffer), in_(*in) {}
+  // `has_list` is whether the body ends with a list of observers.
+  BodyReader(const Slice::Buffer& buffer, LittleEndianReader* in, bool has_list)
+      : buffer_(buffer), in_(*in), has_list_(has_list) {}
+
+  // Returns whether there should have been a list, but the body has none.
+  bool lacks_list() const { return has_list_; }
 
   void Read(VoteRequest* body) {
     body->pre_vote = Bool();
@@ -261,8 +304,29 @@ class BodyReader {
   void Read(Heartbeat* body) {
     Read(&body->commit);
     Read(&body->read_round);
+    if (!std::exchange(has_list_, false)) return;
+    const auto count = in_.Int<uint8_t>();
+    if (count == 0) in_.Fail();
+    for (int i = 0; i < count && in_.ok(); ++i) {
+      const MemberId after = body->observers.empty() ? kNoMember : body->observers.back();
+      body->observers.push_back(NextMember(after));
+    }
   }
-  void Read(HeartbeatResponse* body) { Read(&body->read_round); }
+  void Read(HeartbeatResponse* body) {
+    Read(&body->read_round);
+    if (!std::exchange(has_list_, false)) return;
+    body->fed.emplace();
+    const auto count = in_.Int<uint8_t>();
+    for (int i = 0; i < count && in_.ok(); ++i) {
+      FedObserver observer;
+      observer.member = NextMember(body->fed->empty() ? kNoMember : body->fed->back().member);
+      Read(&observer.match);
+      observer.directory_epoch = in_.Int<uint64_t>();
+      observer.version = in_.Int<uint32_t>();
+      observer.voting = Bool();
+      body->fed->push_back(observer);
+    }
+  }
   void Read(ReadIndexRequest* body) {
     body->request_id = in_.Int<uint64_t>();
     body->recovering = Bool();
@@ -323,6 +387,13 @@ class BodyReader {
   }
 
  private:
+  // Reads a member of an ascending list, whose previous member is `after`.
+  MemberId NextMember(MemberId after) {
+    const MemberId member(in_.Int<uint8_t>());
+    if (member <= after || member.value() > kMemberIdMax) in_.Fail();
+    return member;
+  }
+
   Slice Share(std::string_view bytes) const {
     if (bytes.empty()) return {};
     return Slice(buffer_, static_cast<size_t>(bytes.data() - buffer_->data()), bytes.size());
@@ -330,6 +401,7 @@ class BodyReader {
 
   const Slice::Buffer& buffer_;
   LittleEndianReader& in_;
+  bool has_list_;
 };
 
 // Makes `body` the alternative of `type` and reads it. Returns false if there is no such
@@ -357,7 +429,9 @@ bool ReadBody(uint8_t type, BodyReader* reader, Body* body) {
 
 std::string ToString(const Message& message) {
   return Describe(message.from) + "->" + Describe(message.to) + " term=" + Describe(message.term) +
-         (message.voting ? "" : " (not voting)") + std::visit(BodyText{}, message.body);
+         (message.voting ? "" : " (not voting)") +
+         (message.on_behalf_of == kNoMember ? "" : " for=" + Describe(message.on_behalf_of)) +
+         std::visit(BodyText{}, message.body);
 }
 
 void EncodeMessage(const Message& message, std::string* out) {
@@ -374,7 +448,10 @@ void EncodeMessage(const Message& message, std::string* out) {
   writer.Int(message.term.value());
   writer.Int(message.directory_epoch);
   writer.Int(message.version);
-  writer.Int<uint8_t>(message.voting ? 1 : 0);
+  const bool on_behalf = message.on_behalf_of != kNoMember;
+  writer.Int<uint8_t>((message.voting ? kFlagVoting : 0) | (on_behalf ? kFlagOnBehalf : 0) |
+                      (HasListOfObservers(message) ? kFlagFeeding : 0));
+  if (on_behalf) writer.Int(message.on_behalf_of.value());
   std::visit(BodyWriter{writer}, message.body);
 }
 
@@ -390,13 +467,20 @@ absl::StatusOr<Message> DecodeMessage(const Slice::Buffer& buffer, std::string_v
   message.term = Term(in.Int<uint64_t>());
   message.directory_epoch = in.Int<uint64_t>();
   message.version = in.Int<uint32_t>();
-  BodyReader reader(buffer, &in);
-  message.voting = reader.Bool();
+  const auto flags = in.Int<uint8_t>();
+  if (flags > kFlagsMax) in.Fail();
+  message.voting = (flags & kFlagVoting) != 0;
+  if ((flags & kFlagOnBehalf) != 0) {
+    message.on_behalf_of = MemberId(in.Int<uint32_t>());
+    if (message.on_behalf_of == kNoMember) in.Fail();
+  }
+  BodyReader reader(buffer, &in, (flags & kFlagFeeding) != 0);
   if (!ReadBody(type, &reader, &message.body)) {
     return absl::InvalidArgumentError("peer message of " + std::to_string(bytes.size()) +
                                       " bytes has the unknown type " + std::to_string(type) +
                                       "; are both members of the same version?");
   }
+  if (reader.lacks_list()) in.Fail();
   if (!in.ok() || !in.empty()) {
     return absl::InvalidArgumentError(
         "peer message of type " + std::to_string(type) + " from member " + Describe(message.from) +

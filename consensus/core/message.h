@@ -80,11 +80,26 @@ struct AppendRejected {
 struct Heartbeat {
   Index commit;  // never above the entries that the receiver is known to have
   ReadRound read_round;
+  // The observers that the receiver has to feed from now on (raft_feeding.cc), ascending.
+  std::vector<MemberId> observers = {};
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
+};
+
+// What a follower knows of an observer that it feeds.
+struct FedObserver {
+  MemberId member;
+  Index match;  // the observer's durable log equals the leader's up to here
+  uint64_t directory_epoch = kNoDirectoryEpoch;
+  uint32_t version = 0;
+  bool voting = true;  // Message::voting of the observer
+  friend bool operator==(const FedObserver&, const FedObserver&) = default;
 };
 
 struct HeartbeatResponse {
   ReadRound read_round;
+  // From a member that is ready to feed observers, now and then: those that it feeds and has heard
+  // from lately. nullopt says nothing.
+  std::optional<std::vector<FedObserver>> fed = std::nullopt;
   friend bool operator==(const HeartbeatResponse&, const HeartbeatResponse&) = default;
 };
 
@@ -175,6 +190,9 @@ struct Message {
   uint64_t directory_epoch = kFirstDirectoryEpoch;  // epoch of the sender's data directory
   uint32_t version = kVersionNewest;                // the newest that the sender understands
   bool voting = true;                               // the sender's state is normal, durably
+  // In an AppendRequest, Heartbeat or SnapshotChunk of a follower that feeds the receiver: the leader
+  // of `term`. kNoMember: the sender sends for itself.
+  MemberId on_behalf_of = kNoMember;
   friend bool operator==(const Message&, const Message&) = default;
 };
 

@@ -71,6 +71,12 @@ std::vector<Message> Samples() {
       Make(LossNotice{Index{9}, Term{4}}),
       Make(SnapshotRejected{Index{9}, "the digest is 0x1, and should be 0x2"}),
       Message{MemberId{3}, MemberId{1}, Term{4}, TimeoutNow{}, 77, 1, false},
+      Make(Heartbeat{Index{4}, ReadRound{8}, {MemberId{3}, MemberId{254}}}),
+      Make(HeartbeatResponse{ReadRound{8}, std::vector<FedObserver>{}}),
+      Make(HeartbeatResponse{ReadRound{8},
+                             std::vector<FedObserver>{{MemberId{3}, Index{5}, 6, 7, true},
+                                                      {MemberId{4}, {}, 0, 11, false}}}),
+      Message{MemberId{1}, MemberId{2}, Term{7}, Heartbeat{}, 1, 11, true, MemberId{9}},
   };
 }
 
@@ -200,6 +206,10 @@ TEST_CASE("a message is described on one line") {
       "1->2 term=7 LossNotice acknowledged=9@4",
       "1->2 term=7 SnapshotRejected index=9 reason=the digest is 0x1, and should be 0x2",
       "3->1 term=4 (not voting) TimeoutNow",
+      "1->2 term=7 Heartbeat commit=4 round=8 feed=3 feed=254",
+      "1->2 term=7 HeartbeatResponse round=8 feeds",
+      "1->2 term=7 HeartbeatResponse round=8 feeds 3:5 4:0(not voting)",
+      "1->2 term=7 for=9 Heartbeat commit=0 round=0",
   };
   CHECK(lines == expected);
 }

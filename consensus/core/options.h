@@ -41,6 +41,8 @@ struct RaftOptions {
   int heartbeat_ticks = 4;
   // The payload of the no-op that a leader with an empty log appends at index 1.
   std::string cluster_id_if_new;
+  // Whether this member feeds observers while it follows (raft_feeding.cc).
+  bool feeds_observers = false;
   // The number of entries before a checkpoint that the log keeps, for followers that lag a little.
   uint64_t trailing_entries = 5000;
   // The most entries, and the most bytes of entries, before a checkpoint that a leader keeps for a

@@ -115,11 +115,11 @@ void Raft::BecomeFollower(Term term, MemberId leader) {
   if (!was_follower) election_timer_.Restart(&random_);
 }
 
-bool Raft::AcceptLeader(MemberId from) {
+bool Raft::AcceptLeader(MemberId leader) {
   // A term has at most one leader. The leader need not be in this member's membership (thesis 4.1).
   if (role() == Role::kLeader) return false;
-  if (leader_ != kNoMember && leader_ != from) return false;
-  BecomeFollower(term_, from);
+  if (leader_ != kNoMember && leader_ != leader) return false;
+  BecomeFollower(term_, leader);
   election_timer_.HeardLeader(&random_);
   return true;
 }
@@ -150,18 +150,41 @@ bool Raft::RecordSender(const Message& message) {
     const bool leaving = progress->leaving();
     *progress = MakeProgress(message.from);
     progress->SetLeaving(leaving);
+    if (auto* leader = std::get_if<LeaderRole>(&role_)) leader->feed_plan.ForgetMatch(message.from);
   }
   const bool votes_again = message.voting && !progress->voting();
   progress->RecordSender(message.version, message.voting);
-  if (votes_again) CommitByCounting();
+  if (votes_again && role() == Role::kLeader) CommitByCounting();
   return true;
 }
+
+namespace {
+
+// Whether only a leader, or a follower on its behalf, sends such a message.
+template <typename Body>
+constexpr bool kIsFromLeader =
+    std::is_same_v<Body, AppendRequest> || std::is_same_v<Body, Heartbeat> ||
+    std::is_same_v<Body, SnapshotChunk>;
+
+bool IsFromLeader(const Message& message) {
+  return std::visit([]<typename Body>(const Body&) { return kIsFromLeader<Body>; }, message.body);
+}
+
+// Returns whether `message` may have been sent by a follower on behalf of the leader.
+bool IsPlausibleOnBehalf(const Message& message) {
+  const MemberId leader = message.on_behalf_of;
+  return IsFromLeader(message) && leader != message.from && leader != message.to &&
+         leader.value() <= kMemberIdMax;
+}
+
+}  // namespace
 
 void Raft::Step(Message message) {
   if (message.to != options_.self || message.from == options_.self) return;
   // The sender need not be in this member's membership: the membership of either member may be
   // outdated (thesis 4.1).
   if (message.from == kNoMember || message.from.value() > kMemberIdMax) return;
+  if (message.on_behalf_of != kNoMember && !IsPlausibleOnBehalf(message)) return;
   if (!RecordSender(message)) return;
   Dispatch(std::move(message));
   Advance();
@@ -172,11 +195,7 @@ void Raft::Dispatch(Message message) {
     HandleVoteRequest(message, *request);
     return;
   }
-  if (std::holds_alternative<AppendRequest>(message.body) ||
-      std::holds_alternative<Heartbeat>(message.body) ||
-      std::holds_alternative<SnapshotChunk>(message.body)) {
-    RecordCluster();
-  }
+  if (IsFromLeader(message)) RecordCluster();
   const auto* vote = std::get_if<VoteResponse>(&message.body);
   if (vote != nullptr && vote->pre_vote && vote->granted) {
     // The term of a granted pre-vote is the one after the pre-candidate's, which perhaps no member
@@ -194,7 +213,16 @@ void Raft::Dispatch(Message message) {
     // Two heartbeats without an answer count as a silence.
     progress->Heard(std::min(2 * options_.heartbeat_ticks, options_.election_ticks));
   }
-  std::visit([&](auto& body) { Handle(message.from, body); }, message.body);
+  const MemberId leader = message.on_behalf_of == kNoMember ? message.from : message.on_behalf_of;
+  std::visit(
+      [&]<typename Body>(Body& body) {
+        if constexpr (kIsFromLeader<Body>) {
+          Handle(message.from, leader, body);
+        } else {
+          Handle(message.from, body);
+        }
+      },
+      message.body);
 }
 
 void Raft::Tick() {
@@ -213,12 +241,14 @@ int Raft::IdleTicks() const {
       !later_directories_.empty() || !announcements_.empty()) {
     return 0;
   }
+  // The bytes of snapshots that may be sent are limited for each tick.
+  const std::vector<Progress>* to = receivers();
+  if (to != nullptr &&
+      std::any_of(to->begin(), to->end(), [this](const auto& p) { return SendsSnapshotTo(p); })) {
+    return 0;
+  }
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
-    // The bytes of snapshots that may be sent are limited for each tick.
-    const bool sends_snapshot = std::any_of(
-        leader->followers.begin(), leader->followers.end(),
-        [](const auto& progress) { return progress.state() == Progress::State::kSnapshot; });
-    if (leader->transfer || sends_snapshot) return 0;
+    if (leader->transfer) return 0;
     return std::max(0, options_.heartbeat_ticks - leader->ticks_since_heartbeat - 1);
   }
   if (IsOnlyVoter()) return 0;
@@ -237,6 +267,7 @@ void Raft::TickRole() {
     TickLeader(leader);
     return;
   }
+  if (auto* follower = std::get_if<FollowerRole>(&role_)) TickFeeding(follower);
   election_timer_.Tick();
   if (IsOnlyVoter() && MayCampaign()) {
     // No other member can lead: this member campaigns at once, and waits only for its own vote.
@@ -366,9 +397,8 @@ bool Raft::HasOutput() const {
   if (const auto* leader = std::get_if<LeaderRole>(&role_); leader && LeaderHasOutput(*leader)) {
     return true;
   }
-  if (const auto* follower = std::get_if<FollowerRole>(&role_); follower && follower->ack_due) {
-    return true;
-  }
+  const auto* follower = std::get_if<FollowerRole>(&role_);
+  if (follower != nullptr && (follower->ack_due || FeedingHasOutput(*follower))) return true;
   return last_status_ != CurrentStatus();
 }
 
@@ -379,7 +409,10 @@ Output Raft::TakeOutput() {
     output.install = installing_;
   }
   if (auto* leader = std::get_if<LeaderRole>(&role_)) TakeLeaderOutput(leader, &output);
-  if (auto* follower = std::get_if<FollowerRole>(&role_)) TakeAcknowledgement(follower);
+  if (auto* follower = std::get_if<FollowerRole>(&role_)) {
+    TakeAcknowledgement(follower);
+    TakeFeedingOutput(follower, &output);
+  }
   if (PersistDue()) TakePersistBatch(&output);
   if (ApplyDue()) output.apply = TakeApplyRange();
   output.messages_now = std::exchange(messages_now_, {});
@@ -405,12 +438,18 @@ Progress* Raft::FindProgress(MemberId member) {
   return const_cast<Progress*>(std::as_const(*this).FindProgress(member));
 }
 
+const std::vector<Progress>* Raft::receivers() const {
+  if (const auto* leader = std::get_if<LeaderRole>(&role_)) return &leader->followers;
+  const auto* follower = std::get_if<FollowerRole>(&role_);
+  return follower != nullptr && follower->feeding ? &follower->feeding->observers : nullptr;
+}
+
 const Progress* Raft::FindProgress(MemberId member) const {
-  const auto* leader = std::get_if<LeaderRole>(&role_);
-  if (leader == nullptr) return nullptr;
-  const auto found = std::lower_bound(leader->followers.begin(), leader->followers.end(), member,
+  const std::vector<Progress>* all = receivers();
+  if (all == nullptr) return nullptr;
+  const auto found = std::lower_bound(all->begin(), all->end(), member,
                                       [](const Progress& p, MemberId m) { return p.member() < m; });
-  return found != leader->followers.end() && found->member() == member ? &*found : nullptr;
+  return found != all->end() && found->member() == member ? &*found : nullptr;
 }
 
 int Raft::ticks_since_leader() const {
@@ -419,12 +458,13 @@ int Raft::ticks_since_leader() const {
 
 Index Raft::match_index(MemberId member) const {
   if (role() == Role::kLeader && member == options_.self) return durable_index();
-  const Progress* progress = FindProgress(member);
-  return progress == nullptr ? Index{0} : progress->match();
+  const auto* leader = std::get_if<LeaderRole>(&role_);
+  const Progress* progress = leader == nullptr ? nullptr : FindProgress(member);
+  return progress == nullptr ? Index{0} : KnownMatch(*leader, *progress);
 }
 
 bool Raft::HasCaughtUp(MemberId member) const {
-  const Progress* progress = FindProgress(member);
+  const Progress* progress = role() == Role::kLeader ? FindProgress(member) : nullptr;
   return progress != nullptr && progress->catch_up().IsCaughtUp(options_.election_ticks);
 }
 
@@ -483,6 +523,12 @@ void Raft::CheckRoleInvariants() const {
     ASSERT(follower->matched <= last_index());
     ASSERT(follower->acked <= follower->matched);
     ASSERT(follower->matched == Index{0} || term_ > Term{0});
+    if (!follower->feeding) return;
+    ASSERT(leader_ != kNoMember && !installing_);
+    for (const Progress& progress : follower->feeding->observers) {
+      progress.CheckInvariants(last_index());
+      ASSERT((progress.state() == Progress::State::kSnapshot) == NeedsSnapshot(progress));
+    }
   } else if (role() == Role::kLeader) {
     const auto& leader = std::get<LeaderRole>(role_);
     ASSERT(vote_ == options_.self);

@@ -18,6 +18,7 @@
 //   read_index.cc   linearizable reads
 //   reconfiguration.cc  changes of membership and of the cluster version
 //   snapshot.cc     compaction of the log, transfer of checkpoints
+//   raft_feeding.cc observers that a follower feeds instead of the leader
 //   data_loss.cc    new and lost disks, and a log that lost its end
 //
 // Parts with a state of their own, each a class with unit tests:
@@ -26,6 +27,7 @@
 //   TermHistory, LogSizes, EntryCache          what is known of the log, and its newest entries
 //   LogSettings                                the membership and version that the log has set
 //   Progress, SnapshotTransfer, SnapshotRate   what a leader knows of a follower, and sends it
+//   FeedPlan                                   which followers feed which observers
 //   CatchUp                                    whether a follower may become a voter
 //   ReadRounds, ForwardedReads                 linearizable reads, at a leader and elsewhere
 //   LogRetention                               what is kept of the log before a checkpoint
@@ -55,6 +57,7 @@
 #include "consensus/core/durability.h"
 #include "consensus/core/election_timer.h"
 #include "consensus/core/entry_cache.h"
+#include "consensus/core/feed_plan.h"
 #include "consensus/core/initial_state.h"
 #include "consensus/core/log_retention.h"
 #include "consensus/core/log_settings.h"
@@ -221,13 +224,28 @@ class Raft {
  private:
   Raft(const Raft&);
 
+  // The observers that a follower feeds (raft_feeding.cc).
+  struct Feeding {
+    explicit Feeding(size_t snapshot_bytes_per_tick) : snapshot_rate(snapshot_bytes_per_tick) {}
+
+    std::vector<Progress> observers;  // ascending
+    bool heartbeat_due = false;
+    SnapshotRate snapshot_rate;
+  };
   struct FollowerRole {
     // The log is known to equal the leader's up to this index, durable or not.
     Index matched;
     // The largest match_index in an acknowledgement made so far.
     Index acked;
     bool ack_due = false;
+    // The follower that sent the newest entries or chunks on the leader's behalf, and receives the
+    // acknowledgements; kNoMember: the leader sends them itself.
+    MemberId feeder;
+    std::optional<Feeding> feeding;
+    // Ticks since this member last told the leader that it is ready to feed observers.
+    int ticks_since_report = kNeverReported;
   };
+  static constexpr int kNeverReported = 1 << 29;
   struct PreCandidateRole {
     VoteTally votes;
     bool leadership_transfer = false;  // the leader asked for it
@@ -257,6 +275,7 @@ class Raft {
     ReadRounds reads;
     std::optional<Transfer> transfer;
     SnapshotRate snapshot_rate;
+    FeedPlan feed_plan;
   };
   // The entries that this member had acknowledged and no longer has (data_loss.cc).
   struct Loss {
@@ -285,9 +304,9 @@ class Raft {
   void SetTerm(Term term);
   void SetLeader(MemberId leader);
   void BecomeFollower(Term term, MemberId leader);
-  // Handles that `from` sent a message that only the leader of the current term sends. Follows that
-  // leader and returns true. Returns false if `from` cannot be the leader.
-  bool AcceptLeader(MemberId from);
+  // Handles a message that only `leader`, the leader of the current term, sends, or a follower on
+  // its behalf. Follows that leader and returns true. Returns false if `leader` cannot lead.
+  bool AcceptLeader(MemberId leader);
   void AnswerOldTerm(const Message& message);
   template <typename Body>
   void Send(MemberId to, Body body) {
@@ -308,9 +327,19 @@ class Raft {
     return {options_.self,    to, term, std::move(body), directory_epoch_, options_.version,
             IsDurablyNormal()};
   }
+  // Sends a message to one of receivers(); a follower does on the leader's behalf.
+  template <typename Body>
+  void SendToReceiver(MemberId to, Body body) {
+    Message message = MakeMessage(to, term_, std::move(body));
+    if (role() != Role::kLeader) message.on_behalf_of = leader_;
+    messages_now_.push_back(std::move(message));
+  }
   // Records what `message` says of its sender. Returns false if the message must be dropped because
   // of its directory epoch.
   bool RecordSender(const Message& message);
+  // Returns the members to which this one sends entries: a leader's followers, and the observers that
+  // a follower feeds; nullptr if there are none. Ascending.
+  const std::vector<Progress>* receivers() const;
   Progress* FindProgress(MemberId member);
   const Progress* FindProgress(MemberId member) const;
   Status CurrentStatus() const;
@@ -372,7 +401,7 @@ class Raft {
   void CommitByCounting();
   void TrimCache();
   bool IsPlausible(const AppendRequest& request) const;
-  void Handle(MemberId from, AppendRequest& request);
+  void Handle(MemberId from, MemberId leader, AppendRequest& request);
   void Handle(MemberId from, const AppendAccepted& accepted);
   void Handle(MemberId from, const AppendRejected& rejected);
   // Removes from `request` the entries up to this log's base. They are committed, and therefore
@@ -383,8 +412,9 @@ class Raft {
   // durable.
   Index DurableInTerm() const;
   Sending NextSending(const Progress& progress) const;
-  // Returns the last entry that may be sent. The first entry of a cluster is durable at its
-  // bootstrap leader before it is sent to any other member (data_loss.cc).
+  // Returns the last entry that may be sent: at a follower, the last committed one. The first entry
+  // of a cluster is durable at its bootstrap leader before it is sent to any other member
+  // (data_loss.cc).
   Index LastToSend() const;
   void SendAppends(Progress* progress, Output* output);
   void SendAppend(Progress* progress, std::vector<Entry> entries);
@@ -404,12 +434,36 @@ class Raft {
   void FailLeaderReads(const LeaderRole& leader);
   void FailForwardedReads();
   void ExpireForwardedReads();
-  void Handle(MemberId from, const Heartbeat& heartbeat);
+  void Handle(MemberId from, MemberId leader, const Heartbeat& heartbeat);
   void Handle(MemberId from, const HeartbeatResponse& response);
   void Handle(MemberId from, const ReadIndexRequest& request);
   void Handle(MemberId from, const ReadIndexResponse& response);
 
+  // --- raft_feeding.cc ---
+  // Returns whether `observer` is fed by a follower, so that this leader sends nothing to it.
+  bool IsFedByOther(MemberId observer) const;
+  // Returns the index up to which `progress` is known to match: for an observer that another member
+  // feeds, what that one reported.
+  static Index KnownMatch(const LeaderRole& leader, const Progress& progress);
+  // Decides who feeds which observer. Runs at each tick.
+  void PlanFeeding(LeaderRole* leader);
+  // Begins to feed `progress` itself, from scratch.
+  void TakeBack(LeaderRole* leader, Progress* progress);
+  MemberId ChooseFeeder(const LeaderRole& leader, MemberId observer) const;
+  void HandleFeedReport(LeaderRole* leader, MemberId from, const std::vector<FedObserver>& fed);
+  // Feeds the observers that `heartbeat` names from now on. Returns the report that is due.
+  std::optional<std::vector<FedObserver>> Feed(const Heartbeat& heartbeat);
+  // Takes observers back that `target` makes voters. Returns Unavailable if there are any.
+  absl::Status FeedNewVoters(const Membership& target);
+  void TickFeeding(FollowerRole* follower);
+  bool FeedingHasOutput(const FollowerRole& follower) const;
+  void TakeFeedingOutput(FollowerRole* follower, Output* output);
+  // Returns the member that sends this one entries and chunks, and receives the acknowledgements:
+  // the leader or a follower that feeds this member; kNoMember if there is no leader.
+  MemberId Source() const;
+
   // --- reconfiguration.cc ---
+  // Returns the progress of a member of whose log nothing is known yet.
   Progress MakeProgress(MemberId member) const;
   void SyncFollowers(LeaderRole* leader);
   void AppendControl(EntryKind kind, std::string payload);
@@ -432,6 +486,7 @@ class Raft {
   // Returns `options_` as limits. REQUIRES: `options_` is constructed.
   LogRetention::Limits RetentionLimits() const;
   static std::vector<LogRetention::Follower> RetentionFollowers(const LeaderRole& leader);
+  static std::vector<LogRetention::Follower> RetentionFollowers(const Feeding& feeding);
   int SnapshotStallTicks() const;
   void ResetLog(const SnapshotMeta& meta);
   bool NeedsSnapshot(const Progress& progress) const { return progress.next() <= base_index(); }
@@ -441,7 +496,11 @@ class Raft {
   void SendSnapshotChunk(Progress* progress);
   bool TakesManyChunks(const Progress& progress) const;
   // Distributes the bytes of snapshots that may be sent before the next tick. Runs at each tick.
-  void ShareSnapshotBudget(LeaderRole* leader);
+  void ShareSnapshotBudget(std::vector<Progress>* receivers, SnapshotRate* rate);
+  // Returns whether this member sends a snapshot to `progress`.
+  bool SendsSnapshotTo(const Progress& progress) const {
+    return progress.state() == Progress::State::kSnapshot && !IsFedByOther(progress.member());
+  }
   // Returns whether this member has everything that the snapshot of `meta` contains.
   bool HasAllOf(const SnapshotMeta& meta) const;
   void StagingComplete();
@@ -449,7 +508,7 @@ class Raft {
   // Returns whether for at least an election timeout the leader has offered nothing but a snapshot
   // that needs a newer program, so that the offer is not a stray message.
   bool SnapshotIsTooNew() const;
-  void Handle(MemberId from, const SnapshotChunk& chunk);
+  void Handle(MemberId from, MemberId leader, const SnapshotChunk& chunk);
   void Handle(MemberId from, const SnapshotAck& ack);
   void Handle(MemberId from, const SnapshotRejected& rejected);
 

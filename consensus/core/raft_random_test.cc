@@ -39,7 +39,7 @@ class Run {
   struct Totals {
     size_t committed = 0, terms = 0, reads_ok = 0, crashes = 0, ranges_from_log = 0, log_reads = 0,
            truncations = 0, transfers = 0, changes = 0, compactions = 0, installs = 0,
-           lost_disks = 0;
+           lost_disks = 0, fed = 0, fed_chunks = 0;
   };
   Totals totals() const;
   uint64_t trace_hash() const { return trace_hash_; }
@@ -181,9 +181,13 @@ Run::Run(uint64_t seed, bool traced) : traced_(traced), random_(seed) {
   before_.resize(count);
   timeouts_.reserve(count);
   members_.reserve(count);
+  // Drawn apart, so that the other choices of a seed stay what they were.
+  TestRandom feeding(seed ^ 0xfeed);
+  const bool feeds = feeding.OneIn(2);
   for (uint32_t i = 1; i <= count; ++i) {
     timeouts_.emplace_back(random_.Next());
     options.self = MemberId{i};
+    options.feeds_observers = feeds && !feeding.OneIn(4);
     tick_one_in_.push_back(random_.OneIn(3) ? 1 + random_.Below(12) : 1);
     options.version = mix_.versions && random_.OneIn(2) ? kVersionBase : kVersionNewest;
     TestMember::Disk disk;
@@ -342,6 +346,12 @@ void Run::Deliver() {
     network_[position].not_before = step_ + random_.Below(400);
   } else {
     network_.erase(network_.begin() + static_cast<std::ptrdiff_t>(position));
+  }
+  const auto* append = std::get_if<AppendRequest>(&message.body);
+  if (message.on_behalf_of != kNoMember && append != nullptr) totals_.fed += append->entries.size();
+  if (message.on_behalf_of != kNoMember && append == nullptr &&
+      std::holds_alternative<SnapshotChunk>(message.body)) {
+    ++totals_.fed_chunks;
   }
   if (faults_ && (random_.OneIn(mix_.loss_one_in) || Cut(message.from, message.to))) return;
   TestMember& member = members_[message.to.value() - 1];
@@ -727,12 +737,14 @@ TEST_CASE("random runs keep Raft's guarantees, and come to rest") {
     sum.compactions += totals.compactions;
     sum.installs += totals.installs;
     sum.lost_disks += totals.lost_disks;
+    sum.fed += totals.fed;
+    sum.fed_chunks += totals.fed_chunks;
   }
   if (one) return;
   // The runs must have covered the cases for which they exist.
   CAPTURE(sum.committed, sum.terms, sum.reads_ok, sum.crashes, sum.ranges_from_log, sum.log_reads,
           sum.truncations, sum.transfers, sum.changes, sum.compactions, sum.installs,
-          sum.lost_disks);
+          sum.lost_disks, sum.fed, sum.fed_chunks);
   CHECK(sum.committed > 20 * runs);
   CHECK(sum.terms > 2 * runs);
   CHECK(sum.reads_ok > 10 * runs);
@@ -745,6 +757,8 @@ TEST_CASE("random runs keep Raft's guarantees, and come to rest") {
   CHECK(sum.compactions > 2 * runs);
   CHECK(sum.installs > runs / 5);
   CHECK(sum.lost_disks > runs / 5);
+  CHECK(sum.fed > runs);
+  CHECK(sum.fed_chunks > runs / 20);
 }
 
 TEST_CASE("seeds that once found a mistake still pass") {

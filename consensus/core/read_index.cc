@@ -52,7 +52,9 @@ void Raft::SendHeartbeats(LeaderRole* leader) {
   for (const Progress& progress : leader->followers) {
     // Learners confirm nothing. Therefore rounds between regular heartbeats do not go to them.
     if (!membership().IsVoter(progress.member()) && !leader->heartbeat_due) continue;
-    Send(progress.member(), Heartbeat{std::min(progress.match(), commit_), leader->reads.round()});
+    if (IsFedByOther(progress.member())) continue;
+    Send(progress.member(), Heartbeat{std::min(progress.match(), commit_), leader->reads.round(),
+                                      leader->feed_plan.FedBy(progress.member())});
   }
   leader->heartbeat_due = false;
 }
@@ -98,8 +100,8 @@ void Raft::ExpireForwardedReads() {
 
 // --- Messages ------------------------------------------------------------------------------------
 
-void Raft::Handle(MemberId from, const Heartbeat& heartbeat) {
-  if (!AcceptLeader(from)) return;
+void Raft::Handle(MemberId from, MemberId leader, const Heartbeat& heartbeat) {
+  if (!AcceptLeader(leader)) return;
   if (heartbeat.commit > commit_ && !installing_) {
     auto& follower = std::get<FollowerRole>(role_);
     // The leader's commit index covers entries that this member acknowledged. But the member may
@@ -114,7 +116,9 @@ void Raft::Handle(MemberId from, const Heartbeat& heartbeat) {
     // them.
     if (heartbeat.commit > follower.matched) follower.ack_due = true;
   }
-  Send(from, HeartbeatResponse{heartbeat.read_round});
+  HeartbeatResponse response{heartbeat.read_round};
+  if (from == leader) response.fed = Feed(heartbeat);
+  Send(from, std::move(response));
 }
 
 void Raft::Handle(MemberId from, const HeartbeatResponse& response) {
@@ -124,6 +128,7 @@ void Raft::Handle(MemberId from, const HeartbeatResponse& response) {
     return;
   }
   progress->RoundAnswered(response.read_round);
+  if (response.fed) HandleFeedReport(leader, from, *response.fed);
   ConfirmReads(leader);
 }
 

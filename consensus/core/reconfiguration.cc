@@ -16,8 +16,9 @@ namespace quorate::consensus {
 // --- At the leader -------------------------------------------------------------------------------
 
 Progress Raft::MakeProgress(MemberId member) const {
-  return Progress(member, last_index(), options_.inflight_messages_max,
-                  options_.inflight_bytes_max);
+  // A follower feeds what is committed.
+  const Index last = role() == Role::kFollower ? commit_ : last_index();
+  return Progress(member, last, options_.inflight_messages_max, options_.inflight_bytes_max);
 }
 
 void Raft::SyncFollowers(LeaderRole* leader) {
@@ -145,6 +146,7 @@ absl::Status Raft::ChangeMembership(Membership target, std::optional<Index> base
                               consensus::ToString(membership()));
   }
   if (absl::Status status = CheckVersionOf(*leader, target); !status.ok()) return status;
+  if (absl::Status status = FeedNewVoters(target); !status.ok()) return status;
   if (absl::Status status = CheckNewMembers(target); !status.ok()) return status;
   if (target == membership()) return absl::OkStatus();
   const bool voters_change = target.voters != membership().voters;

@@ -141,11 +141,12 @@ bool Raft::IsPlausible(const AppendRequest& request) const {
   return term <= term_;
 }
 
-void Raft::Handle(MemberId from, AppendRequest& request) {
-  if (!IsPlausible(request) || !AcceptLeader(from)) return;
+void Raft::Handle(MemberId from, MemberId leader, AppendRequest& request) {
+  if (!IsPlausible(request) || !AcceptLeader(leader)) return;
   if (installing_) return;
   snapshot_version_ = 0;
   auto& follower = std::get<FollowerRole>(role_);
+  follower.feeder = from == leader ? kNoMember : from;
   DropCompacted(&request);
   const Index prev = request.prev_index;
   if (prev > last_index() || terms_.TermAt(prev) != request.prev_term) {
@@ -207,9 +208,9 @@ void Raft::TakeAcknowledgement(FollowerRole* follower) {
   const AppendAccepted accepted{match, matched};
   follower->acked = std::max(follower->acked, match);
   if (wait) {
-    SendAfterPersist(leader_, accepted);
+    SendAfterPersist(Source(), accepted);
   } else {
-    Send(leader_, accepted);
+    Send(Source(), accepted);
   }
 }
 
@@ -227,7 +228,7 @@ void Raft::Handle(MemberId from, const AppendRejected& rejected) {
   progress->Rejected(rejected.prev_index, candidate);
   if (progress->match() < acknowledged) {
     progress->catch_up().Restart(last_index());
-    SendLossNotice(from, acknowledged);
+    if (role() == Role::kLeader) SendLossNotice(from, acknowledged);
   }
   CheckSnapshotNeed(progress);
 }
@@ -235,21 +236,32 @@ void Raft::Handle(MemberId from, const AppendRejected& rejected) {
 void Raft::Handle(MemberId from, const AppendAccepted& accepted) {
   Progress* progress = FindProgress(from);
   if (progress == nullptr) return;
-  const Index received = accepted.received_index;
-  if (accepted.match_index > received || received > last_index()) return;
+  if (accepted.match_index > accepted.received_index) return;
+  // An observer may have received more from the leader than the follower that feeds it now.
+  const bool feeds = role() != Role::kLeader;
+  const Index received =
+      feeds ? std::min(accepted.received_index, commit_) : accepted.received_index;
+  const Index match = std::min(accepted.match_index, received);
+  if (received > last_index()) return;
   // The follower was restarted, and does not know any more that the logs agree.
   if (received < progress->match()) progress->BecomeUnconfirmed();
-  const bool grew = progress->Acknowledged(accepted.match_index, received);
+  const bool grew = progress->Acknowledged(match, received);
   progress->catch_up().Advance(progress->match(), last_index());
   // It turns out that the follower has the entries for which it seemed to need a snapshot.
   const bool waits = progress->state() == Progress::State::kSnapshot;
   if (waits && progress->match() >= base_index()) progress->LeaveSnapshot(progress->match());
-  if (grew) CommitByCounting();
+  if (grew && !feeds) CommitByCounting();
 }
 
-Index Raft::LastToSend() const { return durable_index() == Index{0} ? Index{0} : last_index(); }
+Index Raft::LastToSend() const {
+  if (role() != Role::kLeader) {
+    return SeededBug("a follower feeds what is not committed") ? last_index() : commit_;
+  }
+  return durable_index() == Index{0} ? Index{0} : last_index();
+}
 
 Raft::Sending Raft::NextSending(const Progress& progress) const {
+  if (IsFedByOther(progress.member())) return Sending::kNothing;
   if (progress.state() == Progress::State::kSnapshot) return NextSnapshotSending(progress);
   if (progress.state() != Progress::State::kReplicate) {
     return progress.ProbeDue() ? Sending::kProbe : Sending::kNothing;
@@ -274,7 +286,7 @@ void Raft::SendAppends(Progress* progress, Output* output) {
     } else if (next == Sending::kSnapshotChunk) {
       SendSnapshotChunk(progress);
     } else if (next == Sending::kLogRead) {
-      const Index last = cache_.first_index() - 1;
+      const Index last = std::min(cache_.first_index() - 1, LastToSend());
       ASSERT(last <= durable_index());
       ASSERT(progress->next() <= last);
       output->log_reads.push_back(
@@ -298,9 +310,10 @@ void Raft::SendAppend(Progress* progress, std::vector<Entry> entries) {
   size_t bytes = 0;
   for (const Entry& entry : entries) bytes += entry.ByteSize();
   const bool commit_only = entries.empty() && progress->state() == Progress::State::kReplicate;
-  progress->Sent(prev + entries.size(), bytes, commit_);
-  Send(progress->member(),
-       AppendRequest{prev, terms_.TermAt(prev), commit_, std::move(entries), commit_only});
+  const Index commit = role() == Role::kLeader ? commit_ : LastToSend();
+  progress->Sent(prev + entries.size(), bytes, commit);
+  SendToReceiver(progress->member(),
+                 AppendRequest{prev, terms_.TermAt(prev), commit, std::move(entries), commit_only});
 }
 
 void Raft::LogRead(MemberId follower, std::vector<Entry> entries) {
@@ -324,6 +337,7 @@ void Raft::PeerUnreachable(MemberId member) {
     progress->BecomeUnconfirmed();
     if (progress->state() == Progress::State::kSnapshot) progress->transfer().Rewind();
   }
+  if (auto* leader = std::get_if<LeaderRole>(&role_)) leader->feed_plan.FeederLost(member);
   if (role() == Role::kFollower && member == leader_) election_timer_.ExpireSoon(&random_);
 }
 

@@ -61,6 +61,18 @@ std::vector<LogRetention::Follower> Raft::RetentionFollowers(const LeaderRole& l
   std::vector<LogRetention::Follower> followers;
   followers.reserve(leader.followers.size());
   for (const Progress& progress : leader.followers) {
+    const bool fed = leader.feed_plan.FeederOf(progress.member()) != kNoMember;
+    followers.push_back({KnownMatch(leader, progress), fed ? Index{0} : progress.held_from(),
+                         progress.state() == Progress::State::kSnapshot && !fed,
+                         progress.ticks_since_heard()});
+  }
+  return followers;
+}
+
+std::vector<LogRetention::Follower> Raft::RetentionFollowers(const Feeding& feeding) {
+  std::vector<LogRetention::Follower> followers;
+  followers.reserve(feeding.observers.size());
+  for (const Progress& progress : feeding.observers) {
     followers.push_back({progress.match(), progress.held_from(),
                          progress.state() == Progress::State::kSnapshot,
                          progress.ticks_since_heard()});
@@ -71,7 +83,12 @@ std::vector<LogRetention::Follower> Raft::RetentionFollowers(const LeaderRole& l
 Index Raft::CompactionTarget() {
   auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr) {
-    return retention_.TargetElsewhere(durable_index(), sizes_, now_ticks_, !OtherVoters().empty());
+    Index target =
+        retention_.TargetElsewhere(durable_index(), sizes_, now_ticks_, !OtherVoters().empty());
+    const auto* follower = std::get_if<FollowerRole>(&role_);
+    if (follower == nullptr || !follower->feeding) return target;
+    return std::min(target, retention_.TargetAtLeader(durable_index(), sizes_, now_ticks_,
+                                                      RetentionFollowers(*follower->feeding)));
   }
   const std::vector<LogRetention::Follower> followers = RetentionFollowers(*leader);
   // While the disk is almost full, a hold has no effect. It is kept for the time after that.
@@ -93,9 +110,11 @@ void Raft::Compact() {
   sizes_.CompactTo(target);
   settings_.CompactTo(target);
   compact_to_ = target;
-  auto* leader = std::get_if<LeaderRole>(&role_);
-  if (leader == nullptr) return;
-  for (Progress& progress : leader->followers) CheckSnapshotNeed(&progress);
+  if (auto* leader = std::get_if<LeaderRole>(&role_)) {
+    for (Progress& progress : leader->followers) CheckSnapshotNeed(&progress);
+  } else if (auto* follower = std::get_if<FollowerRole>(&role_); follower && follower->feeding) {
+    for (Progress& progress : follower->feeding->observers) CheckSnapshotNeed(&progress);
+  }
 }
 
 void Raft::ResetLog(const SnapshotMeta& meta) {
@@ -120,11 +139,13 @@ void Raft::CheckSnapshotNeed(Progress* progress) {
                             options_.heartbeat_ticks, options_.election_ticks,
                             std::max(1, SnapshotStallTicks() / 4)});
   // Returns the follower's share of the budget until the next tick.
-  const auto& leader = std::get<LeaderRole>(role_);
-  const auto receivers =
-      std::count_if(leader.followers.begin(), leader.followers.end(),
-                    [](const Progress& p) { return p.state() == Progress::State::kSnapshot; });
-  progress->transfer().Refill(leader.snapshot_rate.ShareOf(receivers));
+  const auto* leader = std::get_if<LeaderRole>(&role_);
+  const SnapshotRate& rate = leader != nullptr
+                                 ? leader->snapshot_rate
+                                 : std::get<FollowerRole>(role_).feeding->snapshot_rate;
+  const auto count = std::count_if(receivers()->begin(), receivers()->end(),
+                                   [this](const Progress& p) { return SendsSnapshotTo(p); });
+  progress->transfer().Refill(rate.ShareOf(std::max<std::ptrdiff_t>(1, count)));
 }
 
 bool Raft::TakesManyChunks(const Progress& progress) const {
@@ -145,23 +166,22 @@ Raft::Sending Raft::NextSnapshotSending(const Progress& progress) const {
   return transfer.ReadDue() ? Sending::kSnapshotRead : Sending::kNothing;
 }
 
-void Raft::ShareSnapshotBudget(LeaderRole* leader) {
+void Raft::ShareSnapshotBudget(std::vector<Progress>* receivers, SnapshotRate* rate) {
   auto takes_part = [this](const Progress& progress) {
-    return progress.state() == Progress::State::kSnapshot && !progress.leaving() &&
+    return SendsSnapshotTo(progress) && !progress.leaving() &&
            progress.ticks_since_heard() < options_.election_ticks &&
            progress.transfer().phase() != Phase::kWait;
   };
-  const auto receivers =
-      std::count_if(leader->followers.begin(), leader->followers.end(), takes_part);
+  const auto count = std::count_if(receivers->begin(), receivers->end(), takes_part);
   bool kept_back = false;
-  if (receivers > 0) {
-    const int64_t share = leader->snapshot_rate.ShareOf(receivers);
-    for (Progress& progress : leader->followers) {
+  if (count > 0) {
+    const int64_t share = rate->ShareOf(count);
+    for (Progress& progress : *receivers) {
       if (!takes_part(progress)) continue;
       kept_back |= progress.transfer().Refill(share);
     }
   }
-  leader->snapshot_rate.Tick(now_ticks_, commit_, last_index(), kept_back);
+  rate->Tick(now_ticks_, commit_, last_index(), kept_back);
 }
 
 void Raft::RequestSnapshotRead(Progress* progress, Output* output) {
@@ -191,8 +211,8 @@ void Raft::SnapshotReadFailed(MemberId follower) {
 
 void Raft::SendSnapshotChunk(Progress* progress) {
   SnapshotTransfer::Chunk chunk = progress->transfer().TakeChunk();
-  Send(progress->member(), SnapshotChunk{progress->transfer().meta(), chunk.offset, chunk.last,
-                                         std::move(chunk.bytes)});
+  SendToReceiver(progress->member(), SnapshotChunk{progress->transfer().meta(), chunk.offset,
+                                                   chunk.last, std::move(chunk.bytes)});
 }
 
 void Raft::Handle(MemberId from, const SnapshotAck& ack) {
@@ -234,10 +254,11 @@ bool Raft::HasAllOf(const SnapshotMeta& meta) const {
   return meta.index <= last_index() && terms_.TermAt(meta.index) == meta.term;
 }
 
-void Raft::Handle(MemberId from, const SnapshotChunk& chunk) {
+void Raft::Handle(MemberId from, MemberId leader, const SnapshotChunk& chunk) {
   const SnapshotMeta& meta = chunk.meta;
   if (meta.index == Index{0} || meta.term == Term{0} || meta.term > term_) return;
-  if (!AcceptLeader(from) || installing_) return;
+  if (!AcceptLeader(leader) || installing_) return;
+  std::get<FollowerRole>(role_).feeder = from == leader ? kNoMember : from;
   if (meta.version > options_.version) {
     if (HasAllOf(meta)) return;
     if (snapshot_version_ == 0) snapshot_version_ticks_ = now_ticks_;
@@ -269,7 +290,7 @@ void Raft::SnapshotWritten(Index index, uint64_t next_offset) {
     case SnapshotStaging::Written::kAbandoned:
       return;
     case SnapshotStaging::Written::kPart:
-      if (leader_ != kNoMember) Send(leader_, SnapshotAck{index, staging_.staged(), false});
+      if (leader_ != kNoMember) Send(Source(), SnapshotAck{index, staging_.staged(), false});
       return;
     case SnapshotStaging::Written::kAll:
       StagingComplete();
@@ -279,11 +300,12 @@ void Raft::SnapshotWritten(Index index, uint64_t next_offset) {
 
 void Raft::SnapshotWriteFailed(Index index, std::string reason) {
   if (!staging_.WriteFailed(index) || leader_ == kNoMember) return;
-  if (std::min(version_of(leader_), options_.version) >= kVersionSnapshotWindow) {
+  const MemberId source = Source();
+  if (std::min(version_of(source), options_.version) >= kVersionSnapshotWindow) {
     if (reason.size() > kReasonBytesMax) reason.resize(kReasonBytesMax);
-    Send(leader_, SnapshotRejected{index, std::move(reason)});
+    Send(source, SnapshotRejected{index, std::move(reason)});
   } else {
-    Send(leader_, SnapshotAck{index, 0, false});
+    Send(source, SnapshotAck{index, 0, false});
   }
 }
 
@@ -292,11 +314,12 @@ void Raft::StagingComplete() {
   if (HasAllOf(meta)) {
     // The entries have arrived through the log in the meantime.
     staging_.Abandon();
-    if (leader_ != kNoMember) Send(leader_, SnapshotAck{meta.index, 0, true});
+    if (leader_ != kNoMember) Send(Source(), SnapshotAck{meta.index, 0, true});
     return;
   }
   staging_.Complete();
   if (role() != Role::kFollower) BecomeFollower(term_, kNoMember);
+  std::get<FollowerRole>(role_).feeding.reset();
   installing_ = meta;
 }
 
@@ -307,10 +330,12 @@ void Raft::SnapshotInstalled(Index index) {
   install_handed_ = false;
   if (auto* follower = std::get_if<FollowerRole>(&role_)) {
     // The snapshot has committed entries only. Therefore every leader from now on has them.
+    const MemberId feeder = follower->feeder;
     *follower = FollowerRole{};
+    follower->feeder = feeder;
     follower->matched = follower->acked = index;
   }
-  if (leader_ != kNoMember) Send(leader_, SnapshotAck{index, 0, true});
+  if (leader_ != kNoMember) Send(Source(), SnapshotAck{index, 0, true});
   Advance();
 }
 

@@ -57,7 +57,9 @@ inline constexpr uint32_t kVersionSnapshotWindow = 6;  // several chunks at a ti
 // From version 9 on, a membership entry may have addresses. The links between members use them, and
 // the state machine shows them to clients.
 inline constexpr uint32_t kVersionAddresses = 9;
-inline constexpr uint32_t kVersionNewest = 10;
+// From version 11 on, followers may feed observers (raft_feeding.cc).
+inline constexpr uint32_t kVersionFeeding = 11;
+inline constexpr uint32_t kVersionNewest = 11;
 
 struct Entry {
   Index index;
