@@ -35,6 +35,8 @@ constexpr double kKeeperChance = 0.3;
 // The share of seeds of each class in which members are changed often, besides those that their
 // class gives changes; it is higher where members run different versions.
 constexpr double kManyChangesChance = 0.2;
+// Of seeds in which followers feed observers.
+constexpr double kFeedingChance = 0.25;
 constexpr double kManyChangesInUpgradeChance = 0.5;
 
 KeeperSeeds g_keeper_seeds = KeeperSeeds::kSome;
@@ -397,6 +399,19 @@ void AddManyChanges(uint64_t seed, Options* options) {
   }
 }
 
+// Observers that followers feed. Uses a random stream of its own, so that the other seeds give the same
+// runs as before.
+void AddFeeding(uint64_t seed, Options* options) {
+  Random random(seed, "observers that followers feed");
+  ClusterOptions& cluster = options->cluster;
+  if (!random.Chance(kFeedingChance) || options->only_load || options->disk.lie_rate > 0 ||
+      options->disk.majority_is_lost || options->member.take_turns) {
+    return;
+  }
+  cluster.learners = std::max<size_t>(cluster.learners, 1 + random.Below(3));
+  cluster.feeders = random.Chance(0.5) ? ~uint64_t{0} : random.Next();
+}
+
 // Uses a random stream of its own, so that seeds without these operations give the same runs as
 // before.
 bool UsesKeeper(uint64_t seed) {
@@ -469,6 +484,7 @@ Options ChooseOptions(uint64_t seed) {
   if (load.Chance(0.02)) LetLinksBeNarrow(&load, &options);
   AddMoreFaults(seed, &options);
   AddManyChanges(seed, &options);
+  AddFeeding(seed, &options);
   LetLargestRecordsPass(&options);
   AddNativeClients(seed, &options);
   options.clients.uses_keeper = UsesKeeper(seed);
@@ -556,6 +572,7 @@ std::string ToString(const Options& options) {
   add("old_version_chance", options.cluster.old_version_chance);
   add("edit_chance", options.cluster.edit_chance);
   add("stray_rate", options.cluster.stray_rate);
+  add("feeders", options.cluster.feeders);
   add("writes_during_repair", options.cluster.writes_during_repair);
   add("ballast_nodes", options.clients.ballast_nodes);
   add("ballast_bytes", options.clients.ballast_bytes);

@@ -84,6 +84,7 @@ struct ClusterOptions {
   double edit_chance = 0;         // at a restart: the configuration names other members
   double stray_rate = 0;          // a message from, or about, a wrong data directory of a member
   double old_version_chance = 0;  // a process starts as the previous version, while that is allowed
+  uint64_t feeders = 0;  // the machines that feed observers while they follow; one bit for each
   // When the faults end, a member gets a new disk, and all members have to catch up while the
   // clients still write.
   bool writes_during_repair = false;

@@ -199,6 +199,8 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
   ConfigureAddresses(&options);
   options.node.raft.directory_epoch = data_dir_->directory_epoch();
   options.node.raft.version = machine->version();
+  options.node.raft.feeds_observers =
+      (simulation_.options().cluster.feeders >> number_ & uint64_t{1}) != 0;
   replica_ =
       std::make_unique<rpc::Replica>(std::move(options), incarnation, data_dir_.get(), store_.get(),
                                      &raft_random_, &machine->clock(), &links_, this);

@@ -40,6 +40,7 @@ inline constexpr SeededBugCase kSeededBugs[] = {
     {"the event of a deletion is lost", 100},
     {"a follower commits what it receives", 50},
     {"an earlier term is committed by counting", 1000},
+    {"a follower feeds what is not committed", 1000},
     {"no pre-vote", 500},
     {"entries are applied in the wrong order", 50},
     {"sessions age in a pause", 2000},
