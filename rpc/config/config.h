@@ -190,9 +190,10 @@ struct Config {
   // The digest id of the super user, whom every access control list permits everything; empty:
   // there is none.
   std::string super_digest;
-  int cluster_version_max = 0;     // the newest cluster version to take part in; 0: not given
-  bool reconfig_enabled = false;   // if this server leads, clients may change the members
-  bool standalone_enabled = true;  // reconfig leaves two participants at least
+  uint16_t observer_master_port = 0;  // not 0: feeds observers while it follows
+  int cluster_version_max = 0;        // the newest cluster version to take part in; 0: not given
+  bool reconfig_enabled = false;      // if this server leads, clients may change the members
+  bool standalone_enabled = true;     // reconfig leaves two participants at least
   bool skip_acl = false;  // access control lists are not checked for clients of this server
   // The bytes of recent events that are kept, so that a watch can resume after its client's
   // connection broke.

@@ -44,6 +44,14 @@ constexpr ConfigKey kConfigKeys[] = {
      .section = Section::kCluster,
      .meaning = "`reconfig` keeps two participants at least; with false, one. A server without "
                 "`server.N` lines runs alone in any case"},
+    {.name = "observerMasterPort",
+     .value = Port{&Config::observer_master_port},
+     .section = Section::kCluster,
+     .default_text = "0: observers follow the leader",
+     .example = "2191",
+     .meaning = "a participant with any port here feeds observers while it follows, so that many "
+                "observers cost the leader as much as a few. The port itself is not opened: "
+                "observers are fed over the port between servers"},
     {.name = "clusterVersionMax",
      .value = Integer{&Config::cluster_version_max, 1, 1 << 20},
      .section = Section::kCluster,

@@ -56,7 +56,6 @@ constexpr IgnoredKey kIgnoredKeys[] = {
     {"nio.shutdownTimeout", "ioThreads sets the number of threads that serve connections"},
     {"nioNumSelectorThreads", "ioThreads sets the number of threads that serve connections"},
     {"nioNumWorkerThreads", "ioThreads sets the number of threads that serve connections"},
-    {"observerMasterPort", "observers follow the leader"},
     {"peerType", "the server.N lines determine the observers"},
     {"preAllocSize", "log segments are preallocated in a size of their own"},
     {"requestThrottleLimit", "globalOutstandingLimit bounds requests"},

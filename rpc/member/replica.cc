@@ -113,6 +113,7 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
     node.raft.membership.voters = {node.raft.self};
     node.raft.cached_bytes_max = kStandaloneCachedBytes;
   }
+  node.raft.feeds_observers = config.observer_master_port != 0;
   node.raft.heartbeat_ticks = std::max(1, config.heartbeat_ms / node.tick_ms);
   node.raft.election_ticks =
       std::max(node.raft.heartbeat_ticks + 1, config.election_timeout_ms / node.tick_ms);
