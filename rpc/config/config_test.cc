@@ -680,6 +680,16 @@ TEST_CASE("the cluster version has no limit unless one is given") {
   CHECK_FALSE(ParseConfig("zoo.cfg", common + "clusterVersionMax=0\n", NoFile).ok());
 }
 
+TEST_CASE("observers follow the leader unless there is a port of observer masters") {
+  const std::string common = "dataDir=/d\nclientPort=1\n";
+  CHECK(ParseConfig("zoo.cfg", common, NoFile)->observer_master_port == 0);
+  auto config = ParseConfig("zoo.cfg", common + "observerMasterPort=2191\n", NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->observer_master_port == 2191);
+  CHECK(config->warnings.empty());
+  CHECK_FALSE(ParseConfig("zoo.cfg", common + "observerMasterPort=70000\n", NoFile).ok());
+}
+
 TEST_CASE("a byte order mark is skipped with a warning") {
   auto config = ParseConfig("zoo.cfg",
                             "\xEF\xBB\xBF"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that followers feed observers instead of the leader. What the leader sends is counted by the kernel, for each of
-its connections to other members."""
+"""Tests that followers feed observers instead of the leader. The kernel counts what the leader sends, for each of its
+connections to other members."""
 
 import re
 import subprocess
@@ -24,8 +24,8 @@ def _peer_port(cluster, member):
 def _sent(cluster, sender, receiver):
     """Returns the bytes that a member has sent on its connection to another one."""
     pid = cluster.pids()[cluster.numbers().index(sender)]
-    result = subprocess.run(["ss", "-tinpOH", "state", "established", "dport", "=", f":{_peer_port(cluster, receiver)}"],
-                            capture_output=True, text=True, check=True)
+    connections = ["state", "established", "dport", "=", f":{_peer_port(cluster, receiver)}"]
+    result = subprocess.run(["ss", "-tinpOH", *connections], capture_output=True, text=True, check=True)
     return sum(int(found.group(1)) for line in result.stdout.splitlines()
                if f"pid={pid}," in line and (found := SENT.search(line)))
 
