@@ -68,7 +68,9 @@ void ClusterChecker::OnMessage(size_t member, const consensus::Message& message)
   }
   if (std::holds_alternative<consensus::AppendRequest>(message.body) ||
       std::holds_alternative<consensus::Heartbeat>(message.body)) {
-    OnLeader(message.from, message.term);
+    // A follower that feeds an observer names its leader.
+    const bool feeds = message.on_behalf_of != consensus::kNoMember;
+    OnLeader(feeds ? message.on_behalf_of : message.from, message.term);
   } else if (const auto* request = std::get_if<consensus::VoteRequest>(&message.body)) {
     if (!request->pre_vote) {
       OnVote(message.from, message.term, message.from);
