@@ -36,7 +36,8 @@ class _Feeding:
     def __init__(self, cluster):
         self.cluster = cluster
         self.leader = cluster.leader()
-        self.connection = zk.Connection(cluster.address(self.leader))
+        # It sends no pings while members are added.
+        self.connection = zk.Connection(cluster.address(self.leader), timeout_ms=40000)
         self.connection.create("/data", b"")
 
     def observers(self):
@@ -102,7 +103,7 @@ def test_an_observer_that_a_follower_feeds_serves_and_survives_its_feeder_and_be
         feeding.wait_until_fed()
         view = members(cluster)[4]
         assert view["in_sync"] and view["reachable"], view
-        with zk.Connection(cluster.address(4), timeout_ms=4000) as client:
+        with zk.Connection(cluster.address(4), timeout_ms=40000) as client:
             client.create("/by-observer", b"x", zk.EPHEMERAL)
             client.sync()
             # Whoever feeds it, it goes on.
