@@ -45,6 +45,7 @@ void Raft::StartPreVote(bool leadership_transfer) {
   ASSERT(MayCampaign());
   ASSERT(role() != Role::kLeader);
   SetLeader(kNoMember);
+  EndFeeding();
   role_ = PreCandidateRole{VoteTally(membership()), leadership_transfer};
   election_timer_.Restart(&random_);
   // A pre-vote promises nothing and changes no state (thesis 9.6). Therefore no message has to wait
@@ -65,6 +66,7 @@ void Raft::Campaign(bool leadership_transfer, bool bootstrap) {
   SetLeader(kNoMember);
   vote_ = options_.self;
   if (member_state_ != MemberState::kNormal) SetMemberState(MemberState::kNormal);
+  EndFeeding();
   role_ = CandidateRole{VoteTally(membership()), std::nullopt};
   election_timer_.Restart(&random_);
   // This member's vote for itself counts once it is durable. The vote requests imply that vote, so
@@ -214,6 +216,7 @@ void Raft::TickLeader(LeaderRole* leader) {
   }
   if (++leader->ticks_since_heartbeat < options_.heartbeat_ticks) return;
   leader->ticks_since_heartbeat = 0;
+  leader->feed_plan.IntervalBegins(commit_);
   leader->heartbeat_due = !leader->followers.empty();
   for (Progress& progress : leader->followers) progress.ProbeAgain();
   if (leader->transfer) leader->transfer->timeout_now_sent = false;

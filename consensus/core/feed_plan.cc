@@ -62,6 +62,7 @@ void FeedPlan::Assign(MemberId observer, MemberId feeder) {
   ASSERT(assigned.feeder == kNoMember && assigned.wait_ticks == 0);
   assigned.feeder = feeder;
   assigned.match = Index{0};
+  assigned.is_reported = assigned.is_in_sync = false;
   assigned.silent_ticks = assigned.fed_ticks = 0;
 }
 
@@ -70,16 +71,25 @@ void FeedPlan::ObserverReported(MemberId observer, Index match) {
   if (found == observers_.end()) return;
   found->second.match = match;
   found->second.silent_ticks = 0;
+  found->second.is_reported = true;
+  found->second.is_in_sync = !commits_.empty() && match >= commits_.front();
 }
 
-bool FeedPlan::IsSilent(MemberId observer, int ticks) const {
+bool FeedPlan::IsSilent(MemberId observer, int first_ticks, int ticks) const {
   const auto found = observers_.find(observer);
-  return found != observers_.end() && found->second.silent_ticks >= ticks;
+  if (found == observers_.end()) return false;
+  return found->second.silent_ticks >= (found->second.is_reported ? ticks : first_ticks);
+}
+
+bool FeedPlan::IsInSync(MemberId observer) const {
+  const auto found = observers_.find(observer);
+  return found != observers_.end() && found->second.is_in_sync;
 }
 
 void FeedPlan::ForgetMatch(MemberId observer) {
   if (const auto found = observers_.find(observer); found != observers_.end()) {
     found->second.match = Index{0};
+    found->second.is_in_sync = false;
   }
 }
 
@@ -95,6 +105,11 @@ void FeedPlan::Hold(MemberId observer, int ticks) {
   Observer& held = observers_[observer];
   held.feeder = kNoMember;
   held.wait_ticks = std::max(held.wait_ticks, ticks);
+}
+
+void FeedPlan::IntervalBegins(Index commit) {
+  commits_.push_back(commit);
+  if (commits_.size() > kSyncIntervals + 1) commits_.pop_front();
 }
 
 void FeedPlan::Tick() {

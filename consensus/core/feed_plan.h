@@ -3,12 +3,13 @@
 // What a leader knows of the observers that followers feed instead of it (raft_feeding.cc), and of
 // the followers that are ready to do so.
 //
-// An observer from which its feeder hears nothing is taken back: the leader feeds it itself, and
-// gives it to another follower only after a wait that doubles with each failure.
+// An observer whose feeder hears nothing from it, or is behind itself, is taken back: the leader feeds
+// it itself, and gives it to another follower only after a wait that doubles with each failure.
 //
 // Thread-safety: none; a value of Raft.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -31,8 +32,6 @@ class FeedPlan {
   void Reported(MemberId feeder) { ticks_since_report_[feeder] = 0; }
   // Returns whether that was less than `ticks_max` ticks ago.
   bool IsReady(MemberId feeder, int ticks_max) const;
-  // Records that the connection to `feeder` is lost: it is not ready until it reports again.
-  void FeederLost(MemberId feeder) { ticks_since_report_.erase(feeder); }
 
   // --- Observers ---
   // Returns whether `observer` may be given to a feeder now.
@@ -44,8 +43,13 @@ class FeedPlan {
   void Assign(MemberId observer, MemberId feeder);
   // Records that the feeder of `observer` reports that it hears from the observer, and its match.
   void ObserverReported(MemberId observer, Index match);
-  // Returns whether there was no such report for `ticks` ticks.
-  bool IsSilent(MemberId observer, int ticks) const;
+  // Returns whether there was no such report for `ticks` ticks; `first_ticks` ticks if there was none
+  // since `observer` was assigned.
+  bool IsSilent(MemberId observer, int first_ticks, int ticks) const;
+  // Returns whether `observer` had, at the last report, everything that was committed kSyncIntervals
+  // heartbeat intervals earlier. A report says what was acknowledged some time ago: while there are
+  // writes, it never has what is committed now.
+  bool IsInSync(MemberId observer) const;
   // Records that the directory of `observer` was replaced: its match is not known any more.
   void ForgetMatch(MemberId observer);
   // Records that the leader feeds `observer` again, because its feeder heard nothing from it. It is
@@ -57,11 +61,18 @@ class FeedPlan {
 
   // Records that a tick has passed.
   void Tick();
+  // Records that a heartbeat interval begins, and the commit index of that time.
+  void IntervalBegins(Index commit);
 
  private:
+  // An entry takes at most one interval to the observer and back. The report takes the next one.
+  static constexpr size_t kSyncIntervals = 2;
+
   struct Observer {
     MemberId feeder;  // kNoMember: the leader
     Index match;
+    bool is_reported = false;  // since it was assigned
+    bool is_in_sync = false;
     int silent_ticks = 0;
     int wait_ticks = 0;
     MemberId failed_feeder;
@@ -71,6 +82,7 @@ class FeedPlan {
 
   std::map<MemberId, Observer> observers_;
   std::map<MemberId, int> ticks_since_report_;
+  std::deque<Index> commits_;  // at the last kSyncIntervals + 1 beginnings of intervals
 };
 
 }  // namespace quorate::consensus

@@ -20,7 +20,7 @@ void LogRetention::Checkpointed(Index index, Index base) {
   checkpoint_ = index;
 }
 
-void LogRetention::EndedLeading(const std::vector<Follower>& followers, uint64_t now_ticks) {
+void LogRetention::EndedSending(const std::vector<Follower>& followers, uint64_t now_ticks) {
   Index from;
   for (const Follower& follower : followers) {
     const Index held = follower.held_from;

@@ -67,9 +67,9 @@ class LogRetention {
   // Records that a snapshot of `index` was installed in place of the log.
   void Reset(Index index) { checkpoint_ = previous_checkpoint_ = index; }
   void SetSpaceIsShort(bool is_short) { space_is_short_ = is_short; }
-  // Records that this member has ceased to lead `followers`: what was held for them stays for
-  // `stall_ticks`, because the next leader may be this member again.
-  void EndedLeading(const std::vector<Follower>& followers, uint64_t now_ticks);
+  // Records that this member has ceased to lead or feed `followers`: what was held for them stays for
+  // `stall_ticks`, because this member may soon do so again.
+  void EndedSending(const std::vector<Follower>& followers, uint64_t now_ticks);
 
   // Returns whether `follower` needs no entry before the checkpoint any more, so that nothing has
   // to be held for it.

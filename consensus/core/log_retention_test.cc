@@ -143,7 +143,7 @@ TEST_CASE("a log that begins after the previous checkpoint is kept from its begi
 
 TEST_CASE("what was held in a leadership stays for a while after it") {
   Fixture test;
-  test.retention.EndedLeading({{.match = Index{890}},
+  test.retention.EndedSending({{.match = Index{890}},
                                {.match = Index{700}, .held_from = Index{700}},
                                {.match = Index{1}, .held_from = Index{600}}},
                               100);
@@ -156,8 +156,8 @@ TEST_CASE("what was held in a leadership stays for a while after it") {
 
 TEST_CASE("a leadership that held nothing does not end what an earlier one holds") {
   Fixture test;
-  test.retention.EndedLeading({{.match = Index{1}, .held_from = Index{300}}}, 100);
-  test.retention.EndedLeading({{.match = Index{890}}}, 110);
+  test.retention.EndedSending({{.match = Index{1}, .held_from = Index{300}}}, 100);
+  test.retention.EndedSending({{.match = Index{890}}}, 110);
   CHECK(test.AtLeader({}, 111) == Index{400});
   CHECK(test.AtLeader({}, 100 + kStallTicks) == Index{895});
 }
@@ -167,7 +167,7 @@ TEST_CASE("while the disk is almost full nothing is kept for a follower") {
   const std::vector<Follower> followers = {
       {.match = Index{800}},
       {.match = Index{1}, .held_from = Index{700}, .receives_checkpoint = true}};
-  test.retention.EndedLeading(followers, 0);
+  test.retention.EndedSending(followers, 0);
   test.retention.SetSpaceIsShort(true);
   CHECK(test.AtLeader(followers) == Index{895});
   CHECK(test.Elsewhere(true) == Index{895});

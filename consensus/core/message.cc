@@ -90,8 +90,7 @@ struct BodyText {
     if (!body.fed) return text;
     text += " feeds";
     for (const FedObserver& observer : *body.fed) {
-      text += " " + Describe(observer.member) + ":" + Describe(observer.match) +
-              (observer.voting ? "" : "(not voting)");
+      text += " " + Describe(observer.member) + ":" + Describe(observer.match);
     }
     return text;
   }
@@ -195,8 +194,6 @@ struct BodyWriter {
       out.Int(static_cast<uint8_t>(observer.member.value()));
       out.Int(observer.match.value());
       out.Int(observer.directory_epoch);
-      out.Int(observer.version);
-      Bool(observer.voting);
     }
   }
   void operator()(const ReadIndexRequest& body) const {
@@ -322,8 +319,6 @@ class BodyReader {
       observer.member = NextMember(body->fed->empty() ? kNoMember : body->fed->back().member);
       Read(&observer.match);
       observer.directory_epoch = in_.Int<uint64_t>();
-      observer.version = in_.Int<uint32_t>();
-      observer.voting = Bool();
       body->fed->push_back(observer);
     }
   }

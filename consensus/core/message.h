@@ -89,9 +89,7 @@ struct Heartbeat {
 struct FedObserver {
   MemberId member;
   Index match;  // the observer's durable log equals the leader's up to here
-  uint64_t directory_epoch = kNoDirectoryEpoch;
-  uint32_t version = 0;
-  bool voting = true;  // Message::voting of the observer
+  uint64_t directory_epoch = kNoDirectoryEpoch;  // of the observer
   friend bool operator==(const FedObserver&, const FedObserver&) = default;
 };
 

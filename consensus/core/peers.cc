@@ -25,14 +25,6 @@ uint32_t Peers::VersionOf(MemberId member) const {
   return peer == nullptr ? 0 : peer->version;
 }
 
-void Peers::HeardElsewhere(MemberId member, uint64_t directory_epoch, uint32_t version,
-                           uint64_t now_ticks) {
-  const auto found = peers_.find(member);
-  if (found == peers_.end() || found->second.directory_epoch != directory_epoch) return;
-  found->second.version = version;
-  found->second.heard_ticks = now_ticks;
-}
-
 bool Peers::IsAlive(const Peer& peer, uint64_t now_ticks) const {
   return peer.directory_epoch != kNoDirectoryEpoch && now_ticks - peer.heard_ticks < alive_ticks_;
 }

@@ -50,10 +50,6 @@ class Peers {
 
   // Returns what is known of `member`; nullptr if nothing was received from it.
   const Peer* Find(MemberId member) const;
-  // Records that, as another member reports, `member` sends messages with `directory_epoch` and
-  // `version`. Ignored if that is not the directory that is known.
-  void HeardElsewhere(MemberId member, uint64_t directory_epoch, uint32_t version,
-                      uint64_t now_ticks);
   // Returns the newest version that `member` understands; 0 if nothing was received from it.
   uint32_t VersionOf(MemberId member) const;
 

@@ -176,7 +176,8 @@ void Progress::ProbeAgain() {
 
 bool Progress::LogReadAnswered(Index first) {
   ASSERT(first > Index{0});
-  if (first == log_read_first_) log_read_first_ = Index{0};
+  if (first != log_read_first_) return false;
+  log_read_first_ = Index{0};
   return first == next_;
 }
 

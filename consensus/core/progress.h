@@ -145,7 +145,7 @@ class Progress {
   bool log_read_outstanding() const { return log_read_first_ != Index{0}; }
   void LogReadRequested() { log_read_first_ = next_; }
   // Records the answer to the log read from `first` on. Returns whether the entries are still
-  // wanted.
+  // wanted: this object has requested them, and has to send them next.
   bool LogReadAnswered(Index first);
   void KeepReadEntries(std::vector<Entry> entries) { read_entries_ = std::move(entries); }
   // Returns whether entries from next() on were read. TakeReadEntries REQUIRES: HasReadEntries().

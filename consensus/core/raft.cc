@@ -103,11 +103,14 @@ void Raft::BecomeFollower(Term term, MemberId leader) {
   const bool was_leader = role() == Role::kLeader;
   if (const auto* old = std::get_if<LeaderRole>(&role_)) {
     FailLeaderReads(*old);
-    retention_.EndedLeading(RetentionFollowers(*old), now_ticks_);
+    retention_.EndedSending(RetentionFollowers(*old), now_ticks_);
   }
   if (new_term) SetTerm(term);
   // `matched` and `acked` are valid for one leader only.
-  if (new_term || !was_follower || leader != leader_) role_ = FollowerRole{};
+  if (new_term || !was_follower || leader != leader_) {
+    EndFeeding();
+    role_ = FollowerRole{};
+  }
   SetLeader(leader);
   // A candidate that was refused has not heard from a leader by that. Therefore its silence goes on,
   // so that its clients learn in time that there is no leader.
@@ -147,9 +150,8 @@ bool Raft::RecordSender(const Message& message) {
   if (received.sender == Peers::Sender::kUnrecorded || progress == nullptr) return true;
   if (received.sender == Peers::Sender::kNewDirectory) {
     // The acknowledgements of the lost directory do not count any more.
-    const bool leaving = progress->leaving();
-    *progress = MakeProgress(message.from);
-    progress->SetLeaving(leaving);
+    Restart(progress);
+    progress->catch_up().Restart(last_index());
     if (auto* leader = std::get_if<LeaderRole>(&role_)) leader->feed_plan.ForgetMatch(message.from);
   }
   const bool votes_again = message.voting && !progress->voting();
@@ -444,6 +446,10 @@ const std::vector<Progress>* Raft::receivers() const {
   return follower != nullptr && follower->feeding ? &follower->feeding->observers : nullptr;
 }
 
+Progress* Raft::FindReceiver(MemberId member) {
+  return IsFedByOther(member) ? nullptr : FindProgress(member);
+}
+
 const Progress* Raft::FindProgress(MemberId member) const {
   const std::vector<Progress>* all = receivers();
   if (all == nullptr) return nullptr;
@@ -461,6 +467,12 @@ Index Raft::match_index(MemberId member) const {
   const auto* leader = std::get_if<LeaderRole>(&role_);
   const Progress* progress = leader == nullptr ? nullptr : FindProgress(member);
   return progress == nullptr ? Index{0} : KnownMatch(*leader, *progress);
+}
+
+bool Raft::IsInSync(MemberId member) const {
+  const auto* leader = std::get_if<LeaderRole>(&role_);
+  if (leader == nullptr) return false;
+  return IsFedByOther(member) ? leader->feed_plan.IsInSync(member) : match_index(member) >= commit_;
 }
 
 bool Raft::HasCaughtUp(MemberId member) const {

@@ -212,6 +212,10 @@ class Raft {
   // Returns, at a leader, the highest index up to which `member`'s durable log is known to match;
   // otherwise 0.
   Index match_index(MemberId member) const;
+  // Returns, at a leader, whether `member`'s durable log is known to have all committed entries; of an
+  // observer that a follower feeds, whether it had those of a short time before the last report
+  // (feed_plan.h). Returns false elsewhere.
+  bool IsInSync(MemberId member) const;
   // Returns, at a leader, whether `member` has caught up (catch_up.h); false for itself and elsewhere.
   bool HasCaughtUp(MemberId member) const;
   // Returns the state on one line.
@@ -230,6 +234,7 @@ class Raft {
 
     std::vector<Progress> observers;  // ascending
     bool heartbeat_due = false;
+    int ticks_since_list = 0;  // since the leader's last heartbeat, which named them
     SnapshotRate snapshot_rate;
   };
   struct FollowerRole {
@@ -341,6 +346,9 @@ class Raft {
   // a follower feeds; nullptr if there are none. Ascending.
   const std::vector<Progress>* receivers() const;
   Progress* FindProgress(MemberId member);
+  // Returns the same, or nullptr if another member feeds `member`. Then answers to earlier requests
+  // of this member do not count.
+  Progress* FindReceiver(MemberId member);
   const Progress* FindProgress(MemberId member) const;
   Status CurrentStatus() const;
   bool HasUnpersisted() const;
@@ -440,21 +448,34 @@ class Raft {
   void Handle(MemberId from, const ReadIndexResponse& response);
 
   // --- raft_feeding.cc ---
-  // Returns whether `observer` is fed by a follower, so that this leader sends nothing to it.
+  // Returns whether `observer` is fed by a follower, so that this leader sends it heartbeats only.
   bool IsFedByOther(MemberId observer) const;
   // Returns the index up to which `progress` is known to match: for an observer that another member
   // feeds, what that one reported.
   static Index KnownMatch(const LeaderRole& leader, const Progress& progress);
   // Decides who feeds which observer. Runs at each tick.
   void PlanFeeding(LeaderRole* leader);
+  // Takes an observer back that is fed no more, or not well.
+  void ReviewFeeding(LeaderRole* leader, Progress* progress);
   // Begins to feed `progress` itself, from scratch.
   void TakeBack(LeaderRole* leader, Progress* progress);
+  // Forgets how far the log of `progress` is, and what was sent.
+  void Restart(Progress* progress) const;
+  bool MayGiveAway(const LeaderRole& leader, const Progress& progress) const;
+  // Returns the ticks for which a feeder, or an observer that it feeds, may go unreported.
+  int ReportTimeoutTicks() const;
+  // Returns whether `feeder` says that it is ready.
+  bool IsReady(const LeaderRole& leader, MemberId feeder) const;
+  // Returns whether `feeder` has what it is to send.
+  bool IsUpToDate(const Progress& feeder) const;
   MemberId ChooseFeeder(const LeaderRole& leader, MemberId observer) const;
   void HandleFeedReport(LeaderRole* leader, MemberId from, const std::vector<FedObserver>& fed);
   // Feeds the observers that `heartbeat` names from now on. Returns the report that is due.
   std::optional<std::vector<FedObserver>> Feed(const Heartbeat& heartbeat);
   // Takes observers back that `target` makes voters. Returns Unavailable if there are any.
   absl::Status FeedNewVoters(const Membership& target);
+  // Ends all feeding at this member, if there is any.
+  void EndFeeding();
   void TickFeeding(FollowerRole* follower);
   bool FeedingHasOutput(const FollowerRole& follower) const;
   void TakeFeedingOutput(FollowerRole* follower, Output* output);
@@ -480,9 +501,13 @@ class Raft {
   // Compacts the log if enough entries can be dropped. Runs at each tick and when there is a new
   // checkpoint.
   void Compact();
-  // Returns the index up to which the log may be dropped without harm to followers that need it.
-  // Ends what a leader holds for followers that have caught up.
+  // Returns the index up to which the log may be dropped without harm to members that need it. Ends
+  // what is held for those that have caught up.
   Index CompactionTarget();
+  // Ends what is held for those of `receivers` that have caught up. `followers` has them in the same
+  // order.
+  void ReleaseHeld(const std::vector<LogRetention::Follower>& followers,
+                   std::vector<Progress>* receivers) const;
   // Returns `options_` as limits. REQUIRES: `options_` is constructed.
   LogRetention::Limits RetentionLimits() const;
   static std::vector<LogRetention::Follower> RetentionFollowers(const LeaderRole& leader);

@@ -52,7 +52,6 @@ void Raft::SendHeartbeats(LeaderRole* leader) {
   for (const Progress& progress : leader->followers) {
     // Learners confirm nothing. Therefore rounds between regular heartbeats do not go to them.
     if (!membership().IsVoter(progress.member()) && !leader->heartbeat_due) continue;
-    if (IsFedByOther(progress.member())) continue;
     Send(progress.member(), Heartbeat{std::min(progress.match(), commit_), leader->reads.round(),
                                       leader->feed_plan.FedBy(progress.member())});
   }
@@ -112,9 +111,12 @@ void Raft::Handle(MemberId from, MemberId leader, const Heartbeat& heartbeat) {
         SeededBug("a heartbeat commits what was not matched") ? last_index() : follower.matched;
     const Index commit = std::min(heartbeat.commit, held);
     if (commit > commit_) CommitTo(commit);
-    // The acknowledgement shows the leader that the logs were not compared, so that it compares
+    // The acknowledgement shows the sender that the logs were not compared, so that it compares
     // them.
-    if (heartbeat.commit > follower.matched) follower.ack_due = true;
+    if (heartbeat.commit > follower.matched) {
+      follower.ack_due = true;
+      follower.feeder = from == leader ? kNoMember : from;
+    }
   }
   HeartbeatResponse response{heartbeat.read_round};
   if (from == leader) response.fed = Feed(heartbeat);

@@ -217,7 +217,7 @@ void Raft::TakeAcknowledgement(FollowerRole* follower) {
 // --- At the leader -------------------------------------------------------------------------------
 
 void Raft::Handle(MemberId from, const AppendRejected& rejected) {
-  Progress* progress = FindProgress(from);
+  Progress* progress = FindReceiver(from);
   if (progress == nullptr) return;
   // Compares terms on both sides: nothing above the follower's candidate, and nothing above this
   // log's last entry of the candidate's term or an earlier one, can be common. Each probe settles a
@@ -234,7 +234,7 @@ void Raft::Handle(MemberId from, const AppendRejected& rejected) {
 }
 
 void Raft::Handle(MemberId from, const AppendAccepted& accepted) {
-  Progress* progress = FindProgress(from);
+  Progress* progress = FindReceiver(from);
   if (progress == nullptr) return;
   if (accepted.match_index > accepted.received_index) return;
   // An observer may have received more from the leader than the follower that feeds it now.
@@ -307,6 +307,8 @@ void Raft::SendAppends(Progress* progress, Output* output) {
 void Raft::SendAppend(Progress* progress, std::vector<Entry> entries) {
   const Index prev = progress->next() - 1;
   ASSERT(entries.empty() || entries.front().index == progress->next());
+  ASSERT(entries.empty() || entries.back().index <= LastToSend());
+  ASSERT(role() == Role::kLeader || prev <= LastToSend(), "a follower feeds what is committed");
   size_t bytes = 0;
   for (const Entry& entry : entries) bytes += entry.ByteSize();
   const bool commit_only = entries.empty() && progress->state() == Progress::State::kReplicate;
@@ -321,13 +323,18 @@ void Raft::LogRead(MemberId follower, std::vector<Entry> entries) {
   Progress* progress = FindProgress(follower);
   if (progress == nullptr || !progress->LogReadAnswered(entries.front().index)) return;
   if (NeedsSnapshot(*progress)) return;
-  // This member may have requested these entries when it led in an earlier term, and its log may
-  // have been truncated since. Entries that the log no longer has are ignored.
+  // This member may have requested these entries when it led in an earlier term. Its log may have
+  // been truncated since, and a follower does not send what is not committed. Entries that the log no
+  // longer has, or that may not be sent, are ignored.
   Index expected = progress->next();
   for (const Entry& entry : entries) {
     ASSERT(entry.index == expected, "entries are read in the requested order");
-    if (entry.index > last_index() || terms_.TermAt(entry.index) != entry.term) return;
     ++expected;
+  }
+  const Index last = LastToSend();
+  while (!entries.empty() && entries.back().index > last) entries.pop_back();
+  for (const Entry& entry : entries) {
+    if (terms_.TermAt(entry.index) != entry.term) return;
   }
   progress->KeepReadEntries(std::move(entries));
 }
@@ -337,7 +344,6 @@ void Raft::PeerUnreachable(MemberId member) {
     progress->BecomeUnconfirmed();
     if (progress->state() == Progress::State::kSnapshot) progress->transfer().Rewind();
   }
-  if (auto* leader = std::get_if<LeaderRole>(&role_)) leader->feed_plan.FeederLost(member);
   if (role() == Role::kFollower && member == leader_) election_timer_.ExpireSoon(&random_);
 }
 

@@ -80,21 +80,28 @@ std::vector<LogRetention::Follower> Raft::RetentionFollowers(const Feeding& feed
   return followers;
 }
 
+void Raft::ReleaseHeld(const std::vector<LogRetention::Follower>& followers,
+                       std::vector<Progress>* receivers) const {
+  ASSERT(followers.size() == receivers->size());
+  // While the disk is almost full, a hold has no effect. It is kept for the time after that.
+  for (size_t i = 0; i < followers.size() && !retention_.space_is_short(); ++i) {
+    if (retention_.IsCaughtUp(followers[i])) (*receivers)[i].ReleaseHeld();
+  }
+}
+
 Index Raft::CompactionTarget() {
   auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr) {
     Index target =
         retention_.TargetElsewhere(durable_index(), sizes_, now_ticks_, !OtherVoters().empty());
-    const auto* follower = std::get_if<FollowerRole>(&role_);
+    auto* follower = std::get_if<FollowerRole>(&role_);
     if (follower == nullptr || !follower->feeding) return target;
-    return std::min(target, retention_.TargetAtLeader(durable_index(), sizes_, now_ticks_,
-                                                      RetentionFollowers(*follower->feeding)));
+    const std::vector<LogRetention::Follower> fed = RetentionFollowers(*follower->feeding);
+    ReleaseHeld(fed, &follower->feeding->observers);
+    return std::min(target, retention_.TargetAtLeader(durable_index(), sizes_, now_ticks_, fed));
   }
   const std::vector<LogRetention::Follower> followers = RetentionFollowers(*leader);
-  // While the disk is almost full, a hold has no effect. It is kept for the time after that.
-  for (size_t i = 0; i < followers.size() && !retention_.space_is_short(); ++i) {
-    if (retention_.IsCaughtUp(followers[i])) leader->followers[i].ReleaseHeld();
-  }
+  ReleaseHeld(followers, &leader->followers);
   return retention_.TargetAtLeader(durable_index(), sizes_, now_ticks_, followers);
 }
 
@@ -216,13 +223,14 @@ void Raft::SendSnapshotChunk(Progress* progress) {
 }
 
 void Raft::Handle(MemberId from, const SnapshotAck& ack) {
-  Progress* progress = FindProgress(from);
+  Progress* progress = FindReceiver(from);
   if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
   SnapshotTransfer& transfer = progress->transfer();
   if (ack.index == Index{0}) return;
   if (ack.index != transfer.index()) {
     if (ack.done) return;
-    if (ack.index >= base_index()) {
+    // A follower that feeds may lack what a checkpoint of the leader has.
+    if (ack.index >= base_index() && ack.index <= LastToSend()) {
       transfer.Resume(ack.index, ack.next_offset);
     } else {
       transfer.Refuse();
@@ -238,7 +246,7 @@ void Raft::Handle(MemberId from, const SnapshotAck& ack) {
 }
 
 void Raft::Handle(MemberId from, const SnapshotRejected& rejected) {
-  Progress* progress = FindProgress(from);
+  Progress* progress = FindReceiver(from);
   if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
   if (rejected.index == Index{0} || rejected.index != progress->transfer().index()) return;
   progress->transfer().Failed();
@@ -319,7 +327,7 @@ void Raft::StagingComplete() {
   }
   staging_.Complete();
   if (role() != Role::kFollower) BecomeFollower(term_, kNoMember);
-  std::get<FollowerRole>(role_).feeding.reset();
+  EndFeeding();
   installing_ = meta;
 }
 
