@@ -26,7 +26,7 @@ struct ClusterView {
     bool observer = false;
     bool reachable = false;  // over this server's link; true for this server
     // Known at the leader alone; false and 0 elsewhere.
-    bool in_sync = false;  // its log has all committed entries durably
+    bool in_sync = false;  // its log has all committed entries durably (Raft::IsInSync)
     consensus::Index match_index;
     // Why it is not reachable, in ASCII; empty if it is, or if the reason is not known yet.
     std::string problem = {};

@@ -700,7 +700,7 @@ void Replica::UpdateStatus() {
   if (status_.is_leader) {
     for (MemberId voter : voters) {
       if (voter != options_.node.raft.self && links_->DownForMs(voter) == 0 &&
-          raft.match_index(voter) >= raft.commit_index()) {
+          raft.IsInSync(voter)) {
         ++status_.followers_in_sync;
       }
     }
@@ -742,7 +742,7 @@ void Replica::UpdateMetrics() {
   for (MemberId learner : raft.membership().learners) {
     if (!is_other_and_there(learner)) continue;
     ++metrics_.learners;
-    if (raft.match_index(learner) >= raft.commit_index()) ++metrics_.observers_in_sync;
+    if (raft.IsInSync(learner)) ++metrics_.observers_in_sync;
   }
 }
 
@@ -776,7 +776,8 @@ void Replica::UpdateClusterView() {
     if (!view.is_leader) continue;
     if (!self) member.newest_version = raft.version_of(id);
     member.match_index = self ? raft.durable_index() : raft.match_index(id);
-    member.in_sync = member.reachable && member.match_index >= view.commit_index;
+    member.in_sync =
+        member.reachable && (self ? member.match_index >= view.commit_index : raft.IsInSync(id));
   }
 }
 

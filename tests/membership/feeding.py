@@ -4,6 +4,7 @@ connections to other members."""
 
 import re
 import subprocess
+import threading
 
 import harness
 import zkwire as zk
@@ -28,6 +29,31 @@ def _sent(cluster, sender, receiver):
     result = subprocess.run(["ss", "-tinpOH", *connections], capture_output=True, text=True, check=True)
     return sum(int(found.group(1)) for line in result.stdout.splitlines()
                if f"pid={pid}," in line and (found := SENT.search(line)))
+
+
+def _is_in_sync(cluster, member):
+    view = members(cluster)[member]
+    return view["in_sync"] and view["reachable"]
+
+
+def _stays_in_sync_under_writes(feeding, member):
+    """Checks that a member is in sync at times while a client writes without a pause."""
+    ended = threading.Event()
+
+    def write():
+        with zk.Connection(feeding.cluster.address(feeding.leader)) as connection:
+            while not ended.is_set():
+                connection.set("/data", b"again")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(3):
+            feeding.cluster.wait_until("the observer is in sync while there are writes",
+                                       lambda: _is_in_sync(feeding.cluster, member))
+    finally:
+        ended.set()
+        writer.join()
 
 
 class _Feeding:
@@ -101,8 +127,8 @@ def test_an_observer_that_a_follower_feeds_serves_and_survives_its_feeder_and_be
         cluster.add(4, observer=True)
         feeding = _Feeding(cluster)
         feeding.wait_until_fed()
-        view = members(cluster)[4]
-        assert view["in_sync"] and view["reachable"], view
+        cluster.wait_until("the observer is in sync and reachable", lambda: _is_in_sync(cluster, 4))
+        _stays_in_sync_under_writes(feeding, 4)
         with zk.Connection(cluster.address(4), timeout_ms=40000) as client:
             client.create("/by-observer", b"x", zk.EPHEMERAL)
             client.sync()
