@@ -223,26 +223,30 @@ TEST_CASE("an observer that its feeder does not reach from the first is taken ba
 }
 
 TEST_CASE("observers are not given to a follower that is behind") {
-  Server server(kMembers);
-  server.Lead();
+  RaftOptions options = Options(kMembers);
   SECTION("from the first") {
+    options.heartbeat_ticks = 1;
+    Server server(options, DiskOf(MemberState::kNormal));
+    server.Lead();
     server.Propose(50);
     for (uint32_t member : {3, 4, 5})
       server.Acknowledge(member, server.raft().last_index().value());
     server.Tick(kElectionTicks - 1);
-    for (int i = 0; i < 10; ++i) {
-      for (uint32_t member : {4, 5}) server.Receive(member, 1, HeartbeatResponse{});
-      Interval(&server, Report{});
+    for (int i = 0; i < 100; ++i) {
+      for (uint32_t member : {3, 4, 5}) server.Receive(member, 1, HeartbeatResponse{});
+      server.Receive(2, 1, HeartbeatResponse{ReadRound{0}, Report{}});
+      server.Tick(1);
       CHECK(Given(server.Take(), 2).empty());
     }
     // It catches up.
     server.AcknowledgeAll();
-    Interval(&server, Report{});
-    Interval(&server, Report{});
+    server.Receive(2, 1, HeartbeatResponse{ReadRound{0}, Report{}});
+    server.Tick(2);
     CHECK(Given(server.Take(), 2) == Ids({4, 5}));
   }
   SECTION("later, and its observers with it") {
-    server.Tick(1);
+    Server server(options, DiskOf(MemberState::kNormal));
+    server.Lead();
     Interval(&server, Report{});
     Interval(&server, Report{});
     REQUIRE(Given(server.Take(), 2) == Ids({4, 5}));
