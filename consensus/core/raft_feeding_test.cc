@@ -499,10 +499,10 @@ TEST_CASE("a follower that ceases to vote, or to hear heartbeats, feeds nobody")
   SECTION("it is an observer now, and is fed itself") {
     const Membership demoted{Ids({2, 3}), Ids({1, 4, 5}), {}, {}};
     Message append{MemberId{3}, MemberId{1}, Term{1},
-                   AppendRequest{Index{3}, Term{1}, Index{4}, {Control(4, 1, demoted)}}};
+                   AppendRequest{Index{3}, Term{1}, Index{2}, {Control(4, 1, demoted)}}};
     append.on_behalf_of = MemberId{2};
     server.Receive(append);
-    server.Tick(1);
+    server.Tick(kHeartbeatTicks);
   }
   SECTION("only entries arrive from the leader") {
     for (int i = 0; i < kElectionTicks; ++i) {
