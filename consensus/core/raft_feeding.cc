@@ -112,8 +112,8 @@ void Raft::ReviewFeeding(LeaderRole* leader, Progress* progress) {
   const int first_ticks = std::min(4 * options_.heartbeat_ticks, ReportTimeoutTicks());
   const bool is_observer = !progress->leaving() && !membership().IsVoter(member);
   const bool is_ready = source != nullptr && IsReady(*leader, feeder);
-  const bool works = is_ready && IsUpToDate(*source) &&
-                     !plan.IsSilent(member, first_ticks, ReportTimeoutTicks());
+  const bool works =
+      is_ready && IsUpToDate(*source) && !plan.IsSilent(member, first_ticks, ReportTimeoutTicks());
   if (is_observer && works) return;
   if (is_observer && is_ready) {
     plan.Failed(member, options_.election_ticks);
