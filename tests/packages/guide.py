@@ -24,3 +24,11 @@ def session(heading, name=INSTALL):
         _, _, text = ("\n" + file.read()).partition(f"\n{heading}\n")
     command, output = re.search(r"^    \$ (.*)\n((?:    .*\n)+)", text, re.MULTILINE).groups()
     return command, re.sub("^    ", "", output, flags=re.MULTILINE)
+
+
+def printed(heading, name):
+    """Returns the command of the first block below a heading behind which "# prints: OUTPUT" stands, and that output."""
+    lines = [line for line in block(heading, name) if "# prints: " in line]
+    assert len(lines) == 1, f"{name} has {len(lines)} commands with an output in the block behind {heading}"
+    command, output = lines[0].split("# prints: ")
+    return command.strip(), output + "\n"

@@ -178,9 +178,8 @@ def the_server_serves_by_the_command_of_its_unit(machine):
     with roots.Service(machine.root) as service:
         service.await_report("STATUS=serving alone")
         service.await_report("WATCHDOG=1")
-        for heading, page in (("# Install Quorate", guide.INSTALL), ("## How do I install it?", "README.md")):
-            command, output = guide.session(heading, page)
-            assert machine.root.run("sh", "-c", command).stdout == output, f"{page}: {command}"
+        for command, output in (guide.session("# Install Quorate"), guide.printed("## How do I install it?", "README.md")):
+            assert machine.root.run("sh", "-c", command).stdout == output, command
             machine.shell("delete", "/hello")
         assert machine.shell("create", "/installed", "yes").stdout == "Created /installed\n"
         assert machine.shell("get", "/installed").stdout == "yes\n"
