@@ -135,10 +135,10 @@ void Raft::BecomeLeader() {
 
 // --- At the leader -------------------------------------------------------------------------------
 
-bool Raft::HasQuorum() const {
+bool Raft::HasQuorum(const Membership& membership) const {
   ASSERT(role() == Role::kLeader);
   if (SeededBug("no check-quorum")) return true;
-  return quorum().Has([this](MemberId member) {
+  return Quorum(membership).Has([this](MemberId member) {
     if (member == options_.self) return true;
     const Progress* progress = FindProgress(member);
     return CountsForQuorum(progress) && progress->ticks_since_heard() < options_.election_ticks;
@@ -189,7 +189,7 @@ void Raft::TickLeader(LeaderRole* leader) {
     progress.Tick(options_.election_ticks, stall_ticks);
     progress.catch_up().Tick(KnownMatch(*leader, progress), last_index());
   }
-  if (!HasQuorum()) {
+  if (!HasQuorum(membership()) && !TakeBackChange()) {
     // Steps down, so that clients turn to the leader that the others may have elected by now
     // (thesis 6.2).
     BecomeFollower(term_, kNoMember);

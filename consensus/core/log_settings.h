@@ -32,6 +32,10 @@ class LogSettings {
   const Membership& membership() const { return memberships_.newest(); }
   // Returns the index of the entry that set it; at most the log's base if no entry of the log did.
   Index membership_index() const { return memberships_.newest_index(); }
+  // Returns the membership before that entry. REQUIRES: the entry is not committed.
+  const Membership& MembershipBefore() const {
+    return memberships_.At(memberships_.newest_index() - 1);
+  }
   // Returns the newest version, and the version after the entries up to `index`.
   uint32_t version() const { return versions_.newest(); }
   uint32_t VersionAt(Index index) const { return versions_.At(index); }

@@ -198,6 +198,10 @@ class Raft {
   Index membership_index() const { return settings_.membership_index(); }
   // Returns whether that entry is committed.
   bool MembershipIsCommitted() const { return membership_index() <= commit_; }
+  // Returns the membership before the newest one; the newest one if that is committed.
+  const Membership& MembershipBefore() const {
+    return MembershipIsCommitted() ? membership() : settings_.MembershipBefore();
+  }
   MemberState member_state() const { return member_state_; }
   // Returns the cluster version: the newest committed version.
   uint32_t cluster_version() const { return settings_.VersionAt(commit_); }
@@ -380,7 +384,8 @@ class Raft {
   void OwnVoteDurable(PersistId id);
   void BecomeLeader();
   void TickLeader(LeaderRole* leader);
-  bool HasQuorum() const;
+  // Returns whether the leader has recently heard from a quorum of `membership`.
+  bool HasQuorum(const Membership& membership) const;
   bool TimeoutNowDue(const LeaderRole& leader) const;
   bool CountsForQuorum(const Progress* progress) const;
   const Progress* BestSuccessor(const LeaderRole& leader) const;
@@ -495,6 +500,9 @@ class Raft {
   // Returns FailedPrecondition if the cluster version does not allow an entry of `target`.
   absl::Status CheckVersionOf(const LeaderRole& leader, const Membership& target) const;
   void AdvanceMembership(LeaderRole* leader);
+  // Takes the change of voters back that this leader has begun, if the old voters have a quorum and
+  // the new ones have none. Returns whether it did.
+  bool TakeBackChange();
   void AdvanceVersion(LeaderRole* leader);
 
   // --- snapshot.cc ---

@@ -70,6 +70,64 @@ TEST_CASE("a leader that hears only from the new voters during a change steps do
   }
 }
 
+// Lets members 2 and 3 answer, and 4 and 5 be silent, for longer than a leader waits for a quorum.
+void LoseNewVoters(Server* server) {
+  for (int i = 0; i < 2 * kElectionTicks; ++i) {
+    for (uint32_t from : {2, 3}) {
+      server->Receive(from, server->raft().term().value(), HeartbeatResponse{});
+    }
+    server->Tick(1);
+  }
+  server->Take();
+}
+
+TEST_CASE("a leader whose new voters die takes the change back and commits what came meanwhile") {
+  const Membership before{Ids({1, 2, 3}), Ids({4, 5}), {}, {}};
+  Server server(before);
+  server.Lead();
+  REQUIRE(server.Change(Ids({1, 4, 5})).ok());
+  server.Propose(1);
+  const Index joint = server.raft().membership_index();
+  const Index written = server.raft().last_index();
+  LoseNewVoters(&server);
+  REQUIRE(server.raft().role() == Role::kLeader);
+  CHECK(server.raft().membership() == before);
+  CHECK(server.raft().membership_index() == written + 1);
+  CHECK(server.raft().commit_index() < joint);
+  server.Acknowledge(2, server.raft().last_index().value());
+  server.Take();
+  CHECK(server.raft().commit_index() == server.raft().last_index());
+  CHECK(server.raft().role() == Role::kLeader);
+}
+
+TEST_CASE("a change is not taken back after it was committed") {
+  Server server({Ids({1, 2, 3}), Ids({4, 5}), {}, {}});
+  server.Lead();
+  REQUIRE(server.Change(Ids({1, 4, 5})).ok());
+  server.AcknowledgeAll();
+  REQUIRE_FALSE(server.raft().membership().joint());
+  LoseNewVoters(&server);
+  CHECK(server.raft().role() != Role::kLeader);
+  CHECK(server.raft().membership().voters == Ids({1, 4, 5}));
+}
+
+TEST_CASE("a change that an earlier leader has begun is not taken back") {
+  // That leader may have committed it, and set the new membership.
+  Server server;
+  const Membership joint{Ids({1, 4, 5}), {}, Ids({1, 2, 3}), {}};
+  const Entry first{Index{1}, Term{1}, EntryKind::kNoOp, {}};
+  server.Receive(2, 1, AppendRequest{{}, {}, {}, {first, Control(2, 1, joint)}});
+  server.Take();
+  while (server.raft().role() == Role::kFollower) server.Tick(1);
+  for (uint32_t from : {2, 4}) server.Receive(from, 2, VoteResponse{true, true});
+  server.Take();
+  for (uint32_t from : {2, 4}) server.Receive(from, 2, VoteResponse{false, true});
+  REQUIRE(server.raft().role() == Role::kLeader);
+  LoseNewVoters(&server);
+  CHECK(server.raft().role() != Role::kLeader);
+  CHECK(server.raft().membership() == joint);
+}
+
 TEST_CASE("a change that was made from an earlier membership is refused") {
   Server server({Ids({1, 2, 3}), Ids({4}), {}, {}});
   server.Lead();

@@ -117,7 +117,8 @@ class Run {
   const bool traced_;
   TestRandom random_;
   std::vector<TestRandom> timeouts_;
-  Membership membership_;  // the first one, later the last committed one
+  Membership membership_;    // the first one, later the last committed one
+  Membership before_joint_;  // the committed one before membership_, if that is joint
   std::vector<TestMember> members_;
   std::vector<Packet> network_;
   uint64_t step_ = 0;
@@ -742,12 +743,14 @@ void Run::CheckChange(const Entry& entry) {
   if (entry.kind != EntryKind::kMembership) return;
   const Membership next = *DecodeMembership(entry.payload.view());
   if (membership_.joint()) {
-    ASSERT(next == LeaveJoint(membership_), "a change is finished as it was begun");
+    ASSERT(next == LeaveJoint(membership_) || next == before_joint_,
+           "a change is finished as it was begun, or taken back");
   } else if (next.joint()) {
     ASSERT(next.outgoing == membership_.voters, "config safety");
   } else {
     ASSERT(next.voters == membership_.voters, "voters change jointly");
   }
+  if (next.joint()) before_joint_ = membership_;
   membership_ = next;
 }
 

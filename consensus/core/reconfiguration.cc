@@ -168,6 +168,20 @@ void Raft::AdvanceMembership(LeaderRole* leader) {
   if (!IsVoter()) LeaveLeadership(leader);
 }
 
+bool Raft::TakeBackChange() {
+  // While a joint membership is in effect, nobody can be elected or commit without the new voters: if
+  // most of them are lost, this leader is the only way back. It may set the old membership instead of
+  // the new one, because each quorum of the joint membership includes one of the old voters. That
+  // nobody has set the new membership is certain only if the joint one is from the term of this
+  // leader, and not committed.
+  if (!membership().joint() || MembershipIsCommitted()) return false;
+  if (terms_.TermAt(membership_index()) != term_) return false;
+  const Membership before = MembershipBefore();
+  if (!HasQuorum(before)) return false;
+  AppendControl(EntryKind::kMembership, EncodeMembership(before));
+  return true;
+}
+
 void Raft::AdvanceVersion(LeaderRole* leader) {
   if (settings_.version() >= options_.version || !IsEstablished(*leader)) return;
   uint32_t version = options_.version;
