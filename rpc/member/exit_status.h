@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The exit status of the server process, which says why it ended, with ZooKeeper's numbers: scripts,
-// monitoring and supervisors read it. It travels with the error, so that what fails decides it.
+// The exit status of the server process, which says why it ended, with ZooKeeper's numbers (and one
+// of our own): scripts, monitoring and supervisors read it. It travels with the error, so that what fails decides it.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -18,6 +18,7 @@ enum class ExitStatus : uint8_t {
   kConfiguration = 2,  // the command line or the configuration is wrong
   kDataDirectory = 3,  // a data directory cannot be used
   kAdminServer = 4,    // an HTTP port cannot be opened
+  kRemoved = 5,        // the server was removed from the cluster; ZooKeeper does not have this one
   kPeerPort = 14,      // the port for the other members cannot be opened
 };
 

@@ -553,6 +553,7 @@ void Replica::OnTick() {
   }
   TouchHeldUp();
   GuardDisk();
+  EndIfRemoved(now);
   ReportWait(now);
   session_log_.Tick(now);
   PublishStatus();

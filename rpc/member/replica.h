@@ -299,6 +299,8 @@ class Replica final : public Service,
   void RecordSession(const ReplicatedTree::News::SessionChange& change);
   // Compares this server's clock with the leader's. `command_ms` is the leader's time in the newest
   // command.
+  // Ends this server when it has been removed from the cluster for a while. Called at each tick.
+  void EndIfRemoved(std::chrono::steady_clock::time_point now);
   void CompareClocks(int64_t command_ms);
   // Both do nothing unless this member leads.
   void ExpireSessions(int64_t elapsed_ms);
@@ -365,6 +367,8 @@ class Replica final : public Service,
   ClockComparison clocks_;
   int64_t compared_command_ms_ = 0;  // the time of the command compared last, and when
   std::chrono::steady_clock::time_point clocks_compared_;
+  // Since when this server, which was a member since its start, has been none.
+  std::optional<std::chrono::steady_clock::time_point> removed_since_;
   std::chrono::steady_clock::time_point held_up_touched_;
   // At a leader: the commands that were proposed last are at or before these indexes.
   consensus::Index expiries_proposed_;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/member/exit_status.h"
 #include "rpc/member/replica.h"
 
 namespace quorate::rpc {
@@ -93,6 +94,31 @@ void Replica::CheckMemberState(const consensus::Status& status) {
   if (status.removed && !raft_status_.removed) {
     spdlog::warn("this server was removed from the cluster");
   }
+}
+
+void Replica::EndIfRemoved(std::chrono::steady_clock::time_point now) {
+  // Scripts of ZooKeeper's users remove a member and add it with another role at once. Clients are
+  // disconnected as soon as the server is no member.
+  constexpr auto kPatience = std::chrono::seconds(30);
+  // A server that was removed while it did not run, or before it had caught up, waits to be admitted:
+  // if it ended, whatever starts it would start it again and again.
+  const bool is_removed = raft_status_.removed && caught_up_ &&
+                          !node_->raft().membership().Contains(options_.node.raft.self);
+  if (!is_removed) {
+    removed_since_.reset();
+    return;
+  }
+  if (!removed_since_.has_value()) removed_since_ = now;
+  if (now - *removed_since_ < kPatience) return;
+  host_->OnEnd(
+      WithExitStatus(absl::FailedPreconditionError(absl::StrCat(
+                         "its clients were sent to the other members, which have all data; nothing "
+                         "has to be done. To "
+                         "take it back, put the data in ",
+                         options_.data_dir,
+                         " aside (`quorate rebuild`), start it, and add it (`quorate member add ",
+                         options_.node.raft.self.value(), "`)")),
+                     ExitStatus::kRemoved));
 }
 
 void Replica::LogLoss(const consensus::Status& status) {

@@ -90,7 +90,13 @@ std::string TextWithLeader(const WaitFacts& facts) {
 }  // namespace
 
 std::string WaitText(const WaitFacts& facts) {
-  if (facts.removed) return "nothing: it was removed from the cluster, and can be stopped";
+  if (facts.removed) {
+    return absl::StrCat(
+        "nothing: it was removed from the cluster, and can be stopped. To take it back, stop it, "
+        "put "
+        "its data aside (`quorate rebuild`), start it, and add it again (`quorate member add ",
+        facts.self.value(), "`)");
+  }
   if (facts.refused_by != consensus::kNoMember) {
     return absl::StrCat("the number ", facts.self.value(), " to be free: server ",
                         facts.refused_by.value(),

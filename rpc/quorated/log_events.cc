@@ -150,6 +150,7 @@ constexpr LogEvent kEvents[] = {
     {"member_again", "this server has caught up, and counts as a member again"},
     {"removed_from_cluster", "this server was removed from the cluster"},
     {"log_entries_lost",
+    {"server_ends_removed", "the server ends, because it was removed from the cluster: {}"},
      "the log in {} has lost the entries {} to {}, which this server had acknowledged: the disk "
      "forgot what it had reported as written (a write cache without power protection?). They come "
      "again from the leader; until then this server votes only for those who have them"},

@@ -77,9 +77,9 @@ constexpr char kUsage[] =
     "take\n"
     "effect at the next start. SIGQUIT, SIGUSR1 and SIGUSR2 are logged and change nothing.\n"
     "Exit status: 0 after a clean stop, 2 for wrong usage or a wrong configuration, 3 for a data\n"
-    "directory, 4 for an HTTP port, or 14 for the port of the members that cannot be used, and 1 "
-    "for\n"
-    "all else.\n";
+    "directory, 4 for an HTTP port, or 14 for the port of the members that cannot be used, 5 if "
+    "the\n"
+    "server was removed from the cluster, and 1 for all else.\n";
 
 constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 
@@ -499,7 +499,14 @@ int main(int argc, char** argv) {
     spdlog::warn("starting again: {}", std::string(result.message()));
     result = StartAgain(argv);
   }
+  const auto exit_status = quorate::rpc::ExitStatusOf(result);
+  if (exit_status == quorate::rpc::ExitStatus::kRemoved) {
+    spdlog::warn("the server ends, because it was removed from the cluster: {}",
+                 std::string(result.message()));
+  }
   FlushLog();
-  if (!result.ok()) quorate::rpc::ReportFatal(std::string(result.message()));
-  return static_cast<int>(quorate::rpc::ExitStatusOf(result));
+  if (!result.ok() && exit_status != quorate::rpc::ExitStatus::kRemoved) {
+    quorate::rpc::ReportFatal(std::string(result.message()));
+  }
+  return static_cast<int>(exit_status);
 }
