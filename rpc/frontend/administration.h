@@ -21,6 +21,13 @@ namespace quorate::rpc {
 
 // The members of the cluster at one moment, as one of them sees it.
 struct ClusterView {
+  // The last change of the members that the leader was asked for, as far as it is now.
+  struct Change {
+    enum class State : uint8_t { kNone, kRunning, kDone, kFailed };
+    State state = State::kNone;
+    std::string what = {};    // "member 4 is added as an observer", for example
+    std::string detail = {};  // running: what it waits for; failed: why
+  };
   struct Member {
     consensus::MemberId id;
     bool observer = false;
@@ -45,6 +52,7 @@ struct ClusterView {
   uint32_t newest_version = 0;   // the newest cluster version that this server understands
   uint32_t program_version = 0;  // the same without clusterVersionMax
   bool changing = false;         // a change of members is under way
+  Change change = {};            // kNone at other servers than the leader
   // Identifies the membership, for ChangeMembers; it differs between members.
   consensus::Index membership_index;
   std::vector<Member> members;  // ascending

@@ -85,6 +85,25 @@ absl::Status ChangeError(const absl::Status& error) {
   return v1::ToStatus(code, ToStd(error.message()));
 }
 
+void SetChange(const ClusterView::Change& change, v1::MemberChange* to) {
+  using State = ClusterView::Change::State;
+  switch (change.state) {
+    case State::kNone:
+      break;
+    case State::kRunning:
+      to->set_state(v1::MEMBER_CHANGE_STATE_RUNNING);
+      break;
+    case State::kDone:
+      to->set_state(v1::MEMBER_CHANGE_STATE_DONE);
+      break;
+    case State::kFailed:
+      to->set_state(v1::MEMBER_CHANGE_STATE_FAILED);
+      break;
+  }
+  to->set_what(change.what);
+  to->set_detail(change.detail);
+}
+
 void SetVersions(const ClusterView& view, v1::StatusResponse* response) {
   response->set_cluster_version(view.cluster_version);
   response->set_newest_version(view.newest_version);
@@ -185,6 +204,7 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
   response->set_term(view.term.value());
   response->set_changing(view.changing);
   response->set_membership_index(view.membership_index.value());
+  if (is_whole && view.is_leader) SetChange(view.change, response->mutable_change());
   for (const ClusterView::Member& known : view.members) {
     v1::Member* member = response->add_members();
     member->set_id(known.id.value());

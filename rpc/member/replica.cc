@@ -760,6 +760,7 @@ void Replica::UpdateClusterView() {
   view.program_version = consensus::kVersionNewest;
   const consensus::Membership& membership = raft.membership();
   view.changing = membership.joint() || !raft.MembershipIsCommitted() || reconfig_.has_value();
+  view.change = CurrentChange();
   view.membership_index = raft.membership_index();
   const ServerLines lines = MembersOf(membership, options_.servers);
   view.members.clear();

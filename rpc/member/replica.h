@@ -256,6 +256,13 @@ class Replica final : public Service,
   void TryOtherAddresses();
   // Returns whether this server has no vote; one that is no member has the role of its configuration.
   bool IsObserver(const consensus::Membership& membership) const;
+  // Waits for the outcome of a change that has begun, and calls `done` with it.
+  void SetChange(consensus::Membership target, std::function<void(absl::Status)> done);
+  // These keep ClusterView::change: record that a change to the members `next` is asked for, and how
+  // the recorded one has ended, and return it as it is now.
+  void RecordChange(const ServerLines& next);
+  void RecordOutcome(const absl::Status& outcome);
+  ClusterView::Change CurrentChange();
   // Answers the caller of ChangeMembers that waits, if the outcome of its change is known.
   void FinishChange();
   // These are about reconfig (replica_reconfig.cc), on the node thread except for OnReconfigNotes.
@@ -292,6 +299,8 @@ class Replica final : public Service,
   void LogLeader(const consensus::Status& status);
   void CheckMemberState(const consensus::Status& status);
   void LogLoss(const consensus::Status& status);
+  // Ends this server when it has been removed from the cluster for a while. Called at each tick.
+  void EndIfRemoved(std::chrono::steady_clock::time_point now);
   // Logs what this member waits for while it cannot serve.
   void ReportWait(std::chrono::steady_clock::time_point now);
   WaitFacts FindWaitFacts() const;
@@ -299,8 +308,6 @@ class Replica final : public Service,
   void RecordSession(const ReplicatedTree::News::SessionChange& change);
   // Compares this server's clock with the leader's. `command_ms` is the leader's time in the newest
   // command.
-  // Ends this server when it has been removed from the cluster for a while. Called at each tick.
-  void EndIfRemoved(std::chrono::steady_clock::time_point now);
   void CompareClocks(int64_t command_ms);
   // Both do nothing unless this member leads.
   void ExpireSessions(int64_t elapsed_ms);
@@ -360,6 +367,8 @@ class Replica final : public Service,
   bool expires_sessions_ = false;  // leads, and has applied all entries of earlier terms
   bool is_catching_up_ = false;    // the first barrier since the start is under way
   bool caught_up_ = false;
+  // Since when this server, which was a member since its start, has been none.
+  std::optional<std::chrono::steady_clock::time_point> removed_since_;
   // The members whose address in the configuration is tried, instead of that in the log.
   std::set<consensus::MemberId> at_configured_;
   WaitReporter wait_reporter_;
@@ -367,8 +376,6 @@ class Replica final : public Service,
   ClockComparison clocks_;
   int64_t compared_command_ms_ = 0;  // the time of the command compared last, and when
   std::chrono::steady_clock::time_point clocks_compared_;
-  // Since when this server, which was a member since its start, has been none.
-  std::optional<std::chrono::steady_clock::time_point> removed_since_;
   std::chrono::steady_clock::time_point held_up_touched_;
   // At a leader: the commands that were proposed last are at or before these indexes.
   consensus::Index expiries_proposed_;
@@ -385,9 +392,11 @@ class Replica final : public Service,
   // The change of members that was asked for here and is under way.
   struct PendingChange {
     consensus::Membership target;
+    consensus::Membership before;  // that the leader goes back to if the new voters do not answer
     std::function<void(absl::Status)> done;
   };
   std::optional<PendingChange> change_;
+  ClusterView::Change asked_change_;  // the last one; without what a running one waits for
 
   // The reconfig of a client that this member, as the leader, works on.
   struct Reconfig {

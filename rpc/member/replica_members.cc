@@ -3,6 +3,8 @@
 // The part of a replica that changes the members of the cluster, and follows their addresses.
 #include <spdlog/spdlog.h>
 
+#include <functional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -27,16 +29,72 @@ void Replica::ChangeMembers(const ServerLines& members, consensus::Index based_o
     node_->Post([status = target.status(), done = std::move(done)] { done(status); });
     return;
   }
-  node_->Post([this, target = *std::move(target), based_on, done = std::move(done)]() mutable {
-    if (reconfig_.has_value()) {
-      return done(absl::FailedPreconditionError(
-          "a client's reconfig of the members is in progress; try again later"));
-    }
-    absl::Status begun = BeginChange(target, based_on);
-    if (!begun.ok()) return done(std::move(begun));
-    change_ = PendingChange{std::move(target), std::move(done)};
-    FinishChange();
-  });
+  node_->Post(
+      [this, members, target = *std::move(target), based_on, done = std::move(done)]() mutable {
+        if (reconfig_.has_value()) {
+          return done(absl::FailedPreconditionError(
+              "a client's reconfig of the members is in progress; try again later"));
+        }
+        const bool is_alone = !change_.has_value();
+        if (is_alone) RecordChange(members);
+        absl::Status begun = BeginChange(target, based_on);
+        if (!begun.ok()) {
+          if (is_alone) RecordOutcome(begun);
+          return done(std::move(begun));
+        }
+        SetChange(std::move(target), [this, done = std::move(done)](absl::Status outcome) {
+          RecordOutcome(outcome);
+          done(std::move(outcome));
+        });
+      });
+}
+
+void Replica::SetChange(Membership target, std::function<void(absl::Status)> done) {
+  change_ = PendingChange{std::move(target), node_->raft().MembershipBefore(), std::move(done)};
+  FinishChange();
+}
+
+void Replica::RecordChange(const ServerLines& next) {
+  const ServerLines now = MembersOf(node_->raft().membership(), options_.servers);
+  asked_change_ = {ClusterView::Change::State::kRunning, ChangeText(now, next)};
+}
+
+void Replica::RecordOutcome(const absl::Status& outcome) {
+  using State = ClusterView::Change::State;
+  asked_change_.state = outcome.ok() ? State::kDone : State::kFailed;
+  asked_change_.detail = std::string(outcome.message());
+}
+
+ClusterView::Change Replica::CurrentChange() {
+  using State = ClusterView::Change::State;
+  if (!raft_status_.leader_established) {
+    if (!change_.has_value() && !reconfig_.has_value()) asked_change_ = {};
+    return {};
+  }
+  const consensus::Raft& raft = node_->raft();
+  const Membership& membership = raft.membership();
+  const bool is_in_log = membership.joint() || !raft.MembershipIsCommitted();
+  ClusterView::Change change = asked_change_;
+  if (change.state != State::kRunning) {
+    if (!is_in_log) return change;
+    change = {State::kRunning, "a change that an earlier leader has begun"};
+  }
+  if (!is_in_log) {
+    change.detail = reconfig_.has_value() ? reconfig_->problem : "";
+    return change;
+  }
+  change.detail =
+      membership.joint()
+          ? "a majority of the old voters and one of the new ones have to acknowledge it"
+          : "a majority of the voters has to acknowledge it";
+  std::set<MemberId> voters(membership.voters.begin(), membership.voters.end());
+  voters.insert(membership.outgoing.begin(), membership.outgoing.end());
+  for (const MemberId voter : voters) {
+    if (voter == options_.node.raft.self || links_->DownForMs(voter) == 0) continue;
+    absl::StrAppend(&change.detail, "; not reached: server ", voter.value(), " ",
+                    links_->ProblemOf(voter));
+  }
+  return change;
 }
 
 absl::Status Replica::BeginChange(const Membership& target, consensus::Index based_on) {
@@ -77,7 +135,13 @@ void Replica::FinishChange() {
   const Membership& membership = raft.membership();
   const bool is_committed = !membership.joint() && raft.MembershipIsCommitted();
   absl::Status outcome;
-  if (is_committed && membership != change_->target) {
+  if (is_committed && membership != change_->target && membership == change_->before) {
+    outcome = absl::UnavailableError(
+        "the change was taken back, because no majority of the new voters answered; see that they "
+        "run and reach the leader");
+    spdlog::warn("the members stay: {}; {}", consensus::ToString(membership),
+                 std::string(outcome.message()));
+  } else if (is_committed && membership != change_->target) {
     outcome = absl::AbortedError(absl::StrCat("the members were changed otherwise meanwhile: ",
                                               consensus::ToString(membership)));
   } else if (is_committed && applied_ < raft.membership_index()) {

@@ -199,6 +199,7 @@ void Replica::BeginReconfig(const Reconfiguration& request,
     return done(Failed(ErrorCode::kBadArguments));
   }
   spdlog::info("a client reconfigures the members to: {}", FormatMembers(*goal, "next"));
+  RecordChange(*goal);
   reconfig_.emplace(
       Reconfig{.before = now,
                .goal = *std::move(goal),
@@ -209,6 +210,12 @@ void Replica::BeginReconfig(const Reconfiguration& request,
 
 void Replica::FinishReconfig(const ReconfigurationOutcome& outcome) {
   const Reconfig finished = *std::exchange(reconfig_, std::nullopt);
+  if (outcome.is_known && outcome.error == ErrorCode::kOk) {
+    RecordOutcome(absl::OkStatus());
+  } else {
+    RecordOutcome(absl::UnavailableError(outcome.is_known ? finished.problem
+                                                          : "this server does not lead any more"));
+  }
   finished.done(outcome);
 }
 
@@ -264,13 +271,16 @@ void Replica::TakeReconfigStep(const MembershipStep& step) {
     return;
   }
   const bool is_last = reconfig_->undoes || AreSame(step.members, reconfig_->goal);
-  change_ = PendingChange{*std::move(target), [this, is_last](const absl::Status& outcome) {
-                            OnReconfigStep(outcome, is_last);
-                          }};
-  FinishChange();
+  SetChange(*std::move(target),
+            [this, is_last](const absl::Status& outcome) { OnReconfigStep(outcome, is_last); });
 }
 
 void Replica::OnReconfigStep(const absl::Status& outcome, bool is_last) {
+  if (absl::IsUnavailable(outcome) && raft_status_.leader_established) {
+    // It was taken back, and is tried again until the deadline.
+    reconfig_->problem = std::string(outcome.message());
+    return;
+  }
   if (!outcome.ok()) return FinishReconfig(kUnknown);
   if (!is_last) return AdvanceReconfig();
   if (reconfig_->undoes) return FinishReconfig(Failed(ErrorCode::kNewConfigNoQuorum));

@@ -8,11 +8,13 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/assert.h"
 #include "base/strings.h"
 #include "consensus/core/membership.h"
@@ -108,6 +110,31 @@ absl::StatusOr<Membership> MembershipOf(const ServerLines& members) {
   }
   if (absl::Status s = consensus::ValidateMembership(membership); !s.ok()) return s;
   return membership;
+}
+
+std::string ChangeText(const ServerLines& now, const ServerLines& next) {
+  std::vector<std::string> parts;
+  for (const auto& [id, line] : next) {
+    const std::string member = absl::StrCat("member ", id);
+    const auto before = now.find(id);
+    if (before == now.end()) {
+      parts.push_back(absl::StrCat(member, " is added", line.observer ? " as an observer" : ""));
+      continue;
+    }
+    if (line.observer != before->second.observer) {
+      parts.push_back(
+          absl::StrCat(member, line.observer ? " becomes an observer" : " gets a vote"));
+    }
+    ServerLine moved = before->second;
+    moved.observer = line.observer;
+    if (FormatServerLine(moved) != FormatServerLine(line)) {
+      parts.push_back(absl::StrCat(member, " moves to ", FormatServerLine(line)));
+    }
+  }
+  for (const auto& [id, line] : now) {
+    if (!next.contains(id)) parts.push_back(absl::StrCat("member ", id, " is removed"));
+  }
+  return absl::StrJoin(parts, ", ");
 }
 
 void ApplyControl(consensus::EntryKind kind, std::string_view payload, tree::Zxid zxid,

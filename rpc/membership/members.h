@@ -7,6 +7,7 @@
 // Thread-safety: functions without state.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,9 @@ ServerLines MembersOf(const consensus::Membership& membership, const ServerLines
 // members, if two of them have the same address, if one lacks a port or has a host at which others
 // cannot reach it (0.0.0.0, for example), or if none has a vote.
 absl::StatusOr<consensus::Membership> MembershipOf(const ServerLines& members);
+
+// Returns what has to be done to the members `now` to make them `next`, as text; empty if nothing has.
+std::string ChangeText(const ServerLines& now, const ServerLines& next);
 
 // Applies an entry that is no command to the tree: one with a new membership changes
 // /zookeeper/config, unless it is the first half of a change, or the membership has no addresses.

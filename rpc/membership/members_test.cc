@@ -52,6 +52,21 @@ TEST_CASE("the membership decides on the role, and the configuration fills missi
   CHECK(members.at(3).observer);
 }
 
+TEST_CASE("the text of a change names what becomes of each member that changes") {
+  const ServerLines now = {
+      {1, LineOf("a:1:2")}, {2, LineOf("b:1:2")}, {3, LineOf("c:1:2:observer")}};
+  CHECK(ChangeText(now, now).empty());
+  ServerLines next = now;
+  next[3].observer = false;
+  next[4] = LineOf("d:1:2:observer");
+  next[5] = LineOf("e:1:2");
+  next.erase(1);
+  next[2] = LineOf("new:1:2:observer");
+  CHECK(ChangeText(now, next) ==
+        "member 2 becomes an observer, member 2 moves to new:1:2:observer, member 3 gets a vote, "
+        "member 4 is added as an observer, member 5 is added, member 1 is removed");
+}
+
 TEST_CASE("members that cannot work are refused") {
   const auto refusal = [](const ServerLines& members) {
     return std::string(MembershipOf(members).status().message());

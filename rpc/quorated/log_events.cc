@@ -121,6 +121,7 @@ constexpr LogEvent kEvents[] = {
      "writes that add data are refused: too few servers have enough free space on their disks"},
     {"data_writes_taken", "writes that add data are taken again"},
     {"members_change_requested", "members shall be: {}"},
+    {"members_change_taken_back", "the members stay: {}; {}"},
     {"member_address_unknown",
      "no address of server {} is known: neither the log nor the configuration of this server has "
      "one; add its server.N line"},
@@ -149,8 +150,8 @@ constexpr LogEvent kEvents[] = {
      "votes nor counts until it has"},
     {"member_again", "this server has caught up, and counts as a member again"},
     {"removed_from_cluster", "this server was removed from the cluster"},
-    {"log_entries_lost",
     {"server_ends_removed", "the server ends, because it was removed from the cluster: {}"},
+    {"log_entries_lost",
      "the log in {} has lost the entries {} to {}, which this server had acknowledged: the disk "
      "forgot what it had reported as written (a write cache without power protection?). They come "
      "again from the leader; until then this server votes only for those who have them"},

@@ -20,6 +20,7 @@
 #include "base/testing/manual_clock.h"
 #include "consensus/log/testing/fault_env.h"
 #include "rpc/member/disk/incarnation.h"
+#include "rpc/member/exit_status.h"
 #include "rpc/member/testing/captured_log.h"
 #include "rpc/member/testing/file_record_store.h"
 #include "rpc/zookeeper/connection_loop.h"
@@ -639,6 +640,64 @@ TEST_CASE("a change of members reaches links and /zookeeper/config, also after a
   ServerLines moved = LinesOf({1, 2, 3}, 7);
   moved[follower.id().value()].host = "elsewhere";
   CHECK(Change(&cluster, cluster.Leader(), moved).ok());
+}
+
+ServerLines LinesWithout(MemberId member) {
+  ServerLines lines = LinesOf({1, 2, 3}, 7);
+  lines.erase(member.value());
+  return lines;
+}
+
+TEST_CASE("a server that is removed ends after a while, and waits if it is started again") {
+  using State = ClusterView::Change::State;
+  Cluster cluster(3, 5);
+  Member& leader = cluster.Leader();
+  Member& removed = cluster.Follower();
+  CHECK(leader.replica().cluster_view().change.state == State::kNone);
+  REQUIRE(Change(&cluster, leader, LinesWithout(removed.id())).ok());
+  cluster.Pass(20'000);
+  CHECK(leader.replica().cluster_view().change.state == State::kDone);
+  CHECK_THAT(leader.replica().cluster_view().change.what,
+             Catch::EndsWith(absl::StrCat("member ", removed.id().value(), " is removed")));
+  CHECK(removed.replica().cluster_view().change.state == State::kNone);
+  CHECK(removed.ended.ok());
+  cluster.Pass(20'000);
+  CHECK(ExitStatusOf(removed.ended) == ExitStatus::kRemoved);
+  CHECK_THAT(std::string(removed.ended.message()),
+             Catch::Contains(absl::StrCat("`quorate member add ", removed.id().value(), "`")));
+  CHECK(leader.ended.ok());
+
+  cluster.Kill(removed);
+  removed.ended = absl::OkStatus();
+  cluster.Restart(removed);
+  cluster.Pass(60'000);
+  CHECK(removed.ended.ok());
+}
+
+TEST_CASE("a server that is removed and added again at once goes on") {
+  Cluster cluster(3, 5);
+  Member& leader = cluster.Leader();
+  Member& removed = cluster.Follower();
+  REQUIRE(Change(&cluster, leader, LinesWithout(removed.id())).ok());
+  cluster.Pass(10'000);
+  ServerLines with_observer = LinesOf({1, 2, 3}, 7);
+  with_observer[removed.id().value()].observer = true;
+  REQUIRE(Change(&cluster, leader, with_observer).ok());
+  cluster.Pass(60'000);
+  CHECK(removed.ended.ok());
+  CHECK(removed.replica().status().serving());
+}
+
+TEST_CASE("a change that is refused has failed, with the reason") {
+  using State = ClusterView::Change::State;
+  Cluster cluster(3, 5);
+  Member& leader = cluster.Leader();
+  CHECK(absl::IsUnavailable(Change(&cluster, leader, LinesOf({1, 2, 3, 4}, 7))));
+  cluster.Pass(100);
+  const ClusterView::Change change = leader.replica().cluster_view().change;
+  CHECK(change.state == State::kFailed);
+  CHECK_THAT(change.what, Catch::Contains("member 4 is added"));
+  CHECK_THAT(change.detail, Catch::Contains("member 4 cannot become a voter yet"));
 }
 
 TEST_CASE("a change of members that cannot be made has a clear error, and changes nothing") {

@@ -75,6 +75,8 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
             "member add": ([3, line], [3, line, "--timeout", 1], False),
             "member move": ([3, line], [3, line, "--timeout", 1], False),
             "member remove": ([9], [9, "--timeout", 1], False),
+            "member replace": ([3, "--with", line], [3, "--with", line, "--timeout", 1], False),
+            "member status": ([], [], False),
             "sessions list": ([], ["--after", "none"], False), "sessions show": ([kept], [kept], False),
             "sessions close": ([kept], [kept], False),
             "rolling-restart": (["--dry-run"], ["--dry-run"], False),

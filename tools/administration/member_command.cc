@@ -8,10 +8,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/proto/errors.h"
 #include "tools/administration/rolling_restart.h"
@@ -176,10 +178,14 @@ class Change {
   }
 
   void SayStep(const ServerLines& now, const ServerLines& next) {
-    const uint32_t id = options_.change.id;
+    const bool is_replaced = options_.change.kind == Kind::kReplace;
+    const uint32_t id = is_replaced ? options_.change.new_id : options_.change.id;
     const auto line = next.find(id);
     const std::string text =
-        line == next.end() ? absl::StrCat("removing member ", id)
+        is_replaced && next.size() < now.size()
+            ? absl::StrCat("giving member ", id, " the place of member ", options_.change.id,
+                           ", which leaves")
+        : line == next.end() ? absl::StrCat("removing member ", id)
         : now.count(id) == 0
             ? absl::StrCat("adding member ", id, " as an observer, which has ", "no vote")
         : line->second.observer ? absl::StrCat("making member ", id, " an observer")
@@ -207,6 +213,57 @@ class Change {
   absl::Status refused_;
   steady_clock::time_point refused_since_;
 };
+
+// As NextStep, for kReplace.
+absl::StatusOr<ServerLines> NextReplaceStep(const MemberChange& change, const ServerLines& now) {
+  const MemberChange add{Kind::kAdd, change.new_id, change.server_line};
+  const auto old = now.find(change.id);
+  if (old == now.end()) {
+    if (now.contains(change.new_id)) return now;
+    return absl::NotFoundError(absl::StrCat("there is no member ", change.id));
+  }
+  auto next = NextStep(add, now);
+  if (!next.ok() || !now.contains(change.new_id)) return next;
+  // The new member is an observer, and takes over the role of the old one, which leaves. The number of
+  // voters stays.
+  next->at(change.new_id).observer = old->second.observer;
+  next->erase(change.id);
+  return next;
+}
+
+// Sets the new member of `change` as `with`, [N=]LINE, says.
+absl::Status ParseReplacement(const std::string& with, MemberChange* change) {
+  const size_t end = with.find('=');
+  if (end == std::string::npos) {
+    change->kind = Kind::kMove;
+    change->server_line = with;
+    return absl::OkStatus();
+  }
+  change->server_line = with.substr(end + 1);
+  if (!absl::SimpleAtoi(with.substr(0, end), &change->new_id) || change->new_id < 1 ||
+      change->new_id > 254) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--with ", with, ": the number of a member is 1 to 254"));
+  }
+  if (change->new_id == change->id) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--with ", with, ": leave out the number if the new machine keeps it"));
+  }
+  return absl::OkStatus();
+}
+
+const char* ChangeStateName(v1::MemberChangeState state) {
+  switch (state) {
+    case v1::MEMBER_CHANGE_STATE_RUNNING:
+      return "running";
+    case v1::MEMBER_CHANGE_STATE_DONE:
+      return "done";
+    case v1::MEMBER_CHANGE_STATE_FAILED:
+      return "failed";
+    default:
+      return "none";
+  }
+}
 
 absl::Status CheckSafeToStop(const GlobalOptions& global, uint32_t id) {
   auto servers = ParseServers(global.servers);
@@ -238,6 +295,66 @@ absl::Status CheckSafeToStop(const GlobalOptions& global, uint32_t id) {
     if (steady_clock::now() > deadline) return safe;
     std::this_thread::sleep_for(kPollInterval);
   }
+}
+
+absl::Status ReportChange(const GlobalOptions& global) {
+  auto servers = ParseServers(global.servers);
+  if (!servers.ok()) return servers.status();
+  auto access = Access::Load(global.tls, {.file = global.token_file}, *servers);
+  if (!access.ok()) return access.status();
+  for (const std::string& server : *servers) {
+    const auto members = ClusterClient(server, *access).Members();
+    if (!members.ok() || !members->from_leader()) continue;
+    if (members->reduced()) {
+      return absl::PermissionDeniedError(
+          "only administrators see changes of members: use --token-file, or --cert and --key");
+    }
+    if (!members->has_change()) {
+      return absl::UnimplementedError(
+          "the leader runs an earlier version, which does not tell; upgrade it");
+    }
+    if (!global.json) {
+      std::cout << ChangeReport(members->change());
+      return absl::OkStatus();
+    }
+    std::cout << nlohmann::ordered_json{{"state", ChangeStateName(members->change().state())},
+                                        {"what", members->change().what()},
+                                        {"detail", members->change().detail()}}
+                     .dump(2)
+              << "\n";
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      "no leader answered, so it is not known; name the gRPC ports of all members with --server");
+}
+
+void AddReplaceCommand(CommandLine* command_line, CLI::App* parent) {
+  auto options = std::make_shared<Options>();
+  auto with = std::make_shared<std::string>();
+  options->change.kind = Kind::kReplace;
+  CLI::App* command = command_line->Add(
+      parent, "replace", "Put a new member in the place of one, which may be dead",
+      [command_line, options, with]() -> absl::Status {
+        if (absl::Status s = ParseReplacement(*with, &options->change); !s.ok()) return s;
+        return Change(command_line->global(), *options).Run();
+      });
+  command->add_option("ID", options->change.id, "Number of the member that leaves")
+      ->required()
+      ->check(CLI::Range(1, 254));
+  command
+      ->add_option(
+          "--with", *with,
+          "Number and addresses of the new member, as its server.N line: "
+          "N=host:peerPort:electionPort[;[clientHost:]clientPort]. Without N=, the new machine "
+          "takes the number, as with `member move`")
+      ->required();
+  command->add_option("--timeout", options->timeout_seconds, "Seconds that it may take")
+      ->default_val(kTimeoutSeconds)
+      ->check(CLI::Range(1, 86400));
+  command->footer(
+      "Start the new member first, as for `member add`. It is filled, and then gets the vote in "
+      "the\n"
+      "same step in which the other member leaves, so that the number of voters stays.");
 }
 
 CLI::App* AddChange(CommandLine* command_line, CLI::App* parent, const char* name, const char* what,
@@ -280,6 +397,7 @@ absl::StatusOr<ServerLines> LinesOf(const v1::MembersResponse& members) {
 }
 
 absl::StatusOr<ServerLines> NextStep(const MemberChange& change, const ServerLines& now) {
+  if (change.kind == Kind::kReplace) return NextReplaceStep(change, now);
   ServerLines next = now;
   const auto member = next.find(change.id);
   const bool is_new = member == next.end();
@@ -321,6 +439,22 @@ absl::StatusOr<ServerLines> NextStep(const MemberChange& change, const ServerLin
   return next;
 }
 
+std::string ChangeReport(const v1::MemberChange& change) {
+  const std::string what = change.what().empty() ? "nothing changes" : change.what();
+  switch (change.state()) {
+    case v1::MEMBER_CHANGE_STATE_RUNNING:
+      return absl::StrCat(
+          "Running: ", what, ".\n",
+          change.detail().empty() ? "" : absl::StrCat("Waits: ", change.detail(), ".\n"));
+    case v1::MEMBER_CHANGE_STATE_DONE:
+      return absl::StrCat("Done: ", what, ".\n");
+    case v1::MEMBER_CHANGE_STATE_FAILED:
+      return absl::StrCat("Failed: ", what, ".\nWhy: ", change.detail(), ".\n");
+    default:
+      return "No change of the members was asked for since this leader leads.\n";
+  }
+}
+
 void AddMemberCommands(CommandLine* command_line) {
   CLI::App* group = command_line->AddGroup("member", "Change the members of the cluster");
   AddChange(command_line, group, "add", "Add a member, and give it a vote once it has caught up",
@@ -329,7 +463,9 @@ void AddMemberCommands(CommandLine* command_line) {
           "Start the new member first, with an empty data directory and a configuration that has\n"
           "the server.N lines of all members and its own. With :observer in the line it stays\n"
           "without a vote. A command that was broken off can be given again.");
-  AddChange(command_line, group, "remove", "Remove a member; stop it afterwards", Kind::kRemove);
+  AddChange(command_line, group, "remove", "Remove a member, whose process ends then",
+            Kind::kRemove);
+  AddReplaceCommand(command_line, group);
   AddChange(command_line, group, "promote", "Give an observer a vote, once it has caught up",
             Kind::kPromote);
   AddChange(command_line, group, "demote", "Take the vote from a member, which stays an observer",
@@ -341,6 +477,13 @@ void AddMemberCommands(CommandLine* command_line) {
           "The member at the new address has the same number. It may have an empty data "
           "directory:\n"
           "then it is filled by the others, and does not count before it has caught up.");
+  command_line
+      ->Add(group, "status", "Tell how far the last change of the members is",
+            [command_line] { return ReportChange(command_line->global()); })
+      ->footer(
+          "Running, with what it waits for; done; or failed, with the reason, as the leader knows "
+          "it\n"
+          "since it leads. `quorate member` takes several steps, and each of them is a change.");
   auto id = std::make_shared<uint32_t>(0);
   CLI::App* safe = command_line->Add(
       group, "safe-to-stop", "Tell whether a member can be stopped now",

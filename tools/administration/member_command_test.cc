@@ -32,6 +32,48 @@ TEST_CASE("a new member gets its vote in a second step") {
   CHECK(*NextStep(add, *next) == *next);
 }
 
+TEST_CASE("a new member takes the place of another one in the step that gives it its vote") {
+  MemberChange replace{Kind::kReplace, 3, "host4:2888:3888;2181"};
+  replace.new_id = 4;
+  auto next = NextStep(replace, Three());
+  REQUIRE(next.ok());
+  REQUIRE(next->size() == 4);
+  CHECK(next->at(4).observer);
+  next = NextStep(replace, *next);
+  REQUIRE(next.ok());
+  CHECK(next->size() == 3);
+  CHECK_FALSE(next->contains(3));
+  CHECK_FALSE(next->at(4).observer);
+  CHECK(*NextStep(replace, *next) == *next);
+
+  rpc::ServerLines observed = Three();
+  observed[3].observer = true;
+  next = NextStep(replace, *NextStep(replace, observed));
+  REQUIRE(next.ok());
+  CHECK(next->at(4).observer);
+  CHECK_FALSE(next->contains(3));
+
+  replace.id = 9;
+  CHECK(absl::IsNotFound(NextStep(replace, Three()).status()));
+}
+
+TEST_CASE("the report of a change says its state and the reason") {
+  v1::MemberChange change;
+  CHECK(ChangeReport(change) ==
+        "No change of the members was asked for since this leader leads.\n");
+  change.set_state(v1::MEMBER_CHANGE_STATE_RUNNING);
+  change.set_what("member 3 is removed");
+  CHECK(ChangeReport(change) == "Running: member 3 is removed.\n");
+  change.set_detail("a majority of the voters has to acknowledge it");
+  CHECK(ChangeReport(change) ==
+        "Running: member 3 is removed.\nWaits: a majority of the voters has to acknowledge it.\n");
+  change.set_state(v1::MEMBER_CHANGE_STATE_DONE);
+  CHECK(ChangeReport(change) == "Done: member 3 is removed.\n");
+  change.set_state(v1::MEMBER_CHANGE_STATE_FAILED);
+  change.set_detail("too few voters");
+  CHECK(ChangeReport(change) == "Failed: member 3 is removed.\nWhy: too few voters.\n");
+}
+
 TEST_CASE("an observer stays one, until it is promoted") {
   const auto next = NextStep({Kind::kAdd, 4, "host4:2888:3888:observer;2181"}, Three());
   REQUIRE(next.ok());
