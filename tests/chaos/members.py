@@ -35,11 +35,14 @@ SECURE_OFFSET = 400  # that of election ports, at which Quorate does not listen:
 ANSWER_SECONDS = 0.7
 LEADING = ("leader", "standalone")
 SERVING = (*LEADING, "follower")
+# The exit status of a server that ends because it was removed from the cluster.
+REMOVED_STATUS = 5
 # The allowed ends of a server: it received SIGTERM (a Java machine then has an exit status of its own), or
-# it was killed.
-ENDS = {"quorate": (0, -signal.SIGKILL), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
+# it was killed, or removed.
+ENDS = {"quorate": (0, -signal.SIGKILL, REMOVED_STATUS), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
 KILLED_SECONDS = 15
 CHANGE_SECONDS = 10  # the longest time of a command that changes the members
+START_SECONDS = 60  # the longest time of one before there are faults
 UNKNOWN = "in an unknown way"
 # The message of a server that has to be started again when there is free space: its disk is too full for the start, as
 # may happen after it has lost its data.
@@ -63,18 +66,21 @@ class Members(harness.Cluster):
     device, if any. `faults`: which of "disk" (slow and stalled), "full-disk" and "clock" will be used; only for
     these the servers get preloaded libraries and small disks. `environment`: the environment of the servers. `tls`: the
     members use TLS and a secret, gRPC takes only TLS, and there are ports with TLS for ZooKeeper clients beside those
-    without it."""
+    without it. `has_spare`: there is one more number than members, for a new member in the place of one that is lost."""
 
-    def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None, links=None, tls=False):
+    def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None, links=None, tls=False,
+                 has_spare=False):
         self.exits = os.path.join(directory, "exits")
         self.tls_directory = os.path.join(directory, "tls") if tls else ""
         if tls:
             settings = [*settings, *(f"{key}={os.path.join(self.tls_directory, value) if key in TLS_FILES else value}"
                                      for key, value in TLS_SETTINGS.items())]
-        super().__init__(server, size=size, start=False, directory=directory, settings=[
+        super().__init__(server, size=size, start=False, directory=directory, size_max=size + has_spare, settings=[
             *SETTINGS, *(QUORATE_SETTINGS if server == "quorate" else ()),
             *(DISK_SETTINGS if "full-disk" in faults else ()), *settings])
         self.server, self.network, self.links = server, network, links
+        self.everyone = list(range(1, size + has_spare + 1))  # the numbers of all members that there may be
+        self.spare = size + 1 if has_spare else 0  # the number that no member has now; 0: there is none
         if server == "quorate":
             # Members have networks of their own, so that administrators' calls come from other machines.
             self.token = secrets.token_hex(16)
@@ -91,9 +97,9 @@ class Members(harness.Cluster):
             self._make_certificates()
         if "full-disk" in faults:
             self._mount_disks()
-        self.controls = {i: DiskControl(os.path.join(self.parent, f"disk-{i}.control")) for i in self.numbers()}
+        self.controls = {i: DiskControl(os.path.join(self.parent, f"disk-{i}.control")) for i in self.everyone}
         if links:
-            links.lead_to([self._peer_port(member) for member in self.numbers()])
+            links.lead_to([self._peer_port(member) for member in self.everyone])
         program = self.environment.get("QUORATED", harness.SERVERS[server])
         self.environment["QUORATED"] = self._write_script(program, faults, environment or {})
         self.pool = ThreadPoolExecutor(size)
@@ -104,7 +110,7 @@ class Members(harness.Cluster):
         os.makedirs(self.tls_directory)
         past = dict(os.environ, LD_PRELOAD=CLOCK_LIBRARY, FAKETIME=f"-{CERTIFICATE_AGE_DAYS}d")
         authority = certificates.Authority(self.tls_directory, days=CERTIFICATE_DAYS, environment=past)
-        for member in self.numbers():
+        for member in self.everyone:
             address = self.network.addresses[self.nodes[member - 1]] if self.network else harness.HOST
             store = authority.issue(f"member{member}", "member", f"/CN=member{member}", days=CERTIFICATE_DAYS,
                                     names=f"IP:{address}")[2]
@@ -117,7 +123,7 @@ class Members(harness.Cluster):
         os.chmod(secret, 0o600)
 
     def _mount_disks(self):
-        for member in self.numbers():
+        for member in self.everyone:
             self.disks[member] = Disk(os.path.join(self.parent, f"disk-{member}"))
             os.symlink(self.disks[member].path, self.member_dir(member))
             os.symlink(os.path.join(self.parent, f"log-{member}"),
@@ -129,7 +135,7 @@ class Members(harness.Cluster):
             file.write(SCRIPT.format(server=shlex.quote(os.path.realpath(program))))
         os.chmod(script, 0o755)
         library = make_library(self.parent) if "disk" in faults else ""
-        for i in self.numbers():
+        for i in self.everyone:
             variables, preloaded = {}, []
             if library:
                 preloaded.append(library)
@@ -154,7 +160,7 @@ class Members(harness.Cluster):
 
     def _through_proxies(self, member):
         """Returns sed commands that replace the other members' addresses in the configuration by those of the proxies."""
-        others = [other for other in self.numbers() if other != member] if self.links else []
+        others = [other for other in self.everyone if other != member] if self.links else []
         return [f"s/^(server.{other}=[^:]*):{self._peer_port(other)}:/\\1:"
                 f"{self.links.port(f'member{member}', f'member{other}')}:/" for other in others]
 
@@ -169,14 +175,40 @@ class Members(harness.Cluster):
         self.command("start", self.size, "--base-port", self.ports.base, *settings)
         for member in self.numbers():
             self._note_launch(member)
+        if self.spare:
+            self._prepare_spare()
+
+    def _prepare_spare(self):
+        """Makes the configuration of the spare member, and tells all members where it will be. Their logs know the
+        addresses of all members from then on, so that they start with other lines than before."""
+        self.command("new", self.spare)
+        self._note_launch(self.spare)
+        line = self.server_line(self.spare)
+        for arguments in (("add", self.spare, line + ":observer"), ("remove", self.spare)):
+            process = self.member_command(*arguments, seconds=START_SECONDS)
+            said, _ = process.communicate()
+            assert process.returncode == 0, said
+        self.remove_data(self.spare)
+        for member in self.numbers():
+            with open(os.path.join(self.member_dir(member), "zoo.cfg"), "a", encoding="utf-8") as file:
+                file.write(f"server.{self.spare}={line}\n")
+
+    def replaced(self, member):
+        """The spare member has taken the place of `member`, whose number is the spare one now."""
+        self.members = sorted([self.spare, *(other for other in self.members if other != member)])
+        self.spare = member
 
     def address(self, member):
         host = self.network.addresses[self.nodes[member - 1]] if self.network else harness.HOST
         return f"{host}:{self.ports.base + member}"
 
+    def hosts(self):
+        """Returns the ports for ZooKeeper clients of all members that there may be, as host:port,..."""
+        return ",".join(self.address(member) for member in self.everyone)
+
     def secure_hosts(self):
         """Returns the ports with TLS for ZooKeeper clients, as host:port,..."""
-        addresses = [self.address(member).rpartition(":") for member in self.numbers()]
+        addresses = [self.address(member).rpartition(":") for member in self.everyone]
         return ",".join(f"{host}:{int(port) + SECURE_OFFSET}" for host, _, port in addresses)
 
     def ca_file(self):
@@ -232,7 +264,7 @@ class Members(harness.Cluster):
     def strange_ends(self):
         """Returns [(member, pid, how)] of all servers that ended in another way than by being told to, by being
         killed, or in order to be started again."""
-        found, to_start = [], {i: self.log(i).count(ENDS_TO_START_AGAIN) for i in self.numbers()}
+        found, to_start = [], {i: self.log(i).count(ENDS_TO_START_AGAIN) for i in self.everyone}
         for pid, status in self._statuses():
             if (pid not in self.launched or status in ENDS[self.server]
                     or (status == -signal.SIGTERM and pid in self.ended_early)):
@@ -295,10 +327,14 @@ class Members(harness.Cluster):
         host = self.address(member).rpartition(":")[0]
         return f"{host}:{self._peer_port(member)}:{self.ports.base + SECURE_OFFSET + member}"
 
+    def replacement_of(self, member):
+        """Returns the arguments of the command that puts the spare member in the place of `member`."""
+        return "replace", member, "--with", f"{self.spare}={self.server_line(self.spare)}"
+
     def member_command(self, *arguments, seconds=CHANGE_SECONDS):
         """Starts `quorate member`, which gives up after so many seconds. Returns its process, whose standard output and
         errors are in one text."""
-        servers = ",".join(f"unix:{self._grpc_socket(member)}" for member in self.numbers())
+        servers = ",".join(f"unix:{self._grpc_socket(member)}" for member in self.everyone)
         command = [quorate_cli.PROGRAM, "--server", servers, "member", *map(str, arguments), "--timeout", str(seconds)]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                 text=True)
@@ -337,7 +373,8 @@ class Members(harness.Cluster):
             facts = dict(re.findall(r"^([A-Za-z ]+): (.+)$", text, re.MULTILINE))
             return facts.get("Mode", ""), int(facts.get("Zxid", "0x0"), 16)
 
-        return dict(zip(self.numbers(), self.pool.map(state, self.numbers())))
+        numbers = list(self.numbers())
+        return dict(zip(numbers, self.pool.map(state, numbers)))
 
     def leader_now(self):
         """Returns the number of the leader, or None. If two members report that they lead (one has just been

@@ -20,7 +20,7 @@ LANES = {
     "network": ("isolate-leader", "halves", "ring", "one-way", "delay", "loss", "duplicate", "reorder", "rate"),
     "disk": ("slow-disk", "stalled-disk", "full-disk"),
     "clock": ("clock",),
-    "membership": ("replace-member", "shrink", "demote"),
+    "membership": ("replace-member", "new-number", "shrink", "demote"),
     "workers": ("worker-pause", "worker-kill"),
 }
 NAMES = tuple(name for names in LANES.values() for name in names)
@@ -37,8 +37,9 @@ STOP_SECONDS = 15
 MANY_SECONDS = 20  # the time in which wiped members catch up
 FULL_LEAVES_BYTES = 256 << 10
 FILL_TRIES = 10
-# What has to be undone for a member in scene.to_admit: its removal, or only the loss of its vote.
-REMOVED, DEMOTED = "removed", "demoted"
+# What has to be undone for a member in scene.to_admit: its removal, or only the loss of its vote. One that is replaced
+# is lost for good, and the spare member takes its place.
+REMOVED, DEMOTED, REPLACED = "removed", "demoted", "replaced"
 
 
 def function_of(name):
@@ -112,7 +113,7 @@ def rolling_restart(scene, fault):
             scene.launch([member])
         deadline = time.monotonic() + SERVE_SECONDS
         # If there are other faults at the same time, the member may serve only after their end.
-        while scene.cluster.states()[member][0] not in SERVING and time.monotonic() < deadline:
+        while scene.cluster.states().get(member, SERVING)[0] not in SERVING and time.monotonic() < deadline:
             yield 0.1
 
 
@@ -179,7 +180,8 @@ def halves(scene, fault):
 
 
 def ring(scene, fault):
-    order = fault.chance.sample(scene.network.members, scene.cluster.size)
+    nodes = [scene.network.members[i - 1] for i in scene.cluster.numbers()]
+    order = fault.chance.sample(nodes, len(nodes))
     fault.tell(scene.cluster.numbers(), " ".join(order))
     with _network(scene) as network:
         for i, one in enumerate(order):
@@ -325,7 +327,11 @@ def _command(scene, *arguments):
 
 
 def _admit(scene, member):
-    """Takes a member into the cluster again, with a vote."""
+    """Takes a member into the cluster again, with a vote, or another one in its place."""
+    if scene.to_admit[member] == REPLACED:
+        if (yield from _command(scene, *scene.cluster.replacement_of(member))):
+            scene.replaced(member)
+        return
     if scene.to_admit[member] == REMOVED:
         # Its removal may not have been seen to succeed. Only a member that counts no more may lose its data.
         if not (yield from _command(scene, "remove", member)):
@@ -335,24 +341,38 @@ def _admit(scene, member):
         scene.admitted(member)
 
 
-def _change(scene, fault, members, verb, text):
+def _admit_all(scene):
     for member in list(scene.to_admit):
         yield from _admit(scene, member)
+
+
+def _change(scene, fault, members, verb, text):
+    yield from _admit_all(scene)
     if scene.to_admit:
         return
+    members = [member for member in members if member in scene.cluster.numbers()]  # one may have been replaced
     fault.tell(members, text)
     for member in members:
         scene.to_admit[member] = REMOVED if verb == "remove" else DEMOTED
         if not (yield from _command(scene, verb, member)):
             break
     yield fault.seconds
-    for member in list(scene.to_admit):
-        yield from _admit(scene, member)
+    yield from _admit_all(scene)
 
 
 def replace_member(scene, fault):
     fault.seconds = min(fault.seconds, 0.2)
     yield from _change(scene, fault, scene.some(fault, 1), "remove", "removed, and admitted with an empty disk")
+
+
+def new_number(scene, fault):
+    yield from _admit_all(scene)
+    if scene.to_admit or not scene.cluster.spare:
+        return
+    (member,) = scene.some(fault, 1)
+    fault.tell([member], f"lost for good, and replaced by member {scene.cluster.spare}")
+    scene.lose(member)
+    yield from _admit_all(scene)
 
 
 def shrink(scene, fault):

@@ -355,7 +355,7 @@ def write(directory):
     served = outcome.get("served_after")
     body = [
         _heading(outcome),
-        _tiles(timeline, outcome), _legend(), _chart(timeline, faults, about["size"]),
+        _tiles(timeline, outcome), _legend(), _chart(timeline, faults, about["size"] + ("new-number" in about["nemeses"])),
         "".join(f"<p>{html.escape(note)}</p>" for note in outcome.get("notes", [])),
         f"<p>All members served {served:.1f} s after the last fault was healed.</p>" if served is not None else "",
         _verdicts(outcome), _workloads(timeline), "<h2>Configuration</h2>",

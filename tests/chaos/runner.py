@@ -82,9 +82,10 @@ class Scene:
         self.options, self.log = options, log
         network = links = None
         names = options.nemeses
+        has_spare = "new-number" in names and not options.why_no_network
         with contextlib.ExitStack() as stack:
             if not options.why_no_network:
-                network = Network(options.size, len(options.frontends), options.seed)
+                network = Network(options.size + has_spare, len(options.frontends), options.seed)
                 stack.callback(network.end)
                 network.enter()
             elif options.server == "quorate":
@@ -94,7 +95,7 @@ class Scene:
             faults = {"disk"} if {"slow-disk", "stalled-disk"} & set(names) else set()
             faults |= {"full-disk", "clock"} & set(names)
             self.cluster = Members(options.server, options.size, directory, network, faults,
-                                   environment=options.environment, links=links, tls=options.tls)
+                                   environment=options.environment, links=links, tls=options.tls, has_spare=has_spare)
             stack.callback(self.cluster.remove)
             self.cluster.start()
             servers = {"zookeeper": self.cluster.secure_hosts() if options.tls else self.cluster.hosts()}
@@ -156,6 +157,20 @@ class Scene:
         self.to_admit[member] = nemeses.DEMOTED
         self.launch([member])
 
+    def lose(self, member):
+        """A member of the cluster ends with its data, for good. The spare one is started."""
+        self.to_admit[member] = nemeses.REPLACED
+        self.cluster.remove_data(member)
+        self.launch([self.cluster.spare])
+
+    def replaced(self, member):
+        """The spare member has taken the place of one that was lost."""
+        self.log.write("note", text=f"member {self.cluster.spare} has the place of member {member}")
+        self.to_admit.pop(member)
+        self.wiped.pop(member, None)
+        self.to_launch.discard(member)
+        self.cluster.replaced(member)
+
     def admitted(self, member):
         """The member is in the cluster again, and has a vote."""
         self.to_admit.pop(member)
@@ -165,6 +180,10 @@ class Scene:
     def admit_all(self):
         """After all faults are healed: completes the changes of members."""
         for member, what in sorted(self.to_admit.items()):
+            if what == nemeses.REPLACED:
+                self._change(*self.cluster.replacement_of(member))
+                self.replaced(member)
+                continue
             if what == nemeses.REMOVED:
                 self._change("remove", member)
                 self.empty(member)
@@ -177,6 +196,8 @@ class Scene:
         assert process.returncode == 0, f"`quorate member {' '.join(map(str, arguments))}` fails without a fault: {said}"
 
     def launch_missing(self):
+        # One that is lost for good is not started by the end of a fault either.
+        self.to_launch -= {member for member, what in self.to_admit.items() if what == nemeses.REPLACED}
         for member in sorted(self.to_launch):
             try:
                 self.cluster.launch(member)
@@ -452,6 +473,8 @@ def check_members(scene, executor, outcome):
     """Checks that members end only because of a fault."""
     missing = set(scene.cluster.numbers()) - set(scene.cluster.running()) - executor.downs()
     for member in missing:
+        if scene.to_admit.get(member) in (nemeses.REMOVED, nemeses.REPLACED):
+            continue  # it may have ended because it was removed; how it ended is checked at the end
         how = scene.cluster.wait_for_end(member, END_SECONDS)
         if not how:
             continue
@@ -531,7 +554,7 @@ def unexplained_gaps(scene, checks):
     gaps = sum(check.get("reconnects after which events were missing", 0) for check in checks)
     if gaps == 0:
         return []
-    logs = [scene.cluster.log(member) for member in scene.cluster.numbers()]
+    logs = [scene.cluster.log(member) for member in scene.cluster.everyone]
     if any("the history of events begins after" in log for log in logs):
         return []
     return [f"watch: after {gaps} reconnects, events of persistent watches were missing, and no member says why"]
@@ -573,7 +596,7 @@ def check_history(scene, options, periods, outcome):
 
 def keep(scene, options, outcome):
     """Keeps the members' logs and, if the run failed, all files that help to find out why."""
-    for member in scene.cluster.numbers():
+    for member in scene.cluster.everyone:
         log = os.path.join(scene.cluster.member_dir(member), "server.log")
         if os.path.exists(log):
             shutil.copyfile(log, os.path.join(options.output, f"server-{member}.log"))
@@ -581,7 +604,7 @@ def keep(scene, options, outcome):
         for path in scene.recipes.paths():
             with contextlib.suppress(OSError):
                 shutil.copy(path, options.output)
-        for member in scene.cluster.numbers():
+        for member in scene.cluster.everyone:
             with contextlib.suppress(OSError, shutil.Error):
                 shutil.copytree(scene.cluster.member_dir(member), os.path.join(options.output, f"data-{member}"),
                                 ignore=shutil.ignore_patterns("server.log*"), dirs_exist_ok=True)
