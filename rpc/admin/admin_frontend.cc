@@ -4,6 +4,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -11,12 +12,14 @@
 #include "base/strings.h"
 #include "rpc/admin/health.h"
 #include "rpc/admin/request_origin.h"
+#include "rpc/audit/request_audit.h"
 
 namespace quorate::rpc::admin {
 namespace {
 
 constexpr char kMetricsPath[] = "/metrics";
 constexpr std::string_view kHealthPrefix = "/health/";
+constexpr auto kFailureLogPeriod = std::chrono::seconds(5);
 
 HttpResponse NotFound(const RequestTarget& target) {
   return TextResponse(404, absl::StrCat(target.path, ": there is no such path; / lists them"));
@@ -131,16 +134,21 @@ absl::Status AdminFrontend::Open() {
   if (config.admin_server) {
     using Encryption = HttpServerOptions::Encryption;
     admin_server_.emplace(
-        HttpServerOptions{.address_key = "admin.serverAddress",
-                          .port_key = "admin.serverPort",
-                          .address = config.admin_address,
-                          .port = config.admin_port,
-                          .encryption = config.admin_force_https        ? Encryption::kTls
-                                        : config.admin_port_unification ? Encryption::kEither
-                                                                        : Encryption::kNone,
-                          .tls = tls_.get(),
-                          .idle_timeout_ms = config.admin_idle_timeout_ms,
-                          .clock = parts_.clock},
+        HttpServerOptions{
+            .address_key = "admin.serverAddress",
+            .port_key = "admin.serverPort",
+            .address = config.admin_address,
+            .port = config.admin_port,
+            .encryption = config.admin_force_https        ? Encryption::kTls
+                          : config.admin_port_unification ? Encryption::kEither
+                                                          : Encryption::kNone,
+            .tls = tls_.get(),
+            .idle_timeout_ms = config.admin_idle_timeout_ms,
+            .clock = parts_.clock,
+            .on_failed_handshake =
+                [this](const std::string& address, std::string_view why, bool is_refused) {
+                  OnFailedHandshake(address, why, is_refused);
+                }},
         admin_handler_.get());
     if (absl::Status s = admin_server_->Start(); !s.ok()) return s;
     spdlog::info("listening protocol=http address={} port={}", config.admin_address,
@@ -151,12 +159,32 @@ absl::Status AdminFrontend::Open() {
                                             .port_key = "metricsProvider.httpPort",
                                             .address = config.metrics_address,
                                             .port = config.metrics_port,
-                                            .idle_timeout_ms = config.admin_idle_timeout_ms},
+                                            .idle_timeout_ms = config.admin_idle_timeout_ms,
+                                            .on_failed_handshake = {}},
                           metrics_handler_.get());
   if (absl::Status s = metrics_server_->Start(); !s.ok()) return s;
   spdlog::info("listening protocol=metrics address={} port={}", config.metrics_address,
                metrics_server_->port());
   return absl::OkStatus();
+}
+
+void AdminFrontend::OnFailedHandshake(const std::string& address, std::string_view why,
+                                      bool is_refused) {
+  parts_.frontend->statistics().tls_handshakes_failed.fetch_add(1);
+  // The rates are limited, as a client whose certificate does not fit tries again and again. Those of the
+  // two logs are counted apart, so that clients that send nothing do not keep failures out of the audit log.
+  const auto now = parts_.clock->Now();
+  const auto is_due = [now](std::optional<std::chrono::steady_clock::time_point>* last) {
+    if (last->has_value() && now - **last < kFailureLogPeriod) return false;
+    *last = now;
+    return true;
+  };
+  if (is_due(&handshake_logged_)) {
+    spdlog::info("the TLS handshake with {} failed: {}", address, why);
+  }
+  RequestAudit* audit = parts_.frontend->request_audit();
+  if (audit == nullptr || !is_refused || !is_due(&handshake_recorded_)) return;
+  audit->OnFailedAuthentication(address, absl::StrCat("x509: ", ToAbsl(why)));
 }
 
 void AdminFrontend::Close() {

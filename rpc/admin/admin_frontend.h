@@ -17,6 +17,7 @@
 // Thread-safety: Open and Close are called from one thread; the rest from the threads of the servers.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <set>
@@ -87,6 +88,8 @@ class AdminFrontend {
   HttpResponse Metrics(const RequestTarget& target);
   std::string Overview() const;
   absl::Status OpenTls();
+  // Counts a failed handshake at admin.serverPort, and logs and records it at most once in a while.
+  void OnFailedHandshake(const std::string& address, std::string_view why, bool is_refused);
 
   const AdminParts parts_;
   Commands commands_;
@@ -96,6 +99,9 @@ class AdminFrontend {
   std::unique_ptr<MetricsHandler> metrics_handler_;
   // Of the stores ssl.quorum.*; null if they are not used.
   std::unique_ptr<tls::CurrentContext> tls_;
+  // When a failed handshake was last logged and recorded; used by the server of admin.serverPort alone.
+  std::optional<std::chrono::steady_clock::time_point> handshake_logged_;
+  std::optional<std::chrono::steady_clock::time_point> handshake_recorded_;
   std::optional<HttpServer> admin_server_;
   std::optional<HttpServer> metrics_server_;
 };

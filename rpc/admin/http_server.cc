@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -29,6 +31,7 @@
 #include "base/thread.h"
 #include "rpc/listen/listen.h"
 #include "rpc/listen/lookup.h"
+#include "rpc/tls/context.h"
 #include "rpc/tls/openssl.h"
 #include "rpc/tls/subject.h"
 
@@ -187,11 +190,24 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     tls_.emplace(tcp_, ssl.release());
     tls_->async_handshake(asio::ssl::stream_base::server, buffer_.data(),
                           [self = shared_from_this()](const error_code& error, size_t bytes) {
-                            if (error) return self->Close();
+                            if (error) return self->OnFailedHandshake(error);
                             self->buffer_.consume(bytes);
                             self->TakeSubject();
                             self->Read();
                           });
+  }
+  void OnFailedHandshake(const error_code& error) {
+    const auto& report = server_.options_.on_failed_handshake;
+    if (report) {
+      // Asio has taken the error from OpenSSL's queue, so that FailureOf knows only of certificates.
+      const bool is_certificate = SSL_get_verify_result(tls_->native_handle()) != X509_V_OK;
+      const std::string why = is_certificate ? tls::FailureOf(tls_->native_handle())
+                              : error == asio::error::operation_aborted
+                                  ? "newer connections need its place"
+                                  : error.message();
+      report(address(), why, error.category() == asio::error::get_ssl_category());
+    }
+    Close();
   }
   void TakeSubject() {
     const X509* certificate = SSL_get0_peer_certificate(tls_->native_handle());

@@ -25,8 +25,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
@@ -53,6 +55,11 @@ struct HttpServerOptions {
   size_t connections_per_address_max = 64;
   size_t unsent_bytes_max = 64u << 20;
   const Clock* clock = Clock::System();  // outlives the server; for kChangeWaitMax
+  // Called for each TLS handshake that does not succeed, on the thread that serves all connections; may be
+  // empty. `is_refused`: the client has proved nothing, or speaks no TLS; otherwise it was given up, took
+  // too long, or had to give way.
+  std::function<void(const std::string& address, std::string_view why, bool is_refused)>
+      on_failed_handshake;
 };
 
 class HttpServer {

@@ -31,13 +31,13 @@ def _only_quorate(server):
         raise harness.Skipped("ZooKeeper does not have these limits")
 
 
-def _cluster(server, *settings):
+def one_server(server, *settings):
     _only_quorate(server)
     return harness.Cluster(server, size=1, settings=["maxClientCnxns=0", "tickTime=500", "maxSessionTimeout=60000",
                                                      *settings])
 
 
-def _await(condition, what):
+def await_(condition, what):
     deadline = time.monotonic() + by.PATIENCE_SECONDS
     while not (result := condition()):
         assert time.monotonic() < deadline, f"not within {by.PATIENCE_SECONDS} s: {what}"
@@ -45,17 +45,17 @@ def _await(condition, what):
     return result
 
 
-def _count(address, name):
+def reached(address, name):
     return int(by.monitor(address)[f"zk_quorate_limit_{name}"])
 
 
-def _check_log(cluster, key):
+def check_log(cluster, key):
     lines = [line for line in cluster.log(1).splitlines() if "a client has reached a limit" in line and key in line]
     assert lines, f"the log does not name {key}"
     assert len(lines) <= 20, f"{len(lines)} lines of the log name {key}"
 
 
-def _latencies(connection, path, count=150):
+def _latencies(connection, path, count):
     """Writes and reads a znode `count` times. Returns the seconds of each operation, sorted."""
     seconds = []
     for _ in range(count):
@@ -71,17 +71,18 @@ def _latencies(connection, path, count=150):
 class Innocent:
     """A client of another address, which compares how long its operations take with how long they took before."""
 
-    def __init__(self, address):
-        self.connection = zk.Connection(address, 30000, timeout=by.PATIENCE_SECONDS)
+    def __init__(self, address, count=150):
+        """`count`: how many writes and reads are timed at once; few enough to stay below a limit of its own address."""
+        self.connection, self.count = zk.Connection(address, 30000, timeout=by.PATIENCE_SECONDS), count
         self.path = self.connection.create("/innocent-", b"", zk.EPHEMERAL_SEQUENTIAL)
-        _latencies(self.connection, self.path)
-        self.before = _latencies(self.connection, self.path)
+        _latencies(self.connection, self.path, count)
+        self.before = _latencies(self.connection, self.path, count)
 
     def check(self):
         """Returns a note. The best of several tries counts, so that something else on the machine does no harm."""
         ratios = []
         for _ in range(5):
-            now = _latencies(self.connection, self.path)
+            now = _latencies(self.connection, self.path, self.count)
             ratios.append(max(self._ratio(now, statistics.median),
                               self._ratio(now, lambda seconds: seconds[len(seconds) * 9 // 10])))
             if ratios[-1] <= LATENCY_RATIO_MAX:
@@ -172,7 +173,7 @@ def _flood(pipe, address):
 
 
 def alone_requests_above_the_rate(server):
-    with _cluster(server, f"limits.requestsPerSecond={RATE}") as cluster:
+    with one_server(server, f"limits.requestsPerSecond={RATE}") as cluster:
         address = cluster.address(1)
         innocent = Innocent(address)
         with _beside(_flood, address) as flood:
@@ -189,8 +190,8 @@ def alone_requests_above_the_rate(server):
         least = (FLOOD_REQUESTS - RATE) / RATE * 0.95
         assert seconds >= least, f"{FLOOD_REQUESTS} requests took {seconds:.1f} s, at most {RATE} a second are allowed"
         assert seconds <= 3 * least, f"{FLOOD_REQUESTS} requests took {seconds:.1f} s"
-        assert _count(address, "requests_delayed") > 0
-        _check_log(cluster, "limits.requestsPerSecond")
+        assert reached(address, "requests_delayed") > 0
+        check_log(cluster, "limits.requestsPerSecond")
         innocent.close()
         return f"{FLOOD_REQUESTS / seconds:.0f} requests/s, {note}"
 
@@ -199,7 +200,7 @@ def alone_a_slowed_client_keeps_its_session(server):
     """Kazoo, from the address of the bystanders of other tests."""
     _only_quorate(server)
     from kazoo.client import KazooClient  # pylint: disable=import-outside-toplevel
-    with _cluster(server, "limits.requestsPerSecond=200", "maxSessionTimeout=4000") as cluster:
+    with one_server(server, "limits.requestsPerSecond=200", "maxSessionTimeout=4000") as cluster:
         states = []
         client = KazooClient(cluster.address(1), timeout=4)
         client.add_listener(states.append)
@@ -213,12 +214,12 @@ def alone_a_slowed_client_keeps_its_session(server):
         assert client.client_id == session and states == ["CONNECTED"], f"the client has seen {states}"
         client.stop()
         client.close()
-        assert _count(cluster.address(1), "requests_delayed") > 0
+        assert reached(cluster.address(1), "requests_delayed") > 0
 
 
 def alone_a_storm_of_sessions(server):
     rate, count = 40, 400
-    with _cluster(server, f"limits.sessionsPerSecond={rate}") as cluster:
+    with one_server(server, f"limits.sessionsPerSecond={rate}") as cluster:
         address = cluster.address(1)
         innocent = Innocent(address)
         started = time.monotonic()
@@ -232,11 +233,11 @@ def alone_a_storm_of_sessions(server):
         seconds = time.monotonic() - started
         assert sessions <= rate * (seconds + 1) + 5, f"{sessions} sessions after {seconds:.1f} s"
         assert sessions >= rate, f"only {sessions} sessions"
-        assert _count(address, "sessions_delayed") >= count / 2
-        _check_log(cluster, "limits.sessionsPerSecond")
+        assert reached(address, "sessions_delayed") >= count / 2
+        check_log(cluster, "limits.sessionsPerSecond")
         for connection in storm:
             connection.abandon()
-        _await(lambda: int(by.monitor(address)["zk_num_alive_connections"]) <= 2, "the storm has gone")
+        await_(lambda: int(by.monitor(address)["zk_num_alive_connections"]) <= 2, "the storm has gone")
 
         def opens():
             try:
@@ -245,7 +246,7 @@ def alone_a_storm_of_sessions(server):
                 return True
             except zk.Closed:
                 return False
-        _await(opens, "the tenant can open sessions again")
+        await_(opens, "the tenant can open sessions again")
         innocent.close()
         return f"{sessions} sessions in {seconds:.1f} s, {note}"
 
@@ -266,18 +267,18 @@ def _serve(address, user, source):
 
 
 def alone_connections_of_an_identity(server):
-    with _cluster(server, "limits.connectionsPerIdentity=20") as cluster:
+    with one_server(server, "limits.connectionsPerIdentity=20") as cluster:
         address = cluster.address(1)
         innocent = Innocent(address)
         sessions = [_serve(address, "app", f"127.0.1.{i % 50 + 1}") for i in range(200)]
         served = [session for session in sessions if session]
         assert len(served) == 20, f"{len(served)} connections of one identity"
         assert _serve(address, "other", TENANT), "another identity is refused"
-        assert _count(address, "connections_refused") == 180
+        assert reached(address, "connections_refused") == 180
         assert int(by.monitor(address)["zk_connection_rejected"]) == 180
-        _check_log(cluster, "limits.connectionsPerIdentity")
+        check_log(cluster, "limits.connectionsPerIdentity")
         served[0].close()
-        _await(lambda: _serve(address, "app", TENANT), "a connection takes the place of one that was closed")
+        await_(lambda: _serve(address, "app", TENANT), "a connection takes the place of one that was closed")
         note = innocent.check()
         innocent.close()
         return note
@@ -286,7 +287,7 @@ def alone_connections_of_an_identity(server):
 def alone_connections_without_a_request(server):
     """A client opens connections and sends nothing, or half of a request, until no descriptor is left."""
     count = 10_000
-    with _many_files(), _cluster(server, "limits.firstRequestTimeoutMs=12000", "ioThreads=2") as cluster:
+    with _many_files(), one_server(server, "limits.firstRequestTimeoutMs=12000", "ioThreads=2") as cluster:
         address = cluster.address(1)
         pid = cluster.pids()[0]
         limit = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -308,9 +309,9 @@ def alone_connections_without_a_request(server):
         assert served == count // 500
         alive = int(by.monitor(address)["zk_num_alive_connections"])
         assert alive <= 300, f"{alive} connections have taken the descriptors"
-        assert _count(address, "sessionless_closed") >= count - 400
+        assert reached(address, "sessionless_closed") >= count - 400
         assert silent[0].is_closed_by_peer(by.PATIENCE_SECONDS), "the oldest connection stays"
-        _check_log(cluster, "limits.firstRequestTimeoutMs")
+        check_log(cluster, "limits.firstRequestTimeoutMs")
         note = innocent.check()
         # Those that are left have to send something in time.
         cluster.wait_until("silent clients are closed",
@@ -340,7 +341,7 @@ def _set_watches(pipe, address, count):
 
 def alone_very_many_watches(server):
     limit, count = 20_000, 1_000_000
-    with _cluster(server, f"limits.watches={limit}") as cluster:
+    with one_server(server, f"limits.watches={limit}") as cluster:
         address = cluster.address(1)
         innocent = Innocent(address)
         memory = by.Memory(cluster)
@@ -350,12 +351,12 @@ def alone_very_many_watches(server):
             codes = watches.recv()
             assert codes == {zk.NO_NODE: limit, zk.SYSTEM_ERROR: count - limit}, f"replies with errors: {codes}"
             assert int(by.monitor(address)["zk_watch_count"]) <= limit + 1
-            assert _count(address, "watches_refused") == count - limit
+            assert reached(address, "watches_refused") == count - limit
             assert innocent.connection.exists("/none", watch=True) is None
             note = f"{note}, {memory.note(100)}"
-            _check_log(cluster, "limits.watches")
+            check_log(cluster, "limits.watches")
         # The tenant has gone, so that it may set watches again.
-        _await(lambda: int(by.monitor(address)["zk_watch_count"]) <= 1, "the watches are removed")
+        await_(lambda: int(by.monitor(address)["zk_watch_count"]) <= 1, "the watches are removed")
         with zk.Connection(address, source=TENANT) as session:
             assert session.exists("/none", watch=True) is None
             session.close()
@@ -365,7 +366,7 @@ def alone_very_many_watches(server):
 
 def alone_very_many_ephemerals(server):
     limit = 500
-    with _cluster(server, f"limits.ephemerals={limit}") as cluster:
+    with one_server(server, f"limits.ephemerals={limit}") as cluster:
         address = cluster.address(1)
         innocent = Innocent(address)
         sessions = [zk.Connection(address, 2000, timeout=60, source=TENANT) for _ in range(4)]
@@ -376,7 +377,7 @@ def alone_very_many_ephemerals(server):
         assert errors.count(zk.OK) == limit, f"{errors.count(zk.OK)} ephemerals were created"
         assert errors.count(zk.SYSTEM_ERROR) == 3 * limit
         assert int(by.monitor(address)["zk_ephemerals_count"]) == limit + 1
-        _check_log(cluster, "limits.ephemerals")
+        check_log(cluster, "limits.ephemerals")
         note = innocent.check()
         # A client that drops its connections has nothing more.
         for session in sessions:
@@ -393,7 +394,7 @@ def alone_very_many_ephemerals(server):
                     return again.create("/again", b"", zk.EPHEMERAL)
                 except zk.ZkError:
                     return None
-            _await(creates, "the sessions have expired, and the tenant may create ephemerals again")
+            await_(creates, "the sessions have expired, and the tenant may create ephemerals again")
             again.close()
         innocent.close()
         return note
@@ -401,7 +402,7 @@ def alone_very_many_ephemerals(server):
 
 def alone_halves_of_requests(server):
     limit = 4 << 20
-    with _cluster(server, f"limits.outstandingBytes={limit}", "maxSessionTimeout=20000") as cluster:
+    with one_server(server, f"limits.outstandingBytes={limit}", "maxSessionTimeout=20000") as cluster:
         address = cluster.address(1)
         innocent = Innocent(address)
         memory = by.Memory(cluster)
@@ -412,8 +413,8 @@ def alone_halves_of_requests(server):
             half.offer(whole[:800_000])
         note = innocent.check()
         note = f"{note}, {memory.note(60)}"
-        assert _count(address, "bytes_delayed") >= 80
-        _check_log(cluster, "limits.outstandingBytes")
+        assert reached(address, "bytes_delayed") >= 80
+        check_log(cluster, "limits.outstandingBytes")
         # Those that are left are received to their ends.
         answered = 0
         for half in halves:
@@ -432,7 +433,7 @@ def alone_halves_of_requests(server):
 def alone_outstanding_requests_of_a_tenant(server):
     """The tenant pipelines writes, and never has more under way than its limit."""
     limit, count = 100, 3000
-    with _cluster(server, f"limits.outstandingRequests={limit}") as cluster:
+    with one_server(server, f"limits.outstandingRequests={limit}") as cluster:
         address = cluster.address(1)
         innocent = Innocent(address)
         sessions = [zk.Connection(address, TIMEOUT_MS, timeout=60, source=TENANT) for _ in range(4)]
@@ -450,7 +451,7 @@ def alone_outstanding_requests_of_a_tenant(server):
             session.close()
         # Each connection may have one more, and so may the bystander.
         assert most <= limit + 5, f"{most} requests were outstanding"
-        assert _count(address, "outstanding_delayed") > 0
+        assert reached(address, "outstanding_delayed") > 0
         note = innocent.check()
         innocent.close()
         return f"at most {most} outstanding, {note}"
@@ -458,7 +459,7 @@ def alone_outstanding_requests_of_a_tenant(server):
 
 def alone_defaults_do_not_limit_usual_clients(server):
     """Thousands of connections of one address, each with many requests under way, as in PERFORMANCE.md."""
-    with _cluster(server) as cluster:
+    with one_server(server) as cluster:
         address = cluster.address(1)
         with _many_files():
             sessions = [zk.Connection(address, 30000, timeout=60) for _ in range(2000)]
@@ -470,7 +471,7 @@ def alone_defaults_do_not_limit_usual_clients(server):
                     assert session.receive().xid == xid
         for name in ("connections_refused", "sessions_delayed", "requests_delayed", "outstanding_delayed",
                      "bytes_delayed", "watches_refused", "ephemerals_refused", "sessionless_closed"):
-            assert _count(address, name) == 0, f"{name} is {_count(address, name)} with the default limits"
+            assert reached(address, name) == 0, f"{name} is {reached(address, name)} with the default limits"
         for session in sessions:
             session.abandon()
         return f"{len(sessions)} connections"
