@@ -296,7 +296,8 @@ class Document:
             "compare it in the same way with ZooKeeper with TLS and the same certificates."))
         table = Table(["work", "rate", "p50", "p99", "server CPU", "CPU/op, us: TLS", "plain", "budget", "result",
                        "rate / ZooKeeper's", "server CPU / ZooKeeper's", "CPU/op, us: ZooKeeper"], [])
-        for row, result in found:
+        loads = [pair for pair in found if "failover" not in pair[0].name]
+        for row, result in loads:
             plain, theirs = (run["document"]["workloads"][0] for run in result["runs"])
             spreads = {figure: plain["ratios"].get(key) for figure, key, _ in GROWTH_FIGURES}
             verdicts = self.verdicts_of(row, {figure: spread and spread["median"] for figure, spread in spreads.items()})
@@ -306,6 +307,21 @@ class Document:
                 budget_text(row.budget), result_cell(verdicts, []),
                 *(spread_text(theirs["ratios"].get(key)) for key in ("operations_per_second", "server_cpu")),
                 number(theirs["measurements"][1]["server_cpu_us"])])
+        if loads:
+            self.add(table)
+        self.tls_failovers([pair for pair in found if "failover" in pair[0].name])
+
+    def tls_failovers(self, found):
+        if not found:
+            return
+        self.add(Text("The longest time in which no write was answered, as above: milliseconds, the median, then all rounds."))
+        table = Table(["failure", "TLS", "plain", "budget", "result", "TLS, beside ZooKeeper", "ZooKeeper with TLS"], [])
+        for row, result in found:
+            pauses = [[m["pauses_ms"] for m in run["document"]["workloads"][0]["measurements"]] for run in result["runs"]]
+            cells = [[f"{number(statistics.median(rounds))} ({', '.join(map(number, rounds))})" for rounds in run]
+                     for run in pauses]
+            verdicts = self.verdicts_of(row, {"pause_ms": statistics.median(pauses[0][0])})
+            table.rows.append([row.title, *cells[0], budget_text(row.budget), result_cell(verdicts, []), *cells[1]])
         self.add(table)
 
     def herd(self):

@@ -155,20 +155,20 @@ class Bench:
         return self._run(workloads, [*options, *(["--tls"] * servers.tls)],
                          (("--servers", servers.hosts(), "SERVERS"), *certificates(servers)))
 
-    def fail_over(self, verbs, rounds, options):
-        """Measures the failover of the pair. `verbs` are the commands of tools/cluster that end and restart
+    def fail_over(self, verbs, rounds, options, ours, theirs, labels=SYSTEMS):
+        """Measures the failover of two clusters. `verbs` are the commands of tools/cluster that end and restart
         a leader."""
         clusters = []
-        for prefix, cluster, name in zip(("--", "--compare-"), self.pair(), SYSTEMS):
+        for prefix, cluster, name in zip(("--", "--compare-"), (ours, theirs), labels):
             tool = f"{shlex.quote(harness.TOOL)} --dir {shlex.quote(cluster.dir)}"
             for option, verb in zip(("kill-command", "restart-command"), verbs):
                 clusters.append((prefix + option, f"{tool} {verb} {{member}}",
                                  f"tools/cluster --dir {name.upper()} {verb} {{member}}"))
-        ours, theirs = self.pair()
-        return self._run(["failover"], ["--rounds", rounds, *options], (
-            ("--servers", ours.hosts(), "QUORATE"), ("--compare", theirs.hosts(), "ZOOKEEPER"),
-            ("--label", SYSTEMS[0], SYSTEMS[0]), ("--compare-label", SYSTEMS[1], SYSTEMS[1]),
-            *clusters))
+        options = ["--rounds", rounds, *options, *(["--tls"] * ours.tls), *(["--compare-tls"] * theirs.tls)]
+        return self._run(["failover"], options, (
+            ("--servers", ours.hosts(), labels[0].upper()), ("--compare", theirs.hosts(), labels[1].upper()),
+            ("--label", labels[0], labels[0]), ("--compare-label", labels[1], labels[1]),
+            *certificates(ours, theirs), *clusters))
 
     def _run(self, workloads, options, clusters):
         words = ["bench", *workloads, *map(str, options)]

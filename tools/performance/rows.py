@@ -81,11 +81,11 @@ FAILOVER_LOAD = ["--connections", 30, "--rate", 500, "--session-timeout-ms", 600
 
 
 def measure_kill(bench, scale, _):
-    return {"runs": [bench.fail_over(("kill", "restart"), scale.kill_rounds, FAILOVER_LOAD)]}
+    return {"runs": [bench.fail_over(("kill", "restart"), scale.kill_rounds, FAILOVER_LOAD, *bench.pair())]}
 
 
 def measure_freeze(bench, scale, _):
-    return {"runs": [bench.fail_over(("pause", "resume"), scale.freeze_rounds, FAILOVER_LOAD)]}
+    return {"runs": [bench.fail_over(("pause", "resume"), scale.freeze_rounds, FAILOVER_LOAD, *bench.pair())]}
 
 
 def measure_populate(bench, scale, _):
@@ -160,20 +160,29 @@ def linearizable_row(depth, budget):
 # --- TLS
 
 
+def compare_tls(bench, compare):
+    """Returns the results of compare(ours, theirs, labels) for a cluster of Quorate with TLS on all connections: first
+    beside one of Quorate without TLS, and then beside one of ZooKeeper with TLS."""
+    bench.close_pair()
+    with bench.cluster("quorate", tls=True) as secure:
+        with bench.cluster("quorate") as plain:
+            runs = [compare(secure, plain, ("tls", "plain"))]
+        with bench.cluster("zookeeper", tls=True, certificates_of=secure) as theirs:
+            runs.append(compare(secure, theirs, SYSTEMS))
+    return {"runs": runs}
+
+
 def tls_row(workload, budget):
-    """Returns a row of a cluster of Quorate with TLS on all connections, in turns first with one of Quorate without
-    TLS, and then with one of ZooKeeper with TLS."""
     def measure(bench, scale, _):
-        bench.close_pair()
         options = ["--connections", 30, "--depth", 32, *scale.time_options]
-        with bench.cluster("quorate", tls=True) as secure:
-            with bench.cluster("quorate") as plain:
-                runs = [bench.compare([workload], secure, plain, options, labels=("tls", "plain"))]
-            with bench.cluster("zookeeper", tls=True, certificates_of=secure) as theirs:
-                runs.append(bench.compare([workload], secure, theirs, options))
-        return {"runs": runs}
+        return compare_tls(bench, lambda ours, theirs, labels: bench.compare([workload], ours, theirs, options, labels))
 
     return Row(f"tls-{workload}-30x32", TLS, f"{workload}, 30 x 32", measure, 45, budget)
+
+
+def measure_kill_with_tls(bench, scale, _):
+    return compare_tls(bench, lambda ours, theirs, labels: bench.fail_over(
+        ("kill", "restart"), scale.kill_rounds, FAILOVER_LOAD, ours, theirs, labels))
 
 
 # --- Everyone comes back
@@ -550,6 +559,7 @@ ROWS = [
     linearizable_row(32, {"cpu": 3}),
     tls_row("write", {"cpu": 1.6}),
     tls_row("read", {"cpu": 2}),
+    Row("tls-failover-kill", TLS, "the leader is killed (SIGKILL)", measure_kill_with_tls, 200, {"pause_ms": 300}),
     Row("herd", HERD, "all members are killed and started again", measure_herd, 110),
     where_row("write-1x1", "write, 1 x 1", "write", ["--connections", 1]),
     where_row("write-30x1", "write, 30 x 1", "write", ["--connections", 30]),
