@@ -143,27 +143,31 @@ grpc::ServerUnaryReactor* ClusterService::CloseSession(grpc::CallbackServerConte
   ASSERT(closer_ != nullptr);
   auto* call = new WaitingCall;
   const auto finish = [handle = call->handle(), audit = audit_, detail, user = caller->Name(),
-                       ip = caller->address, response](const absl::Status& failure, bool closed) {
-    if (audit != nullptr) {
-      audit->RecordCall(user, ip, kOperation, detail,
-                        closed ? AuditResult::kSuccess : AuditResult::kFailure);
-    }
-    handle->Finish(v1::ToGrpc(failure), [response, closed] { response->set_closed(closed); });
+                       ip = caller->address,
+                       response](const absl::Status& failure, AuditResult result) {
+    if (audit != nullptr) audit->RecordCall(user, ip, kOperation, detail, result);
+    handle->Finish(v1::ToGrpc(failure), [response, closed = result == AuditResult::kSuccess] {
+      response->set_closed(closed);
+    });
   };
   // The id 0 stands for no session.
   if (request->id() == tree::kNoSession.value()) {
-    finish(absl::OkStatus(), /*closed=*/false);
+    finish(absl::OkStatus(), AuditResult::kFailure);
     return call;
   }
   const absl::Status begun =
       closer_->Close(tree::SessionId(request->id()), [finish](const absl::StatusOr<bool>& closed) {
-        if (closed.ok()) return finish(absl::OkStatus(), *closed);
-        finish(v1::ToStatus(v1::ERROR_CODE_UNAVAILABLE, ToStd(closed.status().message())), false);
+        if (closed.ok()) {
+          return finish(absl::OkStatus(), *closed ? AuditResult::kSuccess : AuditResult::kFailure);
+        }
+        // The session may be closed.
+        finish(v1::ToStatus(v1::ERROR_CODE_UNAVAILABLE, ToStd(closed.status().message())),
+               AuditResult::kInvoked);
       });
   if (!begun.ok()) {
     const v1::ErrorCode error =
         absl::IsUnavailable(begun) ? v1::ERROR_CODE_UNAVAILABLE : v1::ERROR_CODE_TOO_MANY_STREAMS;
-    finish(v1::ToStatus(error, ToStd(begun.message())), false);
+    finish(v1::ToStatus(error, ToStd(begun.message())), AuditResult::kFailure);
   }
   return call;
 }

@@ -270,6 +270,9 @@ TEST_CASE("a close whose outcome is not known says so, and one without an end ca
         grpc::StatusCode::DEADLINE_EXCEEDED);
   f.service.ReplaceTree(&f.service.closer);
   CHECK_FALSE(f.Get(7).has_session());
+  CHECK(f.audit.Lines() ==
+        std::vector<std::string>{"user=ip:127.0.0.1 ip=127.0.0.1 operation=closeSession "
+                                 "detail=session=0x7 result=invoked"});
 }
 
 TEST_CASE("a member that does not serve refuses to close a session, and submits nothing") {
