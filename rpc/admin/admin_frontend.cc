@@ -159,8 +159,7 @@ absl::Status AdminFrontend::Open() {
                                             .port_key = "metricsProvider.httpPort",
                                             .address = config.metrics_address,
                                             .port = config.metrics_port,
-                                            .idle_timeout_ms = config.admin_idle_timeout_ms,
-                                            .on_failed_handshake = {}},
+                                            .idle_timeout_ms = config.admin_idle_timeout_ms},
                           metrics_handler_.get());
   if (absl::Status s = metrics_server_->Start(); !s.ok()) return s;
   spdlog::info("listening protocol=metrics address={} port={}", config.metrics_address,

@@ -59,7 +59,7 @@ struct HttpServerOptions {
   // empty. `is_refused`: the client has proved nothing, or speaks no TLS; otherwise it was given up, took
   // too long, or had to give way.
   std::function<void(const std::string& address, std::string_view why, bool is_refused)>
-      on_failed_handshake;
+      on_failed_handshake = {};
 };
 
 class HttpServer {

@@ -260,6 +260,25 @@ def test_no_port_takes_a_certificate_that_is_bad():
         return note
 
 
+def test_failed_handshakes_at_the_port_of_http_are_counted_logged_and_recorded():
+    with secured(1, **{"audit.enable": "true", "auditFile": "../audit.log"}) as (authority, cluster):
+        def failed():
+            return int(cluster.monitor(1)["unsuccessful_handshake"])
+
+        before = failed()
+        assert accepts(cluster, "HTTP", authority, authority.admin)
+        assert failed() == before
+        stranger = certificates.Authority(authority.directory, "other").issue("stranger", "client", "/CN=stranger")[2]
+        assert not accepts(cluster, "HTTP", authority, stranger)
+        cluster.wait_until("the handshake is counted", lambda: failed() == before + 1)
+        log = cluster.log(1)
+        assert f"the TLS handshake with {harness.HOST} failed: the client's certificate is refused: " in log, log
+        with open(f"{cluster.dir}/audit.log", encoding="utf-8") as file:
+            recorded = [line for line in file if "operation=authenticate" in line]
+        assert len(recorded) == 1, recorded
+        assert "result=failure" in recorded[0] and "x509: the client's certificate" in recorded[0], recorded
+
+
 def s_client(cluster, name, authority, *arguments, typed="", encoding="latin-1"):
     """Runs openssl s_client on a port. Returns (exit status, output)."""
     own = store_for(cluster, name, authority)
