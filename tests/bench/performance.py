@@ -120,6 +120,48 @@ def alone_performance_document_says_what_tls_costs(_):
         assert "**missed: server CPU 2.50, more than 2**" in read_line, read_line
 
 
+def alone_performance_document_says_how_long_a_fail_over_with_tls_takes(_):
+    def run(ours, theirs):
+        return {"command": "quorate bench failover", "document": {"workloads": [{
+            "name": "failover", "measurements": [{"pauses_ms": pauses} for pauses in (ours, theirs)]}]}}
+
+    with tempfile.TemporaryDirectory() as directory:
+        keep(directory, "tls-failover-kill", runs=[run([40, 50, 70], [41, 42, 43]), run([60, 61, 62], [3000, 3100, 3200])])
+        performance(directory, "--render")
+        text = read(directory, "document.md")
+        assert line_with(text, "| the leader is killed (SIGKILL) |") == (
+            "| the leader is killed (SIGKILL) | 50.0 (40.0, 50.0, 70.0) | 42.0 (41.0, 42.0, 43.0) | pause ≤ 300 ms | met | "
+            "61.0 (60.0, 61.0, 62.0) | 3,100 (3,000, 3,100, 3,200) |"), text
+
+
+def alone_performance_document_compares_with_etcd(_):
+    def run(rate, cpu):
+        return {"command": "grpc_load", "operations_per_second": rate, "p50_us": 100, "p99_us": 300, "p99.9_us": 500,
+                "server_cpu_us": cpu}
+
+    with tempfile.TemporaryDirectory() as directory:
+        keep(directory, "etcd-put-30x1", runs=[run(4000, 10.0), run(6000, 12.0), run(5000, 11.0)],
+             others=[run(2000, 40.0), run(2000, 40.0), run(2000, 40.0)])
+        keep(directory, "etcd-lock", runs=[run(50, 60.0)] * 2, others=[run(100, 40.0)] * 2)
+        performance(directory, "--render")
+        text = read(directory, "document.md")
+        line = line_with(text, "| put, 30 x 1 |")
+        assert line.startswith("| put, 30 x 1 | 2.50 [2.25 – 2.75] | 1.00 "), line
+        assert line.endswith("| 5,000 | 2,000 | 100 | 100 | 11.0 | 40.0 | rate ≥ 1, server CPU ≤ 1 | met |"), line
+        line = line_with(text, "| lock, 20 contenders: hand-overs |")
+        assert line.endswith("| **missed: rate 0.500, not 1; server CPU 1.50, more than 1** |"), line
+
+
+def alone_performance_calls_are_the_same_at_etcd(_):
+    with tempfile.TemporaryDirectory() as directory:
+        performance(directory, "--quick", "--only", "etcd-put-30x32,etcd-linearizable-get-30x1,etcd-watch,etcd-lock")
+        text = read(directory, "document.md")
+        for title in ("put, 30 x 32", "linearizable get, 30 x 1", "one put, 1,000 watchers: events",
+                      "lock, 20 contenders: hand-overs"):
+            cells = line_with(text, f"| {title} |").split(" | ")
+            assert all(float(cell.replace(",", "")) > 0 for cell in cells[5:11]), cells
+
+
 def alone_performance_document_says_what_checkpoints_cost(_):
     run = bench_run(workload="open-loop", longest_pause_ms=7.0)
     for i, measurement in enumerate(run["document"]["workloads"][0]["measurements"]):

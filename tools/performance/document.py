@@ -256,14 +256,7 @@ class Document:
         table = Table(["work", "rate", "p50", "p99", "server CPU", "rate: Quorate", "limit",
                        "p50, us: Quorate", "limit", "CPU/op, us: Quorate", "limit", "budget", "result"], [])
         for row, result in found:
-            ours, limits = [limit_figures(run) for run in result["runs"]], result["limits"]
-            spreads = {figure: spread_of([one[key] / other[key] for one, other in zip(ours, limits)])
-                       for figure, key in LIMIT_FIGURES}
-            verdicts = self.verdicts_of(row, {figure: spread["median"] for figure, spread in spreads.items()})
-            values = [number(statistics.median(one[key] for one in side))
-                      for key in ("operations_per_second", "p50_us", "server_cpu_us") for side in (ours, limits)]
-            table.rows.append([row.title, *map(spread_text, spreads.values()), *values,
-                               budget_text(row.budget), result_cell(verdicts, [])])
+            table.rows.append(self.turns_cells(row, [limit_figures(run) for run in result["runs"]], result["limits"]))
         self.add(table)
 
     def linearizable(self):
@@ -323,6 +316,26 @@ class Document:
             verdicts = self.verdicts_of(row, {"pause_ms": statistics.median(pauses[0][0])})
             table.rows.append([row.title, *cells[0], budget_text(row.budget), result_cell(verdicts, []), *cells[1]])
         self.add(table)
+
+    def etcd(self):
+        found = self.measured(rows.ETCD)
+        if not found:
+            return
+        self.add(Heading("gRPC: Quorate beside etcd"), Text(BESIDE_ETCD))
+        table = Table(["work", "rate", "p50", "p99", "server CPU", "rate: Quorate", "etcd", "p50, us: Quorate", "etcd",
+                       "CPU/op, us: Quorate", "etcd", "budget", "result"], [])
+        for row, result in found:
+            table.rows.append(self.turns_cells(row, result["runs"], result["others"]))
+        self.add(table)
+
+    def turns_cells(self, row, ours, theirs):
+        """Returns the cells of a row whose sides took turns, and have their figures by the keys of LIMIT_FIGURES."""
+        spreads = {figure: spread_of([one[key] / other[key] for one, other in zip(ours, theirs)])
+                   for figure, key in LIMIT_FIGURES}
+        verdicts = self.verdicts_of(row, {figure: spread["median"] for figure, spread in spreads.items()})
+        values = [number(statistics.median(one[key] for one in side))
+                  for key in ("operations_per_second", "p50_us", "server_cpu_us") for side in (ours, theirs)]
+        return [row.title, *map(spread_text, spreads.values()), *values, budget_text(row.budget), result_cell(verdicts, [])]
 
     def herd(self):
         for _, result in self.measured(rows.HERD):
@@ -733,6 +746,14 @@ READING = (
     "Where the brackets reach from below 1 to above it, there is no difference to speak of.")
 
 
+BESIDE_ETCD = (
+    "Three members of Quorate and three of Debian's etcd 3.4, each with its own default settings, which answer the same "
+    "calls over gRPC, made by one load generator (`tools/performance/grpc_load`) in turns within one run: unary calls of "
+    "the tree beside those of etcd's KV service, a stream for each watcher, and both lock services. Quorate's figure is "
+    "divided by etcd's. A linearizable get is etcd's default; the other one is its serializable get, which as Quorate's "
+    "shows what one member has applied. C++ programs do better with sessions, which batch their requests.")
+
+
 LIMIT_OF_THE_MACHINE = (
     "How far Quorate is from what this machine can do at all. The limit is a program of its own "
     "(`tools/performance/limit`): three single-threaded processes that do only the input and output which "
@@ -831,12 +852,12 @@ WHAT_TAILS_ARE = (
 def build(results):
     """Returns all blocks of the document."""
     document = Document(results)
-    for section in (document.budget, document.limit, document.linearizable, document.tls, document.herd, document.where,
-                    document.slowest, document.idle, document.growth, document.growth_where, document.tail,
+    for section in (document.budget, document.limit, document.linearizable, document.tls, document.etcd, document.herd,
+                    document.where, document.slowest, document.idle, document.growth, document.growth_where, document.tail,
                     document.checkpoints, document.memory):
         section()
     commands = list(dict.fromkeys(run["command"] for row in ROWS if row.name in results
-                                  for run in results[row.name].get("runs", ())))
+                                  for side in ("runs", "others") for run in results[row.name].get(side, ())))
     return [Text(INTRODUCTION), Text(READING), *summary_blocks(document), *head_blocks(results),
             *document.blocks, Heading("Command lines"),
             Text("Names in capitals stand for lists of servers and for directories."),

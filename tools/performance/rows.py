@@ -12,14 +12,15 @@ import os
 import time
 from typing import Callable
 
+import etcd
 import herd
 import measuring
 import profiles
 import where
 from measuring import SYSTEMS, Failure
 
-BUDGET, LIMIT, LINEARIZABLE, TLS, HERD, WHERE, SLOWEST, IDLE, GROWTH, GROWTH_WHERE, TAIL, CHECKPOINTS, MEMORY = (
-    "budget", "limit", "linearizable", "tls", "herd", "where", "slowest", "idle", "growth", "growth-where", "tail",
+BUDGET, LIMIT, LINEARIZABLE, TLS, ETCD, HERD, WHERE, SLOWEST, IDLE, GROWTH, GROWTH_WHERE, TAIL, CHECKPOINTS, MEMORY = (
+    "budget", "limit", "linearizable", "tls", "etcd", "herd", "where", "slowest", "idle", "growth", "growth-where", "tail",
     "checkpoints", "memory")
 
 
@@ -183,6 +184,37 @@ def tls_row(workload, budget):
 def measure_kill_with_tls(bench, scale, _):
     return compare_tls(bench, lambda ours, theirs, labels: bench.fail_over(
         ("kill", "restart"), scale.kill_rounds, FAILOVER_LOAD, ours, theirs, labels))
+
+
+# --- etcd
+
+
+def etcd_row(name, title, options):
+    """Returns a row of calls over gRPC that Quorate and etcd answer in turns."""
+    def measure(bench, scale, _):
+        bench.close_pair()
+        options_of_run = [*options, "--seconds", scale.limit_seconds, "--warm-up-seconds", scale.warm_up_seconds]
+        runs, others = [], []
+        with bench.cluster("quorate") as ours, etcd.cluster(bench.data) as theirs:
+            for _ in range(scale.limit_turns):
+                others.append(etcd.load("etcd", theirs.grpc(), theirs.pids(), options_of_run))
+                runs.append(etcd.load("quorate", ours.grpc(), ours.pids(), options_of_run))
+        return {"runs": runs, "others": others}
+
+    return Row(f"etcd-{name}", ETCD, title, measure, 40, {"rate": 1, "cpu": 1})
+
+
+ETCD_ROWS = [
+    etcd_row("put-1x1", "put, 1 x 1", ["--operation", "put", "--connections", 1]),
+    etcd_row("put-30x1", "put, 30 x 1", ["--operation", "put"]),
+    etcd_row("put-30x32", "put, 30 x 32", ["--operation", "put", "--depth", 32]),
+    etcd_row("get-30x1", "get, 30 x 1", ["--operation", "get"]),
+    etcd_row("get-30x32", "get, 30 x 32", ["--operation", "get", "--depth", 32]),
+    etcd_row("linearizable-get-30x1", "linearizable get, 30 x 1", ["--operation", "linearizable-get"]),
+    etcd_row("linearizable-get-30x32", "linearizable get, 30 x 32", ["--operation", "linearizable-get", "--depth", 32]),
+    etcd_row("watch", "one put, 1,000 watchers: events", ["--operation", "watch"]),
+    etcd_row("lock", "lock, 20 contenders: hand-overs", ["--operation", "lock", "--connections", 20]),
+]
 
 
 # --- Everyone comes back
@@ -560,6 +592,7 @@ ROWS = [
     tls_row("write", {"cpu": 1.6}),
     tls_row("read", {"cpu": 2}),
     Row("tls-failover-kill", TLS, "the leader is killed (SIGKILL)", measure_kill_with_tls, 200, {"pause_ms": 300}),
+    *ETCD_ROWS,
     Row("herd", HERD, "all members are killed and started again", measure_herd, 110),
     where_row("write-1x1", "write, 1 x 1", "write", ["--connections", 1]),
     where_row("write-30x1", "write, 30 x 1", "write", ["--connections", 30]),
