@@ -20,7 +20,7 @@
 #include "rpc/sasl/digest_md5.h"
 #include "rpc/tls/testing/test_certificates.h"
 #include "rpc/zookeeper/testing/test_packets.h"
-#include "tools/zookeeper/snapshot_file.h"
+#include "rpc/zookeeper_files/snapshot_writer.h"
 #include "tools/zookeeper/test_files.h"
 #include "tree/command.h"
 #include "tree/record.h"
@@ -379,18 +379,17 @@ void AddRecentEvents(const Corpus& corpus) {
 }
 
 std::string ZookeeperSnapshot() {
-  using tools::zookeeper::DataTree;
   std::string bytes;
-  tools::zookeeper::SnapshotWriter writer([&bytes](std::string_view piece) {
+  zookeeper_files::SnapshotWriter writer([&bytes](std::string_view piece) {
     bytes += piece;
     return absl::OkStatus();
   });
   const std::vector<tree::Acl> open = tree::OpenAcl();
   const std::vector<tree::Acl> list = {{1, {"digest", "u:x"}}, {31, {"ip", "10.0.0.1"}}};
-  const tools::zookeeper::SnapshotWriter::Lists lists = {{list, 1}};
+  const zookeeper_files::SnapshotWriter::Lists lists = {{list, 1}};
   writer.Begin({{tree::SessionId(5), 1000}}, lists).IgnoreError();
   for (std::string_view path : {"/", "/zookeeper", "/zookeeper/quota", "/a", "/a/b", "/a/e"}) {
-    DataTree::SnapshotNode node;
+    zookeeper_files::SnapshotNode node;
     node.path = path;
     node.has_data = true;
     node.data = path;
@@ -408,7 +407,7 @@ void AddZookeeperFiles(const Corpus& corpus) {
   corpus.Add("zookeeper_snapshot", "file", std::string(1, '\0') + snapshot);
   // Without the last checksum, and without digest and checksum.
   corpus.Add("zookeeper_snapshot", "open", "1" + snapshot.substr(0, snapshot.size() - 13));
-  corpus.Add("zookeeper_snapshot", "old", "1" + snapshot.substr(0, snapshot.size() - 46));
+  corpus.Add("zookeeper_snapshot", "old", "1" + snapshot.substr(0, snapshot.size() - 67));
 
   using namespace tools::zookeeper;  // NOLINT: its builders, and each of its types is named below
   using Type = TransactionType;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "rpc/zookeeper_files/digest.h"
 #include "tools/zookeeper/data_tree.h"
 #include "tools/zookeeper/import.h"
 
@@ -24,7 +25,7 @@ inline uint64_t DigestOf(const tools::zookeeper::DataTree& data_tree) {
     const tree::Znode& node = *left.back();
     left.pop_back();
     ++nodes;
-    digest += tools::zookeeper::NodeDigest(
+    digest += zookeeper_files::NodeDigest(
         node.Path(), node.data.view(),
         {node.czxid, node.mzxid, node.pzxid(), node.ctime_ms, node.mtime_ms, node.version,
          node.created_children(), node.aversion(), node.owner()});

@@ -5,16 +5,16 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "rpc/zookeeper_files/checksum.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/zookeeper_import.h"
 #include "tools/zookeeper/byte_source.h"
-#include "tools/zookeeper/checksum.h"
 #include "tools/zookeeper/snapshot_file.h"
 
 namespace quorate::fuzz {
 
-using tools::zookeeper::Adler32;
 using tools::zookeeper::DataTree;
+using zookeeper_files::Adler32;
 
 // Input: a byte that says whether the rest is a whole file, or a file without the checksum at its
 // end.

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "tools/offline/printing.h"
 #include "tools/offline/tree_records.h"
+#include "tree/node_paths.h"
 
 namespace quorate::tools {
 namespace {
@@ -89,10 +90,7 @@ class Side {
     if (absl::Status s = tree::DecodeNode(records_.key(), records_.value(), &node_); !s.ok()) {
       return s;
     }
-    auto path = paths_.Add(node_);
-    if (!path.ok()) return path.status();
-    path_ = *std::move(path);
-    return absl::OkStatus();
+    return paths_.Add(node_, &path_);
   }
 
   bool at_end() const { return at_end_; }
@@ -120,7 +118,7 @@ class Side {
 
  private:
   TreeRecords records_;
-  NodePaths paths_;
+  tree::NodePaths paths_;
   tree::NodeRecord node_;
   std::string path_;  // of the last znode
   bool at_end_ = false;

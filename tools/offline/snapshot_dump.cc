@@ -11,6 +11,7 @@
 #include "tools/offline/printing.h"
 #include "tools/offline/tree_records.h"
 #include "tree/node_kind.h"
+#include "tree/node_paths.h"
 
 namespace quorate::tools {
 namespace {
@@ -82,12 +83,11 @@ class Dumper {
     if (absl::Status s = tree::DecodeNode(records.key(), records.value(), &node_); !s.ok()) {
       return s;
     }
-    auto path = paths_.Add(node_);
-    if (!path.ok()) return path.status();
-    const bool below = options_.path == "/" || path->starts_with(options_.path + "/");
-    if (*path != options_.path && !below) return absl::OkStatus();
+    if (absl::Status s = paths_.Add(node_, &path_); !s.ok()) return s;
+    const bool below = options_.path == "/" || path_.starts_with(options_.path + "/");
+    if (path_ != options_.path && !below) return absl::OkStatus();
     found_ = true;
-    options_.json ? Item("znodes", JsonOf(*path)) : WriteNode(*path);
+    options_.json ? Item("znodes", JsonOf(path_)) : WriteNode(path_);
     return absl::OkStatus();
   }
 
@@ -199,7 +199,8 @@ class Dumper {
   const SnapshotDumpOptions& options_;
   std::ostream& out_;
   Progress progress_;
-  NodePaths paths_;
+  tree::NodePaths paths_;
+  std::string path_;
   NodeRecord node_;
   uint64_t count_ = 0;
   bool found_ = false;

@@ -73,22 +73,6 @@ absl::StatusOr<bool> TreeRecords::NextOfView() {
   return true;
 }
 
-absl::StatusOr<std::string> NodePaths::Add(const tree::NodeRecord& node) {
-  std::string path = "/";
-  if (node.key != tree::NodeKey{}) {
-    const auto parent = parents_.find(node.parent);
-    if (parent == parents_.end()) {
-      return absl::DataLossError(absl::StrCat("a znode named ", Escape(node.name),
-                                              " has no parent; `quorate verify` says more"));
-    }
-    path = parent->second.path == "/" ? absl::StrCat("/", ToAbsl(node.name))
-                                      : absl::StrCat(parent->second.path, "/", ToAbsl(node.name));
-    if (--parent->second.missing == 0) parents_.erase(parent);
-  }
-  if (node.children > 0) parents_[node.key] = {path, node.children};
-  return path;
-}
-
 int32_t ChildVersion(const tree::NodeRecord& node) {
   return static_cast<int32_t>(2 * static_cast<uint32_t>(node.created_children) - node.children);
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads the records of a tree in order, and determines the paths of its znodes.
+// Reads the records of a tree in order, and shows their fields.
 //
 // Thread-safety: none.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,22 +62,6 @@ class TreeRecords {
   std::vector<std::pair<std::string, std::string>> records_;  // records that were read ahead
   size_t at_ = 0;
   bool more_ = true;
-};
-
-// Determines the paths of a tree's znodes, which are added in the order of their keys. Memory: the
-// paths of znodes whose children are not all added yet.
-class NodePaths {
- public:
-  // Returns the path of a znode, and stores it for its children. DataLoss if its parent was not
-  // added before it.
-  absl::StatusOr<std::string> Add(const tree::NodeRecord& node);
-
- private:
-  struct Parent {
-    std::string path;
-    uint32_t missing = 0;  // children
-  };
-  std::map<tree::NodeKey, Parent> parents_;
 };
 
 // Returns the number of creations and deletions of children, as in a Stat.

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
+#include "rpc/zookeeper_files/digest.h"
 #include "tools/zookeeper/byte_source.h"
 #include "tools/zookeeper/mapped_file.h"
 #include "tools/zookeeper/snapshot_file.h"
@@ -241,15 +242,17 @@ void Loader::CompareDigest(uint64_t digest, const std::string& where) {
 }
 
 void Loader::CompareSnapshotDigest() {
-  const bool is_there =
-      snapshot_digest_.zxid > Zxid(0) && snapshot_digest_.version == kDigestVersion;
+  const bool is_there = snapshot_digest_.zxid > Zxid(0) &&
+                        snapshot_digest_.version == zookeeper_files::kDigestVersion;
   if (!is_there || snapshot_digest_.zxid != loaded_.last_zxid) return;
   CompareDigest(snapshot_digest_.digest, loaded_.snapshot);
 }
 
 void Loader::CompareDigests(const TransactionLog& log, const Transaction& transaction) {
   CompareSnapshotDigest();
-  if (transaction.zxid < fuzzy_until_ || transaction.digest_version != kDigestVersion) return;
+  if (transaction.zxid < fuzzy_until_ ||
+      transaction.digest_version != zookeeper_files::kDigestVersion)
+    return;
   CompareDigest(transaction.digest, absl::StrCat(log.name(), ", offset ", log.offset()));
 }
 

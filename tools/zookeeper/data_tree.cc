@@ -56,9 +56,10 @@ DataTree::~DataTree() {
 }
 
 uint64_t DataTree::Term(const Znode& node, std::string_view path) {
-  return NodeDigest(path, node.data.view(),
-                    {node.czxid, node.mzxid, node.pzxid(), node.ctime_ms, node.mtime_ms,
-                     node.version, node.created_children(), node.aversion(), node.owner()});
+  return zookeeper_files::NodeDigest(
+      path, node.data.view(),
+      {node.czxid, node.mzxid, node.pzxid(), node.ctime_ms, node.mtime_ms, node.version,
+       node.created_children(), node.aversion(), node.owner()});
 }
 
 void DataTree::Note(Zxid zxid, int64_t time_ms) {

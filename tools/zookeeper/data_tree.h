@@ -22,7 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "tools/zookeeper/digest.h"
+#include "rpc/zookeeper_files/snapshot_writer.h"
 #include "tools/zookeeper/transaction.h"
 #include "tree/acl_table.h"
 #include "tree/node_memory.h"
@@ -33,14 +33,7 @@ namespace quorate::tools::zookeeper {
 
 class DataTree {
  public:
-  // A znode, as a snapshot has it.
-  struct SnapshotNode {
-    std::string_view path;  // "/" is the root's
-    bool has_data = false;
-    std::string_view data;
-    const std::vector<tree::Acl>* acl = nullptr;  // nullptr: not known yet
-    DigestStat stat;
-  };
+  using SnapshotNode = zookeeper_files::SnapshotNode;
 
   // Creates an empty tree. The root has to be added first.
   DataTree() = default;

@@ -12,8 +12,9 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/strings.h"
-#include "tools/zookeeper/checksum.h"
-#include "tools/zookeeper/jute.h"
+#include "rpc/zookeeper_files/checksum.h"
+#include "rpc/zookeeper_files/jute.h"
+#include "rpc/zookeeper_files/snapshot_writer.h"
 #include "tree/acl_table.h"
 
 namespace quorate::tools::zookeeper {
@@ -21,12 +22,15 @@ namespace {
 
 using tree::SessionId;
 using tree::Zxid;
+using zookeeper_files::Adler32;
+using zookeeper_files::DigestStat;
+using zookeeper_files::kAdler32OfNothing;
+using zookeeper_files::kDigestVersion;
+using zookeeper_files::ReadAcl;
+using zookeeper_files::ReadBuffer;
+using zookeeper_files::ReadString;
 
-constexpr int32_t kMagic = 0x5A4B534E;  // "ZKSN"
-constexpr int32_t kVersion = 2;
-constexpr int64_t kDatabase = -1;
-constexpr std::string_view kEndPath = "/";
-constexpr int64_t kOpenList = -1;
+constexpr std::string_view kEndPath = zookeeper_files::kSnapshotEndPath;
 // The size of a zxid and its checksum block: int64, int64, and "/" with its length.
 constexpr size_t kZxidBlockBytes = 21;
 constexpr size_t kPieceBytes = 256u << 10;
@@ -123,8 +127,10 @@ class SnapshotReader {
     const auto version = input_.Int<int32_t>();
     input_.Int<int64_t>();  // the database number, which is not used
     if (absl::Status s = CheckWhole(); !s.ok()) return s;
-    if (magic != kMagic) return Damaged("this is not a snapshot of ZooKeeper");
-    if (version != kVersion) return Damaged(absl::StrCat("its format is ", version, ", not 2"));
+    if (magic != zookeeper_files::kSnapshotMagic)
+      return Damaged("this is not a snapshot of ZooKeeper");
+    if (version != zookeeper_files::kSnapshotVersion)
+      return Damaged(absl::StrCat("its format is ", version, ", not 2"));
     return absl::OkStatus();
   }
 
@@ -140,7 +146,7 @@ class SnapshotReader {
   }
 
   absl::Status ReadLists() {
-    lists_.emplace(kOpenList, tree::OpenAcl());
+    lists_.emplace(zookeeper_files::kOpenListNumber, tree::OpenAcl());
     const auto count = input_.Int<int32_t>();
     if (count < 0) return Damaged("a negative number of access control lists");
     std::vector<tree::Acl> acl;
@@ -240,86 +246,6 @@ absl::StatusOr<SnapshotDigest> ReadSnapshot(const std::string& name, ByteSource*
                                             DataTree* data_tree,
                                             const std::function<void(size_t nodes)>& progress) {
   return SnapshotReader(name, source, data_tree).Read(progress);
-}
-
-// --- Writing -------------------------------------------------------------------------------------
-
-absl::Status SnapshotWriter::Begin(const std::map<SessionId, int32_t>& sessions,
-                                   const Lists& lists) {
-  lists_ = &lists;
-  checksum_ = kAdler32OfNothing;
-  BigEndianWriter writer(&out_);
-  writer.Int(kMagic);
-  writer.Int(kVersion);
-  writer.Int(kDatabase);
-  writer.Int(static_cast<int32_t>(sessions.size()));
-  for (const auto& [session, timeout_ms] : sessions) {
-    writer.Int(session.value());
-    writer.Int(timeout_ms);
-  }
-  writer.Int(static_cast<int32_t>(lists.size()));
-  for (const auto& [acl, number] : lists) {
-    writer.Int(number);
-    AppendAcl(acl, &out_);
-  }
-  return Flush();
-}
-
-absl::Status SnapshotWriter::Node(const DataTree::SnapshotNode& node) {
-  ASSERT(lists_ != nullptr, "Begin was called");
-  ASSERT(node.acl != nullptr);
-  int64_t list = kOpenList;
-  if (!tree::IsOpenAcl(*node.acl)) {
-    const auto found = lists_->find(*node.acl);
-    ASSERT(found != lists_->end(), "all lists were given");
-    list = found->second;
-  }
-  const DigestStat& stat = node.stat;
-  BigEndianWriter writer(&out_);
-  writer.String(node.path == kEndPath ? "" : node.path);
-  if (node.has_data) {
-    writer.String(node.data);
-  } else {
-    writer.Int(int32_t{-1});
-  }
-  writer.Int(list);
-  writer.Int(stat.czxid.value());
-  writer.Int(stat.mzxid.value());
-  writer.Int(stat.ctime_ms);
-  writer.Int(stat.mtime_ms);
-  writer.Int(stat.version);
-  writer.Int(stat.stored_cversion);
-  writer.Int(stat.aversion);
-  writer.Int(stat.owner.value());
-  writer.Int(stat.pzxid.value());
-  digest_ += NodeDigest(node.path, node.data, stat);
-  return out_.size() < kPieceBytes ? absl::OkStatus() : Flush();
-}
-
-absl::Status SnapshotWriter::End(Zxid zxid) {
-  BigEndianWriter writer(&out_);
-  writer.String(kEndPath);
-  if (absl::Status s = Seal(); !s.ok()) return s;
-  writer.Int(zxid.value());
-  writer.Int(kDigestVersion);
-  writer.Int(digest_);
-  return Seal();
-}
-
-absl::Status SnapshotWriter::Seal() {
-  // The checksum covers all bytes before it.
-  if (absl::Status s = Flush(); !s.ok()) return s;
-  BigEndianWriter writer(&out_);
-  writer.Int(uint64_t{checksum_});
-  writer.String(kEndPath);
-  return Flush();
-}
-
-absl::Status SnapshotWriter::Flush() {
-  checksum_ = Adler32(out_, checksum_);
-  absl::Status status = sink_(out_);
-  out_.clear();
-  return status;
 }
 
 }  // namespace quorate::tools::zookeeper

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "tools/zookeeper/jute.h"
+#include "rpc/zookeeper_files/jute.h"
 #include "tools/zookeeper/transaction.h"
 #include "tools/zookeeper/transaction_log.h"
 #include "tree/types.h"
@@ -32,7 +32,7 @@ class RecordBuilder {
   }
   RecordBuilder& Null() { return Put(int32_t{-1}); }
   RecordBuilder& AclList(const std::vector<tree::Acl>& acl = tree::OpenAcl()) {
-    AppendAcl(acl, &bytes_);
+    zookeeper_files::AppendAcl(acl, &bytes_);
     return *this;
   }
   const std::string& bytes() const { return bytes_; }

@@ -7,12 +7,16 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/bytes.h"
-#include "tools/zookeeper/jute.h"
+#include "rpc/zookeeper_files/jute.h"
 #include "tree/node_kind.h"
 #include "tree/path.h"
 
 namespace quorate::tools::zookeeper {
 namespace {
+
+using zookeeper_files::ReadAcl;
+using zookeeper_files::ReadBuffer;
+using zookeeper_files::ReadString;
 
 constexpr size_t kDigestBytes = sizeof(int32_t) + sizeof(int64_t);
 // The version of the digest, which may come in place of a list of paths.

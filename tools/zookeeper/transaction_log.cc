@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/strings.h"
-#include "tools/zookeeper/checksum.h"
+#include "rpc/zookeeper_files/checksum.h"
 
 namespace quorate::tools::zookeeper {
 namespace {
@@ -60,7 +60,8 @@ std::optional<TransactionLog::Record> TransactionLog::RecordAt(size_t at) const 
   const std::string_view bytes = reader.Raw(size);
   const std::string_view end = reader.Raw(1);
   // The checksum is verified last: it is the most expensive check.
-  if (!reader.ok() || end.front() != kRecordEnd || Adler32(bytes) != checksum) return std::nullopt;
+  if (!reader.ok() || end.front() != kRecordEnd || zookeeper_files::Adler32(bytes) != checksum)
+    return std::nullopt;
   return Record{bytes, kPrefixBytes + size + 1};
 }
 
@@ -113,7 +114,7 @@ void AppendLogHeader(std::string* out) {
 
 void AppendLogRecord(std::string_view transaction, std::string* out) {
   BigEndianWriter writer(out);
-  writer.Int(uint64_t{Adler32(transaction)});
+  writer.Int(uint64_t{zookeeper_files::Adler32(transaction)});
   writer.String(transaction);
   out->push_back(kRecordEnd);
 }

@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "base/bytes.h"
-#include "tools/zookeeper/checksum.h"
+#include "rpc/zookeeper_files/checksum.h"
 #include "tree/types.h"
 
-namespace quorate::tools::zookeeper {
+namespace quorate::zookeeper_files {
 
 inline constexpr int32_t kDigestVersion = 2;
 
@@ -50,4 +50,4 @@ inline uint64_t NodeDigest(std::string_view path, std::string_view data, const D
   return Crc32(bytes, Crc32(data, Crc32(path)));
 }
 
-}  // namespace quorate::tools::zookeeper
+}  // namespace quorate::zookeeper_files

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace quorate::tools::zookeeper {
+namespace quorate::zookeeper_files {
 
 inline constexpr uint32_t kAdler32OfNothing = 1;
 
@@ -29,4 +29,4 @@ inline uint32_t Crc32(std::string_view bytes, uint32_t before = 0) {
       crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-}  // namespace quorate::tools::zookeeper
+}  // namespace quorate::zookeeper_files

@@ -16,7 +16,7 @@
 #include "base/bytes.h"
 #include "tree/types.h"
 
-namespace quorate::tools::zookeeper {
+namespace quorate::zookeeper_files {
 
 // Reads a ustring or buffer; no value if it is null. The reader fails if the bytes are cut off.
 template <typename Reader>
@@ -61,4 +61,4 @@ inline void AppendAcl(std::span<const tree::Acl> acl, std::string* out) {
   }
 }
 
-}  // namespace quorate::tools::zookeeper
+}  // namespace quorate::zookeeper_files
