@@ -63,10 +63,20 @@ class AdminFrontend::AdminHandler final : public HttpHandler {
   // So health is answered while a command waits for a disk.
   HttpThread ThreadOf(const HttpRequest& request) const override {
     if (request.target.starts_with(kHealthPrefix)) return HttpThread::kConnections;
+    const CommandInfo* command = frontend_.CommandOf(request.target);
+    if (command != nullptr && command->operation == Operation::kHttpSnapshot) {
+      return HttpThread::kStreams;
+    }
     if (!request.target.starts_with(kConsolePrefix)) return HttpThread::kCommands;
     if (IsChange(request)) return HttpThread::kChanges;
     // The others are refused at once.
     return request.method == "POST" ? HttpThread::kConnections : HttpThread::kConsole;
+  }
+  // A restore is refused for another reason.
+  bool TakesLargeBody(const HttpRequest& request) const override {
+    const CommandInfo* command = frontend_.CommandOf(request.target);
+    return request.method == "POST" && command != nullptr &&
+           command->operation == Operation::kHttpRestore;
   }
   std::optional<HttpResponse> Refuse(const HttpRequest& request) const override {
     return IsChange(request) ? frontend_.console_.RefuseForeign(request) : std::nullopt;
@@ -100,6 +110,7 @@ AdminFrontend::AdminFrontend(const AdminParts& parts)
     : parts_(parts),
       commands_(parts.config, parts.frontend, parts.administration, parts.clock,
                 parts.configuration_text),
+      snapshots_(parts.config, parts.administration, parts.clock),
       metrics_(parts.frontend, parts.administration, parts.clock, parts.version),
       console_(parts.config, parts.frontend, parts.administrators, parts.clock,
                {.administration = parts.administration,
@@ -188,6 +199,7 @@ void AdminFrontend::OnFailedHandshake(const std::string& address, std::string_vi
 
 void AdminFrontend::Close() {
   console_.Close();
+  snapshots_.Close();
   if (admin_server_.has_value()) admin_server_->Stop();
   if (metrics_server_.has_value()) metrics_server_->Stop();
 }
@@ -201,8 +213,15 @@ std::string AdminFrontend::Overview() const {
 HttpResponse AdminFrontend::Respond(const HttpRequest& request) {
   const bool is_post_to_console = request.method == "POST" && parts_.config.admin_console &&
                                   request.target.starts_with(kConsoleApiPrefix);
+  const CommandInfo* command = CommandOf(request.target);
+  const bool is_restore = command != nullptr && command->operation == Operation::kHttpRestore;
+  if (is_restore && request.method == "GET") {
+    HttpResponse response = Commands::Refuse(405, command->name, "restore is a POST");
+    response.headers.emplace_back("Allow", "POST");
+    return response;
+  }
   // The console itself refuses it where it is not a change.
-  if (!is_post_to_console) {
+  if (!is_post_to_console && !(is_restore && request.method == "POST")) {
     if (std::optional<HttpResponse> refusal = RefuseMethod(request)) return *std::move(refusal);
   }
   const auto target = ParseRequestTarget(request.target);
@@ -278,11 +297,44 @@ HttpResponse AdminFrontend::RunCommand(std::string_view name, const RequestTarge
   }
   Principal caller = request.caller;
   std::optional<HttpResponse> refusal = CheckCaller(*command, request, &caller);
+  HttpResponse response =
+      refusal.has_value() ? *std::move(refusal) : RunAllowed(*command, target, request);
   if (parts_.audit != nullptr) {
-    parts_.audit->RecordCall(caller.Name(), caller.address, command->name, "protocol=http",
-                             refusal.has_value() ? AuditResult::kFailure : AuditResult::kInvoked);
+    parts_.audit->RecordCall(
+        caller.Name(), caller.address, command->name, "protocol=http",
+        response.status >= 400 ? AuditResult::kFailure : AuditResult::kInvoked);
   }
-  return refusal.has_value() ? *std::move(refusal) : commands_.Run(*command, target);
+  return response;
+}
+
+HttpResponse AdminFrontend::RunAllowed(const CommandInfo& command, const RequestTarget& target,
+                                       const HttpRequest& request) {
+  if (command.run != nullptr) return commands_.Run(command, target);
+  // The thread was chosen by the target as it was sent, so one with escapes in the name is refused.
+  if (CommandOf(request.target) != &command) return NotFound(target);
+  if (command.operation == Operation::kHttpRestore) return SnapshotCommand::RefuseRestore();
+  if (!parts_.frontend->service().status().serving()) return Commands::RefuseIdle(command.name);
+  return snapshots_.Run(target);
+}
+
+const CommandInfo* AdminFrontend::CommandOf(std::string_view target) const {
+  const std::string& url = parts_.config.admin_command_url;
+  if (!target.starts_with(url)) return nullptr;
+  target.remove_prefix(url.size());
+  if (!target.starts_with('/')) return nullptr;
+  target.remove_prefix(1);
+  return Commands::Find(target.substr(0, target.find('?')));
+}
+
+absl::Status AdminFrontend::Authenticate(const HttpRequest& request, Principal* caller) {
+  // ZooKeeper's own form of the header: a scheme of access control lists. The address and the
+  // certificate of the caller are known without it.
+  constexpr std::string_view kDigest = "digest ";
+  const std::string_view sent = request.authorization;
+  if (sent == "ip" || sent == "x509") return absl::OkStatus();
+  return sent.starts_with(kDigest)
+             ? parts_.administrators->AddDigest(sent.substr(kDigest.size()), caller)
+             : parts_.administrators->Authenticate(sent, caller);
 }
 
 std::optional<HttpResponse> AdminFrontend::CheckCaller(const CommandInfo& command,
@@ -291,7 +343,7 @@ std::optional<HttpResponse> AdminFrontend::CheckCaller(const CommandInfo& comman
   absl::Status status = request.has_several_authorizations
                             ? parts_.administrators->RefuseCredentials(
                                   "a request may have the header Authorization once", *caller)
-                            : parts_.administrators->Authenticate(request.authorization, caller);
+                            : Authenticate(request, caller);
   if (status.ok()) status = parts_.administrators->Check(command.operation, *caller);
   if (status.ok()) {
     const std::string reason = ForeignReason(request, *caller);

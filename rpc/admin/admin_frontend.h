@@ -30,6 +30,7 @@
 #include "rpc/admin/console.h"
 #include "rpc/admin/http_server.h"
 #include "rpc/admin/metrics_page.h"
+#include "rpc/admin/snapshot_command.h"
 #include "rpc/audit/audit_log.h"
 #include "rpc/frontend/administrators.h"
 #include "rpc/tls/current_context.h"
@@ -81,10 +82,17 @@ class AdminFrontend {
 
   HttpResponse RunCommand(std::string_view name, const RequestTarget& target,
                           const HttpRequest& request);
+  // Runs a command for a caller that may run it.
+  HttpResponse RunAllowed(const CommandInfo& command, const RequestTarget& target,
+                          const HttpRequest& request);
+  // Returns the command that a target, as it was sent, names; nullptr if there is none.
+  const CommandInfo* CommandOf(std::string_view target) const;
   // Returns the response to a caller that may not run the command; nullopt if it may. Sets `*caller`
   // to what it has proved.
   std::optional<HttpResponse> CheckCaller(const CommandInfo& command, const HttpRequest& request,
                                           Principal* caller);
+  // Adds to `*caller` what the header Authorization proves.
+  absl::Status Authenticate(const HttpRequest& request, Principal* caller);
   HttpResponse Metrics(const RequestTarget& target);
   std::string Overview() const;
   absl::Status OpenTls();
@@ -93,6 +101,7 @@ class AdminFrontend {
 
   const AdminParts parts_;
   Commands commands_;
+  SnapshotCommand snapshots_;
   MetricsPage metrics_;
   Console console_;
   std::unique_ptr<AdminHandler> admin_handler_;

@@ -45,10 +45,12 @@ constexpr CommandInfo kCommands[] = {
      true,
      ReportNothing},
     {"observers", {"obsr"}, Operation::kHttpObservers, true, ReportObservers},
+    {"restore", {"rest"}, Operation::kHttpRestore, false, nullptr},
     {"ruok", {}, Operation::kHttpRuok, true, ReportNothing},
     {"server_stats", {"srvr"}, Operation::kHttpServerStats, true, ReportServerStatistics},
     {"set_trace_mask", {"stmk"}, Operation::kHttpSetTraceMask, false, SetTraceMask},
     {"slow_requests", {}, Operation::kHttpSlowRequests, false, ReportSlowRequests},
+    {"snapshot", {"snap"}, Operation::kHttpSnapshot, true, nullptr},
     {"stat_reset", {"srst"}, Operation::kHttpStatReset, true, ResetServerStatistics},
     {"stats", {"stat"}, Operation::kHttpStats, true, ReportStatistics},
     {"system_properties",
@@ -115,7 +117,7 @@ HttpResponse Commands::Run(const CommandInfo& command, const RequestTarget& targ
                                .target = target,
                                .status = frontend_->service().status()};
   const bool serving = context.status.serving() || context.status.read_only;
-  if (command.needs_serving && !serving) return Refuse(200, command.name, kNotServing);
+  if (command.needs_serving && !serving) return RefuseIdle(command.name);
   Json fields = Json::object();
   command.run(context, &fields);
   return Response(200, command.name, std::move(fields));
@@ -127,6 +129,12 @@ HttpResponse Commands::Refuse(unsigned status, std::string_view name, std::strin
   fields["error"] = std::string(error);
   return Response(status, name, std::move(fields));
 }
+
+HttpResponse Commands::Succeed(std::string_view name, Json fields) {
+  return Response(200, name, std::move(fields));
+}
+
+HttpResponse Commands::RefuseIdle(std::string_view name) { return Refuse(200, name, kNotServing); }
 
 std::string WithoutSecrets(std::string_view configuration) {
   absl::string_view rest = ToAbsl(configuration);

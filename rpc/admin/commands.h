@@ -45,7 +45,7 @@ struct CommandInfo {
   std::string_view aliases[2];  // empty: none
   Operation operation;
   bool needs_serving;  // refused while the server has no leader
-  // Adds the fields. A field "error" makes the command a failure.
+  // Adds the fields. A field "error" makes the command a failure. nullptr: AdminFrontend runs it.
   void (*run)(const CommandContext& context, Json* fields);
 };
 
@@ -62,10 +62,14 @@ class Commands {
 
   // Returns the page with a link to each command, for `GET /commands`.
   static HttpResponse Index(std::string_view command_url);
-  // Runs a command for a caller that may run it. May read files.
+  // Runs a command for a caller that may run it. May read files. REQUIRES: `command.run`.
   HttpResponse Run(const CommandInfo& command, const RequestTarget& target) const;
   // Returns the response to a command that is not run; status 200 as in ZooKeeper, or an error.
   static HttpResponse Refuse(unsigned status, std::string_view name, std::string_view error);
+  // Returns the response to a command that AdminFrontend has run.
+  static HttpResponse Succeed(std::string_view name, Json fields);
+  // Returns the response to a command that needs a server that serves.
+  static HttpResponse RefuseIdle(std::string_view name);
 
  private:
   const Config& config_;

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "rpc/frontend/authorization.h"
 
 namespace quorate::rpc::admin {
@@ -29,8 +31,22 @@ struct HttpRequest {
   std::string content_type;
   std::string page_token;  // X-Quorate-Page (page_token.h)
   bool has_several_authorizations = false;
-  bool is_passed_on = false;  // by a proxy, which has added Forwarded, X-Forwarded-For or Via
+  bool is_passed_on = false;    // by a proxy, which has added Forwarded, X-Forwarded-For or Via
+  bool has_large_body = false;  // of more bytes than are read; `body` is empty then
   std::string body;
+};
+
+// A body that is made while it is sent, so that it is never in memory as a whole. Its destructor frees
+// what it holds; it runs on a thread of the server when the body is sent, or its client is gone.
+class HttpStream {
+ public:
+  virtual ~HttpStream() = default;
+  // Returns the number of bytes of the whole body.
+  virtual uint64_t size() const = 0;
+  // Sets `*piece` to the next bytes of the body, at least one. Called on HttpThread::kStreams, when the
+  // client has taken the piece before, and until all bytes are there. An error ends the connection, from
+  // which the client learns that the body is not whole.
+  virtual absl::Status Next(std::string* piece) = 0;
 };
 
 struct HttpResponse {
@@ -38,6 +54,7 @@ struct HttpResponse {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // beside the usual ones
+  std::shared_ptr<HttpStream> stream;                        // in place of `body`, if it is set
 };
 
 // The threads of a server on which requests are handled.
@@ -46,6 +63,7 @@ enum class HttpThread : uint8_t {
   kCommands,
   kConsole,  // for requests that read long lists, so that commands need not wait for them
   kChanges,  // for requests that wait until the cluster has made a change
+  kStreams,  // for requests whose response is a stream
 };
 
 class HttpHandler {
@@ -53,6 +71,9 @@ class HttpHandler {
   virtual ~HttpHandler() = default;
   // Returns the thread that is to handle the request. Called on the thread of connections.
   virtual HttpThread ThreadOf(const HttpRequest& request) const = 0;
+  // Returns whether the request is answered even if its body is larger than what is read. Others get
+  // status 413. Called on the thread of connections.
+  virtual bool TakesLargeBody(const HttpRequest& /*request*/) const { return false; }
   // Returns the response to a request that is not handled, whoever sends it; nullopt for others. Called
   // on the thread of connections, before the request takes a place among those that wait for a thread,
   // of which there are few; it must not wait for anything.

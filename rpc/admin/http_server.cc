@@ -3,6 +3,8 @@
 #include "rpc/admin/http_server.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
@@ -14,6 +16,7 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
@@ -51,9 +54,10 @@ constexpr auto kDrainTime = std::chrono::seconds(1);
 constexpr size_t kDrainBytesMax = 256u << 10;
 // Responses of fewer bytes are sent however many others are unsent.
 constexpr size_t kSmallBytes = 64u << 10;
-// The most requests that wait for the thread of the console, or run there: each keeps a connection, of
-// which others need some, such as probes of the server's health.
-constexpr size_t kConsoleRequestsMax = 16;
+// The most requests that wait for the thread of the console, of changes or of streams, or run there:
+// each keeps a connection, of which others need some, such as probes of the server's health.
+constexpr size_t kWaitingRequestsMax = 16;
+constexpr int kStreamNice = 10;
 constexpr char kWaitedTooLong[] =
     "the change has waited too long for others, and was not made; try again";
 // The first byte of a TLS connection.
@@ -125,9 +129,11 @@ class HttpServer::Impl {
   asio::thread_pool workers_{1};
   asio::thread_pool console_workers_{1};
   asio::thread_pool change_workers_{1};
-  // The requests that wait for these two threads, or run there.
+  asio::thread_pool stream_workers_{1};
+  // The requests that wait for these three threads, or run there.
   size_t console_requests_ = 0;
   size_t change_requests_ = 0;
+  size_t stream_requests_ = 0;
 };
 
 // A connection lives as long as an operation of it is under way.
@@ -230,6 +236,13 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
 
   void OnRead(const error_code& error) {
     LeaveList();
+    if (error == http::error::body_limit) {
+      auto request = std::make_shared<HttpRequest>(TakeRequest());
+      request->has_large_body = true;
+      request->body.clear();
+      ends_ = true;
+      if (server_.handler_.TakesLargeBody(*request)) return Dispatch(std::move(request));
+    }
     if (error) {
       const std::optional<HttpResponse> response = ResponseToError(error);
       if (!response.has_value()) return Close();
@@ -249,15 +262,17 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
                                 : std::chrono::steady_clock::time_point::max();
     size_t* waiting = thread == HttpThread::kConsole   ? &server_.console_requests_
                       : thread == HttpThread::kChanges ? &server_.change_requests_
+                      : thread == HttpThread::kStreams ? &server_.stream_requests_
                                                        : nullptr;
     if (waiting != nullptr) {
-      if (*waiting >= kConsoleRequestsMax) {
-        return Respond(TextResponse(503, "too many requests of the console wait; try again"));
+      if (*waiting >= kWaitingRequestsMax) {
+        return Respond(TextResponse(503, "too many requests of this kind wait; try again"));
       }
       ++*waiting;
     }
     asio::thread_pool& workers = thread == HttpThread::kConsole   ? server_.console_workers_
                                  : thread == HttpThread::kChanges ? server_.change_workers_
+                                 : thread == HttpThread::kStreams ? server_.stream_workers_
                                                                   : server_.workers_;
     asio::post(workers, [self = shared_from_this(), request = std::move(request), waiting,
                          last_start]() mutable {
@@ -299,7 +314,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
 
   void Respond(const HttpResponse& response) {
     const unsigned version = parser_->get().version();
-    const bool keep_alive = parser_->get().keep_alive();
+    const bool keep_alive = parser_->get().keep_alive() && !ends_;
     const size_t bytes = response.body.size();
     if (bytes >= kSmallBytes && !is_head_ &&
         server_.unsent_bytes_ + bytes > server_.options_.unsent_bytes_max) {
@@ -311,6 +326,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
 
   // `version` is 10 or 11. Without `has_body`, the headers are those of a response with a body.
   void Write(const HttpResponse& response, unsigned version, bool keep_alive, bool has_body) {
+    stream_ = has_body ? response.stream : nullptr;
     http::response<http::string_body> message{static_cast<http::status>(response.status), version};
     message.set(http::field::content_type, response.content_type);
     // Values change from one moment to the next, and a page of an attacker must not guess types.
@@ -321,7 +337,8 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     }
     for (const auto& [name, value] : response.headers) message.set(name, value);
     message.keep_alive(keep_alive);
-    message.content_length(response.body.size());
+    message.content_length(response.stream != nullptr ? response.stream->size()
+                                                      : response.body.size());
     if (has_body) {
       message.body() = response.body;
       unsent_bytes_ = response.body.size();
@@ -334,14 +351,64 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
       self->LeaveList();
       self->server_.unsent_bytes_ -= std::exchange(self->unsent_bytes_, 0);
       if (error) return self->Close();
-      if (!keep_alive) return self->BeginDrain();
-      self->BeginToWait();
-      self->Read();
+      self->stream_keeps_alive_ = keep_alive;
+      self->stream_left_ = self->stream_ != nullptr ? self->stream_->size() : 0;
+      if (self->stream_left_ > 0) return self->MakePiece();
+      self->EndResponse(keep_alive);
     };
     if (tls_.has_value()) {
       beast::async_write(*tls_, std::move(generator), std::move(done));
     } else {
       beast::async_write(tcp_, std::move(generator), std::move(done));
+    }
+  }
+
+  void EndResponse(bool keep_alive) {
+    stream_.reset();
+    if (!keep_alive) return BeginDrain();
+    BeginToWait();
+    Read();
+  }
+
+  // Lets the thread of streams make the next piece, and sends it.
+  void MakePiece() {
+    asio::post(server_.stream_workers_, [self = shared_from_this(), stream = stream_]() mutable {
+      auto piece = std::make_shared<std::string>();
+      const absl::Status status = stream->Next(piece.get());
+      stream.reset();
+      asio::io_context& io = self->server_.io_;
+      asio::post(io, [self = std::move(self), piece, status] { self->OnPiece(piece, status); });
+    });
+  }
+  void OnPiece(const std::shared_ptr<std::string>& piece, const absl::Status& status) {
+    if (!status.ok() || piece->empty() || piece->size() > stream_left_) {
+      stream_.reset();
+      return Close();
+    }
+    WritePiece(piece, 0);
+  }
+  // Sends the rest of a piece from byte `at` on.
+  void WritePiece(std::shared_ptr<std::string> piece, size_t at) {
+    const size_t bytes = std::min(kStreamBytesPerTimeout, piece->size() - at);
+    tcp_.expires_after(std::chrono::milliseconds(server_.options_.idle_timeout_ms));
+    EnterList(&server_.writing_);
+    const asio::const_buffer buffer(piece->data() + at, bytes);
+    auto done = [self = shared_from_this(), piece = std::move(piece), at, bytes](
+                    const error_code& error, size_t) {
+      self->LeaveList();
+      if (error) {
+        self->stream_.reset();
+        return self->Close();
+      }
+      self->stream_left_ -= bytes;
+      if (at + bytes < piece->size()) return self->WritePiece(piece, at + bytes);
+      if (self->stream_left_ > 0) return self->MakePiece();
+      self->EndResponse(self->stream_keeps_alive_);
+    };
+    if (tls_.has_value()) {
+      asio::async_write(*tls_, buffer, std::move(done));
+    } else {
+      asio::async_write(tcp_, buffer, std::move(done));
     }
   }
 
@@ -376,6 +443,10 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   bool is_head_ = false;
   size_t unsent_bytes_ = 0;  // this connection's part of that of the server
   size_t drained_bytes_ = 0;
+  bool ends_ = false;  // after the response, because the body of the request was not read
+  std::shared_ptr<HttpStream> stream_;  // that is being sent; null: none
+  bool stream_keeps_alive_ = false;
+  uint64_t stream_left_ = 0;     // bytes that are to be sent
   Connections* list_ = nullptr;  // the list of the server that it is in, at place_
   Connections::iterator place_;
 };
@@ -402,6 +473,9 @@ absl::Status HttpServer::Impl::Listen() {
 absl::Status HttpServer::Impl::Start() {
   if (absl::Status s = Listen(); !s.ok()) return s;
   Accept();
+  // Streams are long work: clients, elections and all other work come first.
+  asio::post(stream_workers_,
+             [] { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kStreamNice); });
   thread_ = StartThread("http", [this] { io_.run(); });
   return absl::OkStatus();
 }
@@ -410,9 +484,11 @@ void HttpServer::Impl::Stop() {
   workers_.stop();
   console_workers_.stop();
   change_workers_.stop();
+  stream_workers_.stop();
   workers_.join();
   console_workers_.join();
   change_workers_.join();
+  stream_workers_.join();
   io_.stop();
   if (thread_.joinable()) thread_.join();
   error_code ignored;

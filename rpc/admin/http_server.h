@@ -3,7 +3,7 @@
 // An HTTP server for administrators and monitoring, on one port, with or without TLS. Parsing is
 // done by Boost.Beast.
 //
-// It has four threads of its own (HttpThread), and takes nothing from the threads of clients. Each
+// It has five threads of its own (HttpThread), and takes nothing from the threads of clients. Each
 // handles one request at a time. What a connection may take is bounded:
 // - Headers have at most kHeaderBytesMax bytes (431 otherwise), bodies kBodyBytesMax (413).
 // - From the end of one response, the next request has to be there completely within the idle
@@ -11,8 +11,12 @@
 //   take a response within that time.
 // - Responses that clients have not taken are at most unsent_bytes_max together, without those of less
 //   than 64 KiB; a request whose response would exceed it gets 503.
-// - Of the requests that wait for the threads of the console and of changes, there are a few; further ones
-//   get 503. A change that has waited for kChangeWaitMax gets 503 and is not made: its client is about to
+// - Of a stream, one piece is in memory, and the next one is made when the client has taken it. A client
+//   that does not take kStreamBytesPerTimeout bytes within the idle timeout is closed, so that a slow
+//   download may take any time, but not one that stands still. How many streams there are, the handler
+//   decides.
+// - Of the requests that wait for the threads of the console, of changes and of streams, there are a few;
+//   further ones get 503. A change that has waited for kChangeWaitMax gets 503 and is not made: its client is about to
 //   give up, and would be told that it failed.
 // - With connections_max connections, or connections_per_address_max from one address, a new one
 //   replaces one, of that address in the second case: the first that has had its last response, then the
@@ -39,6 +43,7 @@ namespace quorate::rpc::admin {
 
 inline constexpr size_t kHeaderBytesMax = 16u << 10;
 inline constexpr size_t kBodyBytesMax = 64u << 10;
+inline constexpr size_t kStreamBytesPerTimeout = 64u << 10;
 inline constexpr auto kChangeWaitMax = std::chrono::seconds(3);
 
 struct HttpServerOptions {

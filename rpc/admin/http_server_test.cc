@@ -3,6 +3,7 @@
 #include "rpc/admin/http_server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
@@ -29,6 +30,40 @@ using boost::asio::ip::tcp;
 constexpr size_t kLargeBytes = 32u << 20;
 constexpr size_t kUnsentBytesMax = kLargeBytes + kLargeBytes / 2;
 
+// A stream of `size` bytes, in pieces of 100,000. Counts the streams that exist, and the pieces.
+class Numbers : public HttpStream {
+ public:
+  Numbers(uint64_t size, bool fails, std::atomic<int>* streams, std::atomic<int>* pieces)
+      : size_(size), fails_(fails), streams_(*streams), pieces_(*pieces) {
+    ++streams_;
+  }
+  ~Numbers() override { --streams_; }
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+
+  static std::string Bytes(uint64_t from, uint64_t to) {
+    std::string bytes;
+    for (; from < to; ++from) bytes += static_cast<char>('a' + from % 23);
+    return bytes;
+  }
+  uint64_t size() const override { return size_; }
+  absl::Status Next(std::string* piece) override {
+    ++pieces_;
+    if (fails_ && at_ > 0) return absl::DataLossError("as the test wants it");
+    const uint64_t end = std::min(size_, at_ + 100'000);
+    *piece = Bytes(at_, end);
+    at_ = end;
+    return absl::OkStatus();
+  }
+
+ private:
+  const uint64_t size_;
+  const bool fails_;
+  std::atomic<int>& streams_;
+  std::atomic<int>& pieces_;
+  uint64_t at_ = 0;
+};
+
 // Answers with what it was asked. A request for /slow or /console/slow waits until Release.
 class Echo : public HttpHandler {
  public:
@@ -43,8 +78,12 @@ class Echo : public HttpHandler {
   }
   HttpThread ThreadOf(const HttpRequest& request) const override {
     if (request.target == "/quick") return HttpThread::kConnections;
+    if (request.target.starts_with("/stream")) return HttpThread::kStreams;
     if (!request.target.starts_with("/console")) return HttpThread::kCommands;
     return request.method == "POST" ? HttpThread::kChanges : HttpThread::kConsole;
+  }
+  bool TakesLargeBody(const HttpRequest& request) const override {
+    return request.target == "/large-body";
   }
   HttpResponse Handle(const HttpRequest& request) override {
     if (request.target.ends_with("/slow")) {
@@ -54,6 +93,13 @@ class Echo : public HttpHandler {
       changed_.wait(lock, [this] { return is_released_; });
     }
     HttpResponse response;
+    if (request.target.starts_with("/stream")) {
+      const uint64_t size = request.target == "/stream/endless" ? uint64_t{1} << 40 : 350'000;
+      response.stream =
+          std::make_shared<Numbers>(size, request.target == "/stream/broken", &streams, &pieces);
+      return response;
+    }
+    if (request.has_large_body) return TextResponse(501, "large");
     if (request.target == "/large") {
       response.body = std::string(kLargeBytes, 'x');
       return response;
@@ -73,6 +119,10 @@ class Echo : public HttpHandler {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this, number] { return received_ >= number; });
   }
+  // The streams that exist, and the pieces that were made of them all.
+  std::atomic<int> streams = 0;
+  std::atomic<int> pieces = 0;
+
   void AwaitSlow() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return waiting_ > 0; });
@@ -479,6 +529,85 @@ TEST_CASE("responses that are not taken are limited together") {
   Client third(running);
   third.Send(request);
   CHECK(third.ReadAll().starts_with("HTTP/1.1 200 "));
+}
+
+TEST_CASE("a stream is sent whole, and the connection lives on") {
+  Running running;
+  Client client(running);
+  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  const std::string head = client.ReadUntil("\r\n\r\n");
+  CHECK(head.find("Content-Length: 350000\r\n") != std::string::npos);
+  // The server does not get the next request before the client has the whole stream.
+  client.Send("GET /quick HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  const std::string rest = client.ReadAll();
+  const std::string wanted = Numbers::Bytes(0, 350'000);
+  REQUIRE(rest.size() > wanted.size());
+  CHECK(rest.substr(0, wanted.size()) == wanted);
+  CHECK(rest.substr(wanted.size()).starts_with("HTTP/1.1 200 OK"));
+  CHECK(running.echo.streams == 0);
+  CHECK(running.echo.pieces == 4);
+}
+
+TEST_CASE("HEAD has the size of a stream, and makes no piece of it") {
+  Running running;
+  Client client(running);
+  client.Send("HEAD /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  const std::string all = client.ReadAll();
+  CHECK(all.find("Content-Length: 350000\r\n") != std::string::npos);
+  CHECK(all.ends_with("\r\n\r\n"));
+  CHECK(running.echo.pieces == 0);
+}
+
+TEST_CASE("a stream that fails ends the connection before its last byte") {
+  Running running;
+  Client client(running);
+  client.Send("GET /stream/broken HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.ReadUntil("\r\n\r\n");
+  CHECK(client.ReadAll() == Numbers::Bytes(0, 100'000));
+  CHECK(running.echo.pieces == 2);
+}
+
+TEST_CASE("a client that does not read a stream is closed, and the stream freed") {
+  Running running(/*connections_max=*/256, /*idle_timeout_ms=*/300);
+  Client client(running);
+  client.Send("GET /stream/endless HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.ReadUntil("\r\n\r\n");
+  // It takes only what the buffers of the two sockets hold.
+  while (running.echo.streams > 0) std::this_thread::yield();
+  CHECK(running.echo.pieces < 200);
+}
+
+TEST_CASE("a stream is freed when its client is gone") {
+  Running running;
+  {
+    Client client(running);
+    client.Send("GET /stream/endless HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.ReadUntil("\r\n\r\n");
+  }
+  while (running.echo.streams > 0) std::this_thread::yield();
+}
+
+TEST_CASE("a server can stop while a stream is sent") {
+  auto running = std::make_unique<Running>();
+  Client client(*running);
+  client.Send("GET /stream/endless HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.ReadUntil("\r\n\r\n");
+  running->server.Stop();
+  running.reset();
+  client.ReadAll();
+}
+
+TEST_CASE(
+    "a request with a large body is answered if the handler wants it, and its body not read") {
+  Running running;
+  for (const std::string path : {"/large-body", "/other"}) {
+    Client client(running);
+    client.Send("POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n");
+    const std::string all = client.ReadAll();
+    INFO(all);
+    CHECK(all.starts_with(path == "/other" ? "HTTP/1.1 413" : "HTTP/1.1 501"));
+    CHECK(all.find("Connection: close\r\n") != std::string::npos);
+  }
 }
 
 TEST_CASE("a server can stop while requests are under way") {

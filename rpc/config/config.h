@@ -136,7 +136,10 @@ struct Config {
   bool admin_port_unification = false;  // admin_port takes HTTPS too
   bool admin_force_https = false;       // admin_port takes HTTPS only
   bool admin_need_client_auth = false;  // of HTTPS
-  bool admin_console = true;            // the web console is on
+  bool admin_snapshot = true;           // the command snapshot is on
+  // The time from the begin of one snapshot until the next may begin.
+  int admin_snapshot_interval_ms = 300'000;
+  bool admin_console = true;  // the web console is on
   // Who makes changes by the web console: "none", "administrators", "proven" (those and who has a
   // certificate or calls from this machine) or "users" (everyone who gives a user and a password, too).
   std::string admin_console_changes = "proven";

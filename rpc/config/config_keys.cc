@@ -905,6 +905,18 @@ constexpr ConfigKey kConfigKeys[] = {
      .section = Section::kHttp,
      .is_property = true,
      .meaning = "HTTPS needs a certificate of the client"},
+    {.name = "admin.snapshot.enabled",
+     .value = Boolean{&Config::admin_snapshot},
+     .section = Section::kHttp,
+     .is_property = true,
+     .meaning = "`/commands/snapshot` sends the tree in ZooKeeper's snapshot format to "
+                "administrators"},
+    {.name = "admin.rateLimiterIntervalInMS",
+     .value = Integer{&Config::admin_snapshot_interval_ms, 0, kHourMs * 24, Unit::kMilliseconds},
+     .section = Section::kHttp,
+     .is_property = true,
+     .meaning = "`/commands/snapshot` runs at most once in this time; 0: as soon as the one before "
+                "has ended"},
     {.name = "metricsProvider.className",
      .value = Text{&Config::metrics_provider},
      .section = Section::kHttp,

@@ -10,16 +10,12 @@
 namespace quorate::rpc {
 namespace {
 
-constexpr std::string_view kNoSnapshotCommand =
-    "the commands snapshot and restore are not in this version; use quorate backup";
 constexpr std::string_view kNoMetricsThreads = "metrics are counted without threads of their own";
 
 // Sorted by name: suggestions name the keys in this order.
 constexpr IgnoredKey kIgnoredKeys[] = {
     {"admin.httpVersion", "the HTTP front end speaks HTTP/1.1"},
-    {"admin.rateLimiterIntervalInMS", kNoSnapshotCommand},
-    {"admin.restore.enabled", kNoSnapshotCommand},
-    {"admin.snapshot.enabled", kNoSnapshotCommand},
+    {"admin.restore.enabled", "the command restore is always refused; see quorate import"},
     {"advancedFlowControlEnabled", "waiting requests are always limited"},
     {"autopurge.purgeInterval", "old data is removed without a job"},
     {"autopurge.snapRetainCount", "old data is removed without a job"},

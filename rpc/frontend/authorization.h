@@ -171,11 +171,15 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kHttpObserverConnectionStatReset, kHttp, "/commands/observer_connection_stat_reset", kAdministrator, \
       "")                                                                                            \
   ROW(kHttpObservers, kHttp, "/commands/observers", kOpen, "")                                       \
+  ROW(kHttpRestore, kHttp, "/commands/restore", kAdministrator,                                      \
+      "POST; always refused")                                                                        \
   ROW(kHttpRuok, kHttp, "/commands/ruok", kOpen, "")                                                 \
   ROW(kHttpServerStats, kHttp, "/commands/server_stats", kOpen, "")                                  \
   ROW(kHttpSetTraceMask, kHttp, "/commands/set_trace_mask", kAdministrator, "")                      \
   ROW(kHttpSlowRequests, kHttp, "/commands/slow_requests", kAdministrator,                           \
       "has paths of znodes and addresses of clients")                                                \
+  ROW(kHttpSnapshot, kHttp, "/commands/snapshot", kAdministrator,                                    \
+      "the whole tree, past every access control list")                                              \
   ROW(kHttpStatReset, kHttp, "/commands/stat_reset", kAdministrator, "")                             \
   ROW(kHttpStats, kHttp, "/commands/stats", kOpen, "has addresses of clients, as in ZooKeeper")      \
   ROW(kHttpSystemProperties, kHttp, "/commands/system_properties", kAdministrator,                   \
