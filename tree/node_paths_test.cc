@@ -50,10 +50,10 @@ TEST_CASE("only what later znodes need is kept") {
 TEST_CASE("a znode without a parent is refused") {
   NodePaths paths;
   Add(&paths, Record(0, 0, "", 1));
-  CHECK_THAT(Add(&paths, Record(2, 1, "b", 0)), Catch::Contains("\"b\" has no parent"));
+  CHECK_THAT(Add(&paths, Record(2, 1, "b", 0)), Catch::Contains("named b has no parent"));
   Add(&paths, Record(3, 0, "c", 1));
   // The root has one child, as its record says, although its name is still needed.
-  CHECK_THAT(Add(&paths, Record(4, 0, "d", 0)), Catch::Contains("\"d\" has no parent"));
+  CHECK_THAT(Add(&paths, Record(4, 0, "d", 0)), Catch::Contains("named d has no parent"));
 }
 
 }  // namespace quorate::tree
