@@ -425,6 +425,7 @@ HttpResponse Console::Overview(const HttpRequest& request, const Caller& caller)
                        {"commit_index", view.commit_index.value()},
                        {"applied_index", view.applied_index.value()},
                        {"changing", view.changing},
+                       {"membership_index", view.membership_index.value()},
                        {"members", std::move(members)},
                        {"problems", std::move(problems)},
                        {"identities", std::move(identities)},

@@ -14,7 +14,7 @@
 //   /console/api/events     ?path=&after= changes at and below a znode
 //   /console/api/...        POST: the changes of console_changes.h
 //
-// Administrators and the super user may close sessions and transfer leadership. They, and the users that
+// Administrators and the super user may close sessions, transfer leadership and change members. They, and the users that
 // admin.console.changes names, may change the tree, within its access control lists. By default, a user
 // and a password alone allow no change from another machine, because anyone can make them up.
 //

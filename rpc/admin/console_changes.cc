@@ -13,6 +13,7 @@
 #include "base/condition_variable.h"
 #include "base/escape.h"
 #include "base/strings.h"
+#include "rpc/frontend/member_change.h"
 #include "tree/acl.h"
 #include "tree/path.h"
 
@@ -26,6 +27,10 @@ constexpr char kForbidden[] =
     "changes need an administrator, or for znodes a user whom admin.console.changes lets make "
     "them: "
     "by default one with a certificate, or one who has signed in on the server's own machine";
+
+constexpr uint32_t kMemberNumberMax = 254;
+// Two names of hosts and four numbers.
+constexpr size_t kLineBytesMax = 600;
 
 constexpr auto kText = Json::value_t::string;
 constexpr auto kNumber = Json::value_t::number_integer;
@@ -153,9 +158,90 @@ HttpResponse TreeOutcome(const TreeChange& change, const tree::OpResult& result)
   }
 }
 
+// A change of members, and the membership that its user has seen.
+struct MembersChange {
+  MemberChange change;
+  uint64_t membership = 0;
+};
+
+// Returns what is wrong with the body; empty if `*change` is what it says.
+std::string ParseMembersChange(const Json& body, MembersChange* change) {
+  if (!HasFields(
+          body,
+          {{"change", kText}, {"member", kNumber}, {"line", kText}, {"membership", kNumber}})) {
+    return "the body has to be {change, member, line, membership}: a text, a number, a text and a "
+           "number";
+  }
+  const auto& kind = body["change"].get_ref<const std::string&>();
+  if (kind == "add") {
+    change->change.kind = MemberChange::Kind::kAdd;
+  } else if (kind == "remove") {
+    change->change.kind = MemberChange::Kind::kRemove;
+  } else if (kind == "promote") {
+    change->change.kind = MemberChange::Kind::kPromote;
+  } else if (kind == "demote") {
+    change->change.kind = MemberChange::Kind::kDemote;
+  } else {
+    return "change has to be add, remove, promote or demote";
+  }
+  if (!TakeNumber(body["member"], &change->change.id) || change->change.id == 0 ||
+      change->change.id > kMemberNumberMax) {
+    return absl::StrCat("member has to be the number of a member, from 1 to ", kMemberNumberMax);
+  }
+  change->change.server_line = body["line"].get<std::string>();
+  if (kind != "add" && !change->change.server_line.empty()) {
+    return "line has to be empty, unless a member is added";
+  }
+  if (change->change.server_line.size() > kLineBytesMax) {
+    return absl::StrCat("line may have ", kLineBytesMax, " bytes");
+  }
+  return TakeNumber(body["membership"], &change->membership)
+             ? ""
+             : "membership has to be the membership_index of the overview";
+}
+
+// Returns the members after a change. An error says why the cluster does not take it.
+absl::StatusOr<ServerLines> MembersAfter(const MembersChange& wanted, const ClusterView& view) {
+  if (!view.is_leader) {
+    return absl::FailedPreconditionError(
+        view.leader == consensus::kNoMember
+            ? "the cluster has no leader now; try again when it has one"
+            : absl::StrCat("this server does not lead; use the console of the leader, member ",
+                           view.leader.value()));
+  }
+  if (view.changing) {
+    return absl::FailedPreconditionError("another change of members is under way; wait for it");
+  }
+  if (view.membership_index.value() != wanted.membership) {
+    return absl::AbortedError(
+        "the members were changed after the page has shown them; look at them, and try again");
+  }
+  const absl::StatusOr<ServerLines> now = LinesOf(view);
+  if (!now.ok()) return now.status();
+  absl::StatusOr<ServerLines> next = NextStep(wanted.change, *now);
+  if (!next.ok()) return next.status();
+  // A member that is added gets its vote by a change of its own.
+  const auto added = next->find(wanted.change.id);
+  const bool gives_vote = wanted.change.kind == MemberChange::Kind::kAdd && added != next->end() &&
+                          !added->second.observer;
+  if (*next == *now || gives_vote) {
+    return absl::FailedPreconditionError(
+        wanted.change.kind == MemberChange::Kind::kAdd
+            ? "it is a member already; give it a vote when it has caught up"
+            : "there is nothing to change: it is so already");
+  }
+  if (std::string reason = ReasonNotToChange(view, *next); !reason.empty()) {
+    return absl::FailedPreconditionError(reason);
+  }
+  return next;
+}
+
 unsigned CodeOf(const absl::Status& status) {
   return absl::IsInvalidArgument(status)      ? 400
+         : absl::IsNotFound(status)           ? 404
          : absl::IsFailedPrecondition(status) ? 409
+         : absl::IsAlreadyExists(status)      ? 409
+         : absl::IsAborted(status)            ? 409
          : absl::IsResourceExhausted(status)  ? 507
                                               : 503;
 }
@@ -213,7 +299,8 @@ bool ConsoleChanges::IsOfTree(std::string_view name) {
 }
 
 bool ConsoleChanges::IsChange(std::string_view name) {
-  return IsOfTree(name) || name == "close-session" || name == "transfer-leadership";
+  return IsOfTree(name) || name == "close-session" || name == "transfer-leadership" ||
+         name == "change-members";
 }
 
 void ConsoleChanges::Close() {
@@ -242,8 +329,9 @@ HttpResponse ConsoleChanges::Respond(std::string_view name, const HttpRequest& r
     return Failure(503, "this server makes no changes");
   }
   if (IsOfTree(name)) return ChangeTree(name, body, caller, may);
-  return name == "close-session" ? CloseSession(body, caller, may)
-                                 : TransferLeadership(body, caller, may);
+  if (name == "close-session") return CloseSession(body, caller, may);
+  return name == "change-members" ? ChangeMembers(body, caller, may)
+                                  : TransferLeadership(body, caller, may);
 }
 
 void ConsoleChanges::RecordFailedAuthentication(const ConsoleCaller& caller) const {
@@ -364,6 +452,43 @@ HttpResponse ConsoleChanges::TransferLeadership(const Json& body, const ConsoleC
                                               record(begun.ok());
                                               wait->End(begun);
                                             });
+  if (!Await(wait)) return Failure(504, kOutcomeUnknown);
+  return wait->status().ok() ? JsonResponse(200, Json::object()) : StatusFailure(wait->status());
+}
+
+HttpResponse ConsoleChanges::ChangeMembers(const Json& body, const ConsoleCaller& caller,
+                                           bool may) {
+  MembersChange wanted;
+  if (const std::string why = ParseMembersChange(body, &wanted); !why.empty()) {
+    return Failure(400, why);
+  }
+  const std::string& line = wanted.change.server_line;
+  const auto record = [this, user = caller.actor, ip = caller.principal.address,
+                       detail = absl::StrCat("change=", body["change"].get<std::string>(),
+                                             " member=", wanted.change.id,
+                                             line.empty() ? "" : " line=", EscapeLine(line),
+                                             " protocol=http")](AuditResult result) {
+    if (parts_.audit != nullptr) {
+      parts_.audit->RecordCall(user, ip, "changeMembers", detail, result);
+    }
+  };
+  if (!may) {
+    record(AuditResult::kFailure);
+    return Failure(403, "only an administrator changes members");
+  }
+  const absl::StatusOr<ServerLines> next =
+      MembersAfter(wanted, parts_.administration->cluster_view());
+  if (!next.ok()) {
+    record(AuditResult::kFailure);
+    return StatusFailure(next.status());
+  }
+  const auto wait = std::make_shared<Wait>();
+  // An outcome that comes after the wait is recorded, too.
+  parts_.administration->ChangeMembers(
+      *next, consensus::Index(wanted.membership), [wait, record](const absl::Status& outcome) {
+        record(outcome.ok() ? AuditResult::kSuccess : AuditResult::kFailure);
+        wait->End(outcome);
+      });
   if (!Await(wait)) return Failure(504, kOutcomeUnknown);
   return wait->status().ok() ? JsonResponse(200, Json::object()) : StatusFailure(wait->status());
 }

@@ -7,6 +7,9 @@
 //   delete               {path, version}
 //   close-session        {session}             "0x..."
 //   transfer-leadership  {member}              0: to the most up-to-date voter
+//   change-members       {change, member, line, membership}
+//                        change: "add", as an observer, "remove", "promote" or "demote"; line: the addresses of
+//                        a member that is added, else empty; membership: the one that the user has seen
 //
 // Who sends it has passed the checks of Console. The tree is written through the log, with the
 // identities of the caller, so that access control lists, quotas and the audit log treat it as any
@@ -78,6 +81,7 @@ class ConsoleChanges {
                                                         const ConsoleCaller& caller) const;
   HttpResponse CloseSession(const Json& body, const ConsoleCaller& caller, bool may);
   HttpResponse TransferLeadership(const Json& body, const ConsoleCaller& caller, bool may);
+  HttpResponse ChangeMembers(const Json& body, const ConsoleCaller& caller, bool may);
   // Waits until the wait is ended. Returns false if that did not happen in time.
   bool Await(const std::shared_ptr<Wait>& wait);
 

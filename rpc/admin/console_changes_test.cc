@@ -30,13 +30,17 @@ class ApplyingService final : public FakeService {
 
 class Leader final : public Administration {
  public:
-  ClusterView cluster_view() const override { return {}; }
+  ClusterView cluster_view() const override { return view; }
   void TransferLeadership(MemberId target, std::function<void(absl::Status)> done) override {
     targets.push_back(target.value());
     done(outcome);
   }
-  void ChangeMembers(const ServerLines&, consensus::Index,
-                     std::function<void(absl::Status)>) override {}
+  void ChangeMembers(const ServerLines& lines, consensus::Index based_on,
+                     std::function<void(absl::Status)> done) override {
+    CHECK(based_on == view.membership_index);
+    members.push_back(lines);
+    done(outcome);
+  }
   void Barrier(std::function<void(tree::Zxid)>) override {}
   void RequestCheckpoint(tree::Zxid, std::function<void()>) override {}
   tree::Zxid checkpoint_zxid() const override { return {}; }
@@ -44,7 +48,9 @@ class Leader final : public Administration {
     return absl::FailedPreconditionError("none");
   }
 
+  ClusterView view;
   std::vector<uint32_t> targets;
+  std::vector<ServerLines> members;  // of each change
   absl::Status outcome;
 };
 
@@ -217,12 +223,97 @@ TEST_CASE("a body that is not exactly what a change needs is refused") {
                                   std::string(R"({"session":"0xfffffffffffffffff"})"),
                                   std::string(R"({"member":65536})")}) {
     for (const std::string_view name :
-         {"create", "set", "delete", "close-session", "transfer-leadership"}) {
+         {"create", "set", "delete", "close-session", "transfer-leadership", "change-members"}) {
       CHECK(f.Status(name, body) == 400);
     }
   }
   CHECK(f.service.batches.empty());
   CHECK(f.leader.targets.empty());
+  CHECK(f.leader.members.empty());
+}
+
+// The leader 1 of three voters and the observer 4, whose membership is 7. All are up to date.
+ClusterView FourMembers() {
+  ClusterView view;
+  view.self = view.leader = MemberId(1);
+  view.is_leader = true;
+  view.membership_index = consensus::Index(7);
+  for (uint32_t id = 1; id <= 4; ++id) {
+    ClusterView::Member& member = view.members.emplace_back();
+    member.id = MemberId(id);
+    member.reachable = member.in_sync = true;
+    member.observer = id == 4;
+    member.addresses = *ParseServerLine("host" + std::to_string(id) + ":2888:3888;2181");
+  }
+  return view;
+}
+
+std::string MembersBody(const std::string& change, int member, const std::string& line = "",
+                        int membership = 7) {
+  return Json{{"change", change}, {"member", member}, {"line", line}, {"membership", membership}}
+      .dump();
+}
+
+TEST_CASE("members are added as observers, removed, promoted and demoted") {
+  Fixture f;
+  f.leader.view = FourMembers();
+  CHECK(f.Status("change-members", MembersBody("add", 5, "host5:2888:3888;2181")) == 200);
+  CHECK(f.Status("change-members", MembersBody("remove", 3)) == 200);
+  CHECK(f.Status("change-members", MembersBody("demote", 2)) == 200);
+  CHECK(f.Status("change-members", MembersBody("promote", 4)) == 200);
+  REQUIRE(f.leader.members.size() == 4);
+  CHECK(f.leader.members[0].size() == 5);
+  CHECK(f.leader.members[0].at(5).observer);
+  CHECK(f.leader.members[1].count(3) == 0);
+  CHECK(f.leader.members[2].at(2).observer);
+  CHECK_FALSE(f.leader.members[3].at(4).observer);
+  CHECK(f.audit.Lines()[0].ends_with(
+      "operation=changeMembers detail=change=add member=5 line=host5:2888:3888;2181 protocol=http "
+      "result=success"));
+}
+
+TEST_CASE("a change of members that the cluster does not take is refused with the reason") {
+  Fixture f;
+  f.leader.view = FourMembers();
+  const auto refused = [&f](const std::string& body, const std::string& why) {
+    const HttpResponse response = f.Post("change-members", body);
+    CHECK_THAT(response.body, Catch::Contains(why));
+    CHECK(f.audit.Lines().back().ends_with("result=failure"));
+    CHECK(f.leader.members.empty());
+    return response.status;
+  };
+  CHECK(refused(MembersBody("remove", 1), "member 1 leads") == 409);
+  CHECK(refused(MembersBody("remove", 9), "it is so already") == 409);
+  CHECK(refused(MembersBody("promote", 9), "there is no member 9") == 404);
+  CHECK(refused(MembersBody("add", 3, "host9:2888:3888;2181"), "another number") == 409);
+  CHECK(refused(MembersBody("add", 4, "host4:2888:3888;2181"), "a member already") == 409);
+  CHECK(refused(MembersBody("add", 5, "nonsense"), "nonsense") == 400);
+  CHECK(refused(MembersBody("remove", 2, "", 6), "after the page has shown them") == 409);
+  f.leader.view.members[2].reachable = false;
+  CHECK(refused(MembersBody("remove", 2), "1 of 2 voters would be up to date") == 409);
+  f.leader.view.changing = true;
+  CHECK(refused(MembersBody("remove", 3), "under way") == 409);
+  f.leader.view.is_leader = false;
+  f.leader.view.leader = MemberId(2);
+  CHECK(refused(MembersBody("remove", 3), "the leader, member 2") == 409);
+  CHECK(f.Status("change-members", MembersBody("remove", 3), /*may=*/false) == 403);
+  for (const std::string& body :
+       {MembersBody("move", 3), MembersBody("remove", 0), MembersBody("remove", 255),
+        MembersBody("remove", 3, "host3:2888:3888;2181"), MembersBody("remove", -1)}) {
+    CHECK(f.Status("change-members", body) == 400);
+  }
+  CHECK(f.leader.members.empty());
+}
+
+TEST_CASE("what the cluster says of a change of members is shown") {
+  Fixture f;
+  f.leader.view = FourMembers();
+  f.leader.outcome = absl::UnavailableError("member 4 has not caught up yet");
+  const HttpResponse response = f.Post("change-members", MembersBody("promote", 4));
+  CHECK(response.status == 503);
+  CHECK(response.body.find("member 4 has not caught up yet") != std::string::npos);
+  f.leader.outcome = absl::AbortedError("the members were changed otherwise");
+  CHECK(f.Status("change-members", MembersBody("promote", 4)) == 409);
 }
 
 }  // namespace

@@ -217,6 +217,8 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
       "and being one of those of `admin.console.changes`; from a page of the console")               \
   ROW(kHttpConsoleCloseSession, kHttp, "/console/api/close-session", kAdministrator,                 \
       "or the super user; from a page of the console")                                               \
+  ROW(kHttpConsoleChangeMembers, kHttp, "/console/api/change-members", kAdministrator,               \
+      "or the super user; from a page of the console")                                               \
   ROW(kHttpConsoleTransferLeadership, kHttp, "/console/api/transfer-leadership", kAdministrator,     \
       "or the super user; from a page of the console")
 // clang-format on

@@ -147,6 +147,68 @@ def test_leadership_is_transferred_and_who_may_be_stopped_is_shown():
             await_page(driver, "none of the two may be stopped", lambda: cell(driver, leader).startswith("no: without"))
 
 
+def test_members_are_changed_with_a_confirmation_and_what_would_lose_the_quorum_is_refused():
+    with harness.Cluster("quorate", 3, settings=web.STEADY) as cluster:
+        web.await_serving(cluster)
+        leader = cluster.leader()
+        leaving, other = cluster.others(leader)
+        with open(os.path.join(cluster.member_dir(leader), "zoo.cfg"), encoding="utf-8") as file:
+            line = next(text.split("=", 1)[1].strip() for text in file if text.startswith(f"server.{leaving}="))
+
+        def cell(driver, member, number):
+            return driver.execute_script("""
+                const row = document.querySelector(`#members tr[data-key='${arguments[0]}']`);
+                return row === null ? 'none' : row.cells[arguments[1]].textContent;""", member, number)
+
+        def act_on(driver, label):
+            await_page(driver, f"the button {label}", lambda: press(driver, label))
+            dialog(driver)
+
+        with browser(cluster, other) as driver:
+            await_page(driver, "a follower names the leader",
+                       lambda: f"at the leader, member {leader}" in text(driver, "members-message"))
+            assert not press(driver, f"Remove member {leaving}")
+            assert not one(driver, "add-member").is_displayed()
+        with browser(cluster, leader) as driver:
+            await_page(driver, "each is safe", lambda: all(cell(driver, i, 4) == "yes" for i in cluster.members))
+            assert not press(driver, f"Remove member {leader}")
+            # Escape changes nothing.
+            act_on(driver, f"Remove member {leaving}")
+            ActionChains(driver).send_keys(Keys.ESCAPE).perform()
+            await_page(driver, "the dialog is closed", lambda: not is_open(driver))
+            assert cell(driver, leaving, 1) == "follower"
+            act_on(driver, f"Take the vote of member {leaving}")
+            confirm(driver)
+            await_page(driver, "it is an observer", lambda: cell(driver, leaving, 1) == "observer")
+            act_on(driver, f"Remove member {leaving}")
+            confirm(driver)
+            await_page(driver, "it is no member", lambda: cell(driver, leaving, 1) == "none")
+            one(driver, "add-member").click()
+            dialog(driver)
+            number, addresses = driver.find_elements(By.CSS_SELECTOR, "#dialog-fields input")
+            number.send_keys(str(leaving))
+            addresses.send_keys("nonsense")
+            one(driver, "dialog-act").click()
+            await_page(driver, "it is refused", lambda: "nonsense" in text(driver, "dialog-error"))
+            addresses.clear()
+            addresses.send_keys(line)
+            confirm(driver)
+            await_page(driver, "it is a member again", lambda: cell(driver, leaving, 1) == "observer")
+            await_page(driver, "it has caught up", lambda: cell(driver, leaving, 2) == "reachable")
+            act_on(driver, f"Give member {leaving} a vote")
+            confirm(driver)
+            await_page(driver, "it has a vote", lambda: cell(driver, leaving, 1) == "follower")
+            await_page(driver, "each is safe again", lambda: all(cell(driver, i, 4) == "yes" for i in cluster.members))
+            cluster.kill(other)
+            await_page(driver, "the page knows", lambda: cell(driver, other, 2) == "unreachable")
+            act_on(driver, f"Remove member {leaving}")
+            one(driver, "dialog-act").click()
+            await_page(driver, "it is refused",
+                       lambda: "1 of 2 voters would be up to date" in text(driver, "dialog-error"))
+            assert is_open(driver)
+        assert web.get(cluster, "/health/ready", leader).status == 200
+
+
 def test_what_may_be_done_depends_on_who_has_signed_in():
     with with_administrator() as cluster, zk.Connection(cluster.address(1)) as client, browser(cluster, 1) as driver:
         await_page(driver, "nobody yet", lambda: "You may only read" in text(driver, "identity"))

@@ -16,7 +16,8 @@ from grpc_access import TOKEN, write
 TREE = ("create", "set", "delete")
 CHANGES = {
     "create": {"path": "/a", "data": "eA==", "acl": "world"}, "set": {"path": "/a", "data": "eQ==", "version": 0},
-    "delete": {"path": "/a", "version": 0}, "close-session": {"session": "0x1"}, "transfer-leadership": {"member": 0}}
+    "delete": {"path": "/a", "version": 0}, "close-session": {"session": "0x1"}, "transfer-leadership": {"member": 0},
+    "change-members": {"change": "remove", "member": 9, "line": "", "membership": 0}}
 BODY_BYTES_MAX = 64 << 10
 
 
@@ -196,6 +197,56 @@ def shared_random_changes_of_bodies_do_no_harm(cluster):
                 client.delete(f"/{child}")
     cluster.check_alive()
     return f"seed {seed}"
+
+
+def overview(cluster, who, member=1):
+    return json.loads(web.get(cluster, "/console/api/overview", member, headers=who).text)
+
+
+def test_members_are_changed_by_administrators_at_the_leader_and_the_audit_log_has_them():
+    with place() as made, harness.Cluster("quorate", 3, [*secured(made), *web.STEADY]) as cluster:
+        web.await_serving(cluster)
+        leader = cluster.leader()
+        leaving, other = cluster.others(leader)
+
+        def ask(kind, member, who, at=leader, line="", membership=None):
+            seen = overview(cluster, who, at)["membership_index"] if membership is None else membership
+            return change(cluster, "change-members", {"change": kind, "member": member, "line": line, "membership": seen},
+                          who, at)
+
+        def roles():
+            return {member["id"]: member["role"] for member in overview(cluster, bearer(), leader)["members"]}
+
+        for who in ({}, basic("ann")):
+            assert ask("remove", leaving, who).status == 403
+        audit.wait_for(cluster, operation="changeMembers", result="failure", member=leader)
+        seen = overview(cluster, bearer(), leader)["membership_index"]
+        at_follower = ask("remove", leaving, bearer(), at=other)
+        assert at_follower.status == 409 and f"member {leader}" in at_follower.text, at_follower
+        led = ask("remove", leader, bearer())
+        assert led.status == 409 and "leads" in led.text, led
+        # Without the other one, the leader alone would be no majority of two.
+        cluster.kill(other)
+        harness.wait_for("the leader knows", lambda: "1 of 2 voters would be up to date" in ask(
+            "remove", leaving, bearer()).text, harness.WAIT_SECONDS)
+        assert roles()[leaving] == "follower"
+        cluster.restart(other)
+        harness.wait_for("the other one is back", lambda: ask("demote", leaving, bearer()).status == 200,
+                         harness.WAIT_SECONDS)
+        assert roles() == {leader: "leader", leaving: "observer", other: "follower"}, roles()
+        # The page of this request is older than the change.
+        old = ask("remove", other, bearer(), membership=seen)
+        assert old.status == 409 and "after the page has shown them" in old.text, old
+        assert ask("remove", leaving, bearer()).status == 200
+        assert leaving not in roles()
+        # A server that does not exist is added without a vote, and does not get one.
+        assert ask("add", 9, bearer(), line="127.0.0.1:1:2;3").status == 200
+        assert roles()[9] == "observer"
+        absent = ask("promote", 9, bearer())
+        assert absent.status in (409, 503), absent
+        assert ask("remove", 9, bearer()).status == 200
+        audit.wait_for(cluster, operation="changeMembers", user="token:line1", result="success", member=leader,
+                       detail=f"change=demote member={leaving} protocol=http")
 
 
 def test_lists_show_only_what_the_caller_may_see():

@@ -15,6 +15,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "rpc/frontend/member_change.h"
 #include "rpc/proto/errors.h"
 #include "tools/administration/rolling_restart.h"
 #include "tools/cli/cluster_client.h"
@@ -22,7 +23,7 @@
 namespace quorate::tools {
 namespace {
 
-using rpc::ServerLine;
+using rpc::MemberChange;
 using rpc::ServerLines;
 using std::chrono::steady_clock;
 using Kind = MemberChange::Kind;
@@ -214,23 +215,6 @@ class Change {
   steady_clock::time_point refused_since_;
 };
 
-// As NextStep, for kReplace.
-absl::StatusOr<ServerLines> NextReplaceStep(const MemberChange& change, const ServerLines& now) {
-  const MemberChange add{Kind::kAdd, change.new_id, change.server_line};
-  const auto old = now.find(change.id);
-  if (old == now.end()) {
-    if (now.contains(change.new_id)) return now;
-    return absl::NotFoundError(absl::StrCat("there is no member ", change.id));
-  }
-  auto next = NextStep(add, now);
-  if (!next.ok() || !now.contains(change.new_id)) return next;
-  // The new member is an observer, and takes over the role of the old one, which leaves. The number of
-  // voters stays.
-  next->at(change.new_id).observer = old->second.observer;
-  next->erase(change.id);
-  return next;
-}
-
 // Sets the new member of `change` as `with`, [N=]LINE, says.
 absl::Status ParseReplacement(const std::string& with, MemberChange* change) {
   const size_t end = with.find('=');
@@ -394,49 +378,6 @@ absl::StatusOr<ServerLines> LinesOf(const v1::MembersResponse& members) {
     lines[member.id()] = *std::move(line);
   }
   return lines;
-}
-
-absl::StatusOr<ServerLines> NextStep(const MemberChange& change, const ServerLines& now) {
-  if (change.kind == Kind::kReplace) return NextReplaceStep(change, now);
-  ServerLines next = now;
-  const auto member = next.find(change.id);
-  const bool is_new = member == next.end();
-  if (change.kind == Kind::kRemove) {
-    if (!is_new) next.erase(member);
-    return next;
-  }
-  if (is_new && change.kind != Kind::kAdd) {
-    return absl::NotFoundError(absl::StrCat("there is no member ", change.id));
-  }
-  if (change.kind == Kind::kPromote || change.kind == Kind::kDemote) {
-    member->second.observer = change.kind == Kind::kDemote;
-    return next;
-  }
-  auto wanted = rpc::ParseServerLine(change.server_line);
-  if (!wanted.ok()) return wanted.status();
-  if (is_new) {
-    next[change.id] = *wanted;
-    next[change.id].observer = true;
-    return next;
-  }
-  const bool keeps_role = change.kind == Kind::kMove;
-  if (keeps_role) wanted->observer = member->second.observer;
-  ServerLine as_before = *wanted;
-  as_before.observer = member->second.observer;
-  const bool same_addresses =
-      rpc::FormatServerLine(as_before) == rpc::FormatServerLine(member->second);
-  if (!same_addresses && !keeps_role) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "member ", change.id, " is at ", rpc::FormatServerLine(member->second),
-        "; `quorate member move` changes its addresses, and a new member needs another number"));
-  }
-  if (same_addresses && wanted->observer == member->second.observer) return next;
-  if (wanted->observer) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "member ", change.id, " has a vote; `quorate member demote` makes it an observer"));
-  }
-  member->second = *std::move(wanted);
-  return next;
 }
 
 std::string ChangeReport(const v1::MemberChange& change) {

@@ -5,7 +5,8 @@
 
 import {refreshCharts} from '/console/charts.js';
 import {refreshClients} from '/console/clients.js';
-import {button, confirmWith, element, find, get, isSignedIn, post, replaceRows, setText, signInAs} from '/console/page.js';
+import {memberButtons, showMembersState} from '/console/members.js';
+import {element, find, get, isSignedIn, replaceRows, setText, signInAs} from '/console/page.js';
 import '/console/events.js';
 import {open, setMay, shownPath} from '/console/tree.js';
 
@@ -21,16 +22,6 @@ function allowSignIn(allowed) {
 
 // --- Overview ------------------------------------------------------------------------------------
 
-function leadButton(member) {
-  return button('Make leader', `Make member ${member.id} the leader`, () => confirmWith(
-      `Make member ${member.id} the leader?`,
-      'Writes wait for a moment while leadership moves. A member that is behind does not become the leader.',
-      'Transfer leadership', async () => {
-        await post('transfer-leadership', {member: member.id});
-        await refresh();
-      }));
-}
-
 function memberRow(member, view) {
   const row = document.createElement('tr');
   row.dataset.key = member.id;
@@ -40,7 +31,7 @@ function memberRow(member, view) {
   const stop = !view.is_leader && member.role !== 'observer' && !view.standalone ?
       'known at the leader' : member.safe_to_stop ? 'yes' : `no: ${member.not_to_stop}`;
   const end = document.createElement('td');
-  if (view.is_leader && view.sees_all && member.role === 'follower' && member.reachable) end.append(leadButton(member));
+  end.append(...memberButtons(member, view, refresh));
   row.append(name, element('td', member.role),
              element('td', state, state === 'reachable' ? '' : 'bad'),
              element('td', member.lag ?? 'known at the leader'),
@@ -55,6 +46,7 @@ function showOverview(view) {
   setText('summary', `${text}; version ${view.version}; cluster version ${view.cluster_version}; term ` +
       `${view.term}; ${view.changing ? 'members are being changed' : 'members do not change'}`);
   replaceRows(find('members'), view.members.map((member) => memberRow(member, view)));
+  showMembersState(view, refresh);
   find('problems').replaceChildren(
       ...view.problems.map((problem) => element('li', `${problem.what}. ${problem.remedy}`)));
   const rights = view.sees_all ? 'You are an administrator.' :

@@ -38,15 +38,21 @@ export function setText(id, text) {
   if (find(id).textContent !== text) find(id).textContent = text;
 }
 
+// Returns the button of a row that does the same as `before`, or else its first one.
+function sameButton(row, before) {
+  const buttons = [...(row?.querySelectorAll('button') ?? [])];
+  return buttons.find((one) => one.getAttribute('aria-label') === before.getAttribute('aria-label')) ?? buttons[0];
+}
+
 // Replaces the rows of a table, and leaves the focus where it was: at the button of the row with the same
 // key.
 export function replaceRows(body, rows) {
-  const focused = body.contains(document.activeElement) ?
-      document.activeElement.closest('tr')?.dataset.key : undefined;
+  const focused = body.contains(document.activeElement) ? document.activeElement : null;
+  const key = focused?.closest('tr')?.dataset.key;
   for (const row of rows) row.dataset.table = body.id;
   body.replaceChildren(...rows);
-  if (focused === undefined) return;
-  rows.find((row) => row.dataset.key === focused)?.querySelector('button')?.focus();
+  if (key === undefined) return;
+  sameButton(rows.find((row) => row.dataset.key === key), focused)?.focus();
 }
 
 async function send(path, options) {
@@ -133,7 +139,8 @@ export function confirmWith(title, text, actName, act, fields = []) {
   dialog.onclose = () => {
     if (opener.isConnected || row === null) return;
     // The table was read again meanwhile; its row of the same key has another button.
-    find(row.dataset.table)?.querySelector(`tr[data-key="${CSS.escape(row.dataset.key)}"] button`)?.focus();
+    const again = find(row.dataset.table)?.querySelector(`tr[data-key="${CSS.escape(row.dataset.key)}"]`);
+    sameButton(again, opener)?.focus();
   };
   dialog.showModal();
   // What does nothing has the focus, unless there is something to type.
