@@ -61,6 +61,24 @@ void AddHttp(const Corpus& corpus) {
   corpus.Add("http_target", "upwards", "/commands/%2e%2e/.././etc/passwd%00");
 }
 
+// Of the target console_change. The first byte is twice the number of the change.
+void AddConsole(const Corpus& corpus) {
+  const auto add = [&corpus](const std::string& name, char change, const std::string& body) {
+    corpus.Add("console_change", name, std::string(1, change) + body);
+  };
+  add("create", 0, R"({"path":"/a","data":"eA==","acl":"world"})");
+  add("refused", 1, R"({"path":"/a","data":"eA==","acl":"readers"})");
+  add("set", 2, R"({"path":"/zookeeper/quota","data":"eA==","version":0})");
+  add("delete", 4, R"({"path":"/a","version":0})");
+  add("close", 6, R"({"session":"0x1a2b"})");
+  add("transfer", 8, R"({"member":2})");
+  const std::string rest = R"(","membership":7})";
+  add("add", 10, R"({"change":"add","member":5,"line":"[::1]:2888:3888;0.0.0.0:2181)" + rest);
+  add("remove", 10, R"({"change":"remove","member":3,"line":")" + rest);
+  add("promote", 10, R"({"change":"promote","member":4,"line":")" + rest);
+  add("demote", 10, R"({"change":"demote","member":2,"line":")" + rest);
+}
+
 // Of the targets sasl_jaas and sasl_token.
 void AddSasl(const Corpus& corpus) {
   corpus.Add("sasl_jaas", "file",
@@ -355,6 +373,7 @@ void AddTexts(const Corpus& corpus) {
              "server.1=a:2888:3888:participant;2181\nserver.2=[::1]:2888:3888:observer\n"
              "maxSessionTimeout=40000\n# comment\n4lw.commands.whitelist=srvr, stat\n");
   AddHttp(corpus);
+  AddConsole(corpus);
   AddSasl(corpus);
   corpus.Add("path", "plain", std::string(1, '\0') + "/a/b-c/d");
   corpus.Add("path", "sequential", std::string(1, '\1') + "/a/");
