@@ -29,6 +29,8 @@ constexpr LogEvent kEvents[] = {
      "lost, and mntr counts ZooKeeper clients that may miss some; nothing has to be done here"},
     {"client_reached_limit",
      "a client has reached a limit: key={} max={} tenant=\"{}\" not_logged_before={}"},
+    {"snapshot_export_failed", "a snapshot for ZooKeeper could not be sent: {}"},
+    {"snapshot_export_started", "sending a snapshot for ZooKeeper of zxid 0x{:x}, bytes={}"},
     {"backup_sent", "the backup of zxid 0x{:x} was sent"},
     {"backup_started", "sending a backup of zxid 0x{:x} to {}"},
     {"backup_resumed", "resuming the backup of zxid 0x{:x}"},
