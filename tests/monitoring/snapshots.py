@@ -91,7 +91,7 @@ def test_a_real_zookeeper_starts_from_a_snapshot_of_any_member():
                     zxid = write_files(directory, headers, snapshot)
                     facts = data.quorate("import", "--zookeeper-data", directory, "--check")
                 assert int(facts["last_zxid"], 16) == zxid and facts["digests_checked"] == 1, facts
-                assert not facts["warnings"], facts
+                assert all("has no log" in warning for warning in facts["warnings"]), facts
                 digests.add((zxid, facts["digest"]))
             # The later ones have no more writes, so all are the same tree.
             assert len({digest for _, digest in digests}) == 1, digests
@@ -117,13 +117,11 @@ def test_an_acknowledged_write_is_in_the_snapshot_of_every_member():
 
 
 def test_who_gets_no_snapshot_and_how_often_one_is_taken():
-    settings = data.SETTINGS + ("audit.enable=true",)
-    with harness.Cluster("quorate", 1, settings) as cluster:
+    with harness.Cluster("quorate", 1, data.SETTINGS) as cluster:
         web.await_serving(cluster)
-        for sent, wanted in (({}, 401), ({"Authorization": "ip"}, 401), ({"Authorization": "digest super:x"}, 401),
-                             ({"Authorization": f"digest {data.USER.decode()}"}, 403)):
-            status, _, text = fetch(cluster, headers=sent)
-            assert status == wanted and json.loads(text)["command"] == "snapshot", (sent, status, text)
+        for sent in ("", "ip", "x509", "digest super:x", f"digest {data.USER.decode()}"):
+            status, _, text = fetch(cluster, headers={"Authorization": sent} if sent else {})
+            assert status == 401 and json.loads(text)["command"] == "snapshot", (sent, status, text)
         status, headers, text = fetch(cluster, path="/commands/snap?streaming=false")
         assert status == 200 and json.loads(text) == {"command": "snapshot", "error": None}, (status, text)
         assert int(headers["snapshot_size"]) > 0 and headers["last_zxid"].startswith("0x"), headers
