@@ -183,6 +183,7 @@ def test_members_are_changed_with_a_confirmation_and_what_would_lose_the_quorum_
             act_on(driver, f"Remove member {leaving}")
             confirm(driver)
             await_page(driver, "it is no member", lambda: cell(driver, leaving, 1) == "none")
+            await_page(driver, "another change may be made", lambda: one(driver, "add-member").is_enabled())
             one(driver, "add-member").click()
             dialog(driver)
             number, addresses = driver.find_elements(By.CSS_SELECTOR, "#dialog-fields input")
