@@ -31,7 +31,7 @@ function memberRow(member, view) {
   const stop = !view.is_leader && member.role !== 'observer' && !view.standalone ?
       'known at the leader' : member.safe_to_stop ? 'yes' : `no: ${member.not_to_stop}`;
   const end = document.createElement('td');
-  end.append(...memberButtons(member, view, refresh));
+  for (const act of memberButtons(member, view, refresh)) end.append(act, ' ');
   row.append(name, element('td', member.role),
              element('td', state, state === 'reachable' ? '' : 'bad'),
              element('td', member.lag ?? 'known at the leader'),
