@@ -47,7 +47,7 @@ class Run {
   struct Totals {
     size_t committed = 0, terms = 0, reads_ok = 0, crashes = 0, ranges_from_log = 0, log_reads = 0,
            truncations = 0, transfers = 0, changes = 0, compactions = 0, installs = 0,
-           lost_disks = 0, fed = 0, fed_chunks = 0, demoted = 0, other_reads = 0;
+           lost_disks = 0, fed = 0, fed_chunks = 0, demoted = 0, other_reads = 0, taken_back = 0;
   };
   Totals totals() const;
   uint64_t trace_hash() const { return trace_hash_; }
@@ -745,6 +745,7 @@ void Run::CheckChange(const Entry& entry) {
   if (membership_.joint()) {
     ASSERT(next == LeaveJoint(membership_) || next == before_joint_,
            "a change is finished as it was begun, or taken back");
+    totals_.taken_back += next == before_joint_ ? 1 : 0;
   } else if (next.joint()) {
     ASSERT(next.outgoing == membership_.voters, "config safety");
   } else {
@@ -910,6 +911,7 @@ TEST_CASE("random runs keep Raft's guarantees, and come to rest") {
     sum.truncations += totals.truncations;
     sum.transfers += totals.transfers;
     sum.changes += totals.changes;
+    sum.taken_back += totals.taken_back;
     sum.compactions += totals.compactions;
     sum.installs += totals.installs;
     sum.lost_disks += totals.lost_disks;
@@ -920,7 +922,7 @@ TEST_CASE("random runs keep Raft's guarantees, and come to rest") {
   // The runs must have covered the cases for which they exist.
   CAPTURE(sum.committed, sum.terms, sum.reads_ok, sum.crashes, sum.ranges_from_log, sum.log_reads,
           sum.truncations, sum.transfers, sum.changes, sum.compactions, sum.installs,
-          sum.lost_disks, sum.fed, sum.fed_chunks);
+          sum.lost_disks, sum.fed, sum.fed_chunks, sum.taken_back);
   CHECK(sum.committed > 20 * runs);
   CHECK(sum.terms > 2 * runs);
   CHECK(sum.reads_ok > 10 * runs);
@@ -930,6 +932,7 @@ TEST_CASE("random runs keep Raft's guarantees, and come to rest") {
   CHECK(sum.truncations > runs / 5);
   CHECK(sum.transfers > runs / 4);
   CHECK(sum.changes > runs / 2);
+  CHECK(sum.taken_back > runs / 100);
   CHECK(sum.compactions > 2 * runs);
   CHECK(sum.installs > runs / 5);
   CHECK(sum.lost_disks > runs / 5);

@@ -14,20 +14,52 @@ using Kind = MemberChange::Kind;
 
 namespace {
 
-// As NextStep, for kReplace.
+// Returns whether `wanted` has the addresses of `member`; their roles may differ.
+bool HasAddressesOf(ServerLine wanted, const ServerLine& member) {
+  wanted.observer = member.observer;
+  return FormatServerLine(wanted) == FormatServerLine(member);
+}
+
+absl::Status NumberIsTaken(uint32_t id, const ServerLine& member) {
+  return absl::AlreadyExistsError(absl::StrCat(
+      "member ", id, " is at ", FormatServerLine(member),
+      "; `quorate member move` changes its addresses, and a new member needs another number"));
+}
+
+// As NextStep, for kReplace. The role of the new member is in its line, so that it is known after the old
+// one has left, too.
 absl::StatusOr<ServerLines> NextReplaceStep(const MemberChange& change, const ServerLines& now) {
   const MemberChange add{Kind::kAdd, change.new_id, change.server_line};
   const auto old = now.find(change.id);
+  const auto replacement = now.find(change.new_id);
   if (old == now.end()) {
-    if (now.contains(change.new_id)) return now;
+    if (replacement != now.end()) return NextStep(add, now);
     return absl::NotFoundError(absl::StrCat("there is no member ", change.id));
   }
-  auto next = NextStep(add, now);
-  if (!next.ok() || !now.contains(change.new_id)) return next;
+  const auto wanted = ParseServerLine(change.server_line);
+  if (!wanted.ok()) return wanted.status();
+  if (wanted->observer != old->second.observer) {
+    return absl::InvalidArgumentError(
+        wanted->observer
+            ? absl::StrCat("member ", change.id,
+                           " has a vote, which its replacement gets: leave out :observer")
+            : absl::StrCat("member ", change.id,
+                           " is an observer: write :observer behind its replacement's addresses"));
+  }
+  if (replacement == now.end()) return NextStep(add, now);
+  if (!HasAddressesOf(*wanted, replacement->second)) {
+    return NumberIsTaken(change.new_id, replacement->second);
+  }
+  if (!replacement->second.observer) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "member ", change.new_id, " has a vote of its own, so it replaces nobody; `quorate member ",
+        "remove ", change.id, "` removes the other one"));
+  }
   // The new member is an observer, and takes over the role of the old one, which leaves. The number of
   // voters stays.
-  next->at(change.new_id).observer = old->second.observer;
-  next->erase(change.id);
+  ServerLines next = now;
+  next.at(change.new_id).observer = old->second.observer;
+  next.erase(change.id);
   return next;
 }
 
@@ -58,14 +90,8 @@ absl::StatusOr<ServerLines> NextStep(const MemberChange& change, const ServerLin
   }
   const bool keeps_role = change.kind == Kind::kMove;
   if (keeps_role) wanted->observer = member->second.observer;
-  ServerLine as_before = *wanted;
-  as_before.observer = member->second.observer;
-  const bool same_addresses = FormatServerLine(as_before) == FormatServerLine(member->second);
-  if (!same_addresses && !keeps_role) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "member ", change.id, " is at ", FormatServerLine(member->second),
-        "; `quorate member move` changes its addresses, and a new member needs another number"));
-  }
+  const bool same_addresses = HasAddressesOf(*wanted, member->second);
+  if (!same_addresses && !keeps_role) return NumberIsTaken(change.id, member->second);
   if (same_addresses && wanted->observer == member->second.observer) return next;
   if (wanted->observer) {
     return absl::AlreadyExistsError(absl::StrCat(

@@ -26,8 +26,9 @@ struct MemberChange {
 
 // Returns the members after the next step of a change, or the same members if none is left. A member
 // gets its vote in a second step, once it has caught up as an observer; one that it replaces leaves in
-// the same step. Errors: InvalidArgument if the line is malformed; NotFound if there is no such member;
-// AlreadyExists if another member, or a member with other addresses, has this number.
+// the same step. Errors: InvalidArgument if the line is malformed, or has another role than the member that
+// is replaced; NotFound if there is no such member; AlreadyExists if another member, or a member with
+// other addresses, has this number, or the member that shall replace another one has a vote.
 absl::StatusOr<ServerLines> NextStep(const MemberChange& change, const ServerLines& now);
 
 // Returns the members of `view` by their numbers. FailedPrecondition, which names the member, if the

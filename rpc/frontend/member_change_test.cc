@@ -51,13 +51,42 @@ TEST_CASE("a new member takes the place of another one in the step that gives it
 
   ServerLines observed = Three();
   observed[3].observer = true;
-  next = NextStep(replace, *NextStep(replace, observed));
+  CHECK(absl::IsInvalidArgument(NextStep(replace, observed).status()));
+  MemberChange replace_observer = replace;
+  replace_observer.server_line = "host4:2888:3888:observer;2181";
+  CHECK(absl::IsInvalidArgument(NextStep(replace_observer, Three()).status()));
+  next = NextStep(replace_observer, *NextStep(replace_observer, observed));
   REQUIRE(next.ok());
   CHECK(next->at(4).observer);
   CHECK_FALSE(next->contains(3));
+  CHECK(*NextStep(replace_observer, *next) == *next);
 
   replace.id = 9;
   CHECK(absl::IsNotFound(NextStep(replace, Three()).status()));
+}
+
+TEST_CASE("a member that has a vote of its own replaces nobody") {
+  MemberChange replace{Kind::kReplace, 3, "host4:2888:3888;2181"};
+  replace.new_id = 4;
+  ServerLines four = Three();
+  four[4] = *ParseServerLine("host4:2888:3888;2181");
+  CHECK(absl::IsAlreadyExists(NextStep(replace, four).status()));
+  four[4].observer = true;
+  four[4].host = "elsewhere";
+  CHECK(absl::IsAlreadyExists(NextStep(replace, four).status()));
+}
+
+TEST_CASE("a replacement gets its vote although the other member was removed meanwhile") {
+  MemberChange replace{Kind::kReplace, 3, "host4:2888:3888;2181"};
+  replace.new_id = 4;
+  ServerLines now = Three();
+  now.erase(3);
+  now[4] = *ParseServerLine("host4:2888:3888:observer;2181");
+  const auto next = NextStep(replace, now);
+  REQUIRE(next.ok());
+  CHECK_FALSE(next->at(4).observer);
+  replace.server_line = "other:2888:3888;2181";
+  CHECK(absl::IsAlreadyExists(NextStep(replace, now).status()));
 }
 
 TEST_CASE("an observer stays one, until it is promoted") {

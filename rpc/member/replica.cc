@@ -550,10 +550,10 @@ void Replica::OnTick() {
     ExpireSessions(elapsed_ms);
     DeleteContainers(elapsed_ms);
     digests_.OnTick(elapsed_ms, expires_sessions_, node_->raft().membership());
+    EndIfRemoved(elapsed_ms);
   }
   TouchHeldUp();
   GuardDisk();
-  EndIfRemoved(now);
   ReportWait(now);
   session_log_.Tick(now);
   PublishStatus();

@@ -260,7 +260,7 @@ class Replica final : public Service,
   void SetChange(consensus::Membership target, std::function<void(absl::Status)> done);
   // These keep ClusterView::change: record that a change to the members `next` is asked for, and how
   // the recorded one has ended, and return it as it is now.
-  void RecordChange(const ServerLines& next);
+  void RecordChange(const ServerLines& now, const ServerLines& next);
   void RecordOutcome(const absl::Status& outcome);
   ClusterView::Change CurrentChange();
   // Answers the caller of ChangeMembers that waits, if the outcome of its change is known.
@@ -299,8 +299,9 @@ class Replica final : public Service,
   void LogLeader(const consensus::Status& status);
   void CheckMemberState(const consensus::Status& status);
   void LogLoss(const consensus::Status& status);
-  // Ends this server when it has been removed from the cluster for a while. Called at each tick.
-  void EndIfRemoved(std::chrono::steady_clock::time_point now);
+  // Ends this server when it has been removed from the cluster for a while. Called when `elapsed_ms` have
+  // passed since the last call.
+  void EndIfRemoved(int64_t elapsed_ms);
   // Logs what this member waits for while it cannot serve.
   void ReportWait(std::chrono::steady_clock::time_point now);
   WaitFacts FindWaitFacts() const;
@@ -367,8 +368,10 @@ class Replica final : public Service,
   bool expires_sessions_ = false;  // leads, and has applied all entries of earlier terms
   bool is_catching_up_ = false;    // the first barrier since the start is under way
   bool caught_up_ = false;
-  // Since when this server, which was a member since its start, has been none.
-  std::optional<std::chrono::steady_clock::time_point> removed_since_;
+  // Whether this server has been a voter since its start, and for how long it has been no member and
+  // heard no leader.
+  bool has_voted_ = false;
+  int64_t removed_for_ms_ = 0;
   // The members whose address in the configuration is tried, instead of that in the log.
   std::set<consensus::MemberId> at_configured_;
   WaitReporter wait_reporter_;
@@ -393,6 +396,7 @@ class Replica final : public Service,
   struct PendingChange {
     consensus::Membership target;
     consensus::Membership before;  // that the leader goes back to if the new voters do not answer
+    consensus::Term term;          // in which it was begun
     std::function<void(absl::Status)> done;
   };
   std::optional<PendingChange> change_;

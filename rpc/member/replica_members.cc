@@ -35,13 +35,11 @@ void Replica::ChangeMembers(const ServerLines& members, consensus::Index based_o
           return done(absl::FailedPreconditionError(
               "a client's reconfig of the members is in progress; try again later"));
         }
-        const bool is_alone = !change_.has_value();
-        if (is_alone) RecordChange(members);
+        const ServerLines now = MembersOf(node_->raft().membership(), options_.servers);
         absl::Status begun = BeginChange(target, based_on);
-        if (!begun.ok()) {
-          if (is_alone) RecordOutcome(begun);
-          return done(std::move(begun));
-        }
+        // What never began is not the last change: its caller knows, and may ask again every moment.
+        if (!begun.ok()) return done(std::move(begun));
+        RecordChange(now, members);
         SetChange(std::move(target), [this, done = std::move(done)](absl::Status outcome) {
           RecordOutcome(outcome);
           done(std::move(outcome));
@@ -50,12 +48,12 @@ void Replica::ChangeMembers(const ServerLines& members, consensus::Index based_o
 }
 
 void Replica::SetChange(Membership target, std::function<void(absl::Status)> done) {
-  change_ = PendingChange{std::move(target), node_->raft().MembershipBefore(), std::move(done)};
+  const consensus::Raft& raft = node_->raft();
+  change_ = PendingChange{std::move(target), raft.MembershipBefore(), raft.term(), std::move(done)};
   FinishChange();
 }
 
-void Replica::RecordChange(const ServerLines& next) {
-  const ServerLines now = MembersOf(node_->raft().membership(), options_.servers);
+void Replica::RecordChange(const ServerLines& now, const ServerLines& next) {
   asked_change_ = {ClusterView::Change::State::kRunning, ChangeText(now, next)};
 }
 
@@ -67,13 +65,14 @@ void Replica::RecordOutcome(const absl::Status& outcome) {
 
 ClusterView::Change Replica::CurrentChange() {
   using State = ClusterView::Change::State;
-  if (!raft_status_.leader_established) {
-    if (!change_.has_value() && !reconfig_.has_value()) asked_change_ = {};
-    return {};
-  }
   const consensus::Raft& raft = node_->raft();
   const Membership& membership = raft.membership();
   const bool is_in_log = membership.joint() || !raft.MembershipIsCommitted();
+  if (!raft_status_.leader_established) {
+    if (!change_.has_value() && !reconfig_.has_value()) asked_change_ = {};
+    // A leader that cannot establish itself, because it waits for new voters, is the one that knows.
+    if (raft.role() != consensus::Role::kLeader || !is_in_log) return {};
+  }
   ClusterView::Change change = asked_change_;
   if (change.state != State::kRunning) {
     if (!is_in_log) return change;
@@ -134,21 +133,23 @@ void Replica::FinishChange() {
   const consensus::Raft& raft = node_->raft();
   const Membership& membership = raft.membership();
   const bool is_committed = !membership.joint() && raft.MembershipIsCommitted();
+  const bool leads_still = raft.role() == consensus::Role::kLeader && raft.term() == change_->term;
+  const bool is_undone = membership != change_->target && membership == change_->before;
   absl::Status outcome;
-  if (is_committed && membership != change_->target && membership == change_->before) {
+  if (is_committed && is_undone && leads_still) {
     outcome = absl::UnavailableError(
         "the change was taken back, because no majority of the new voters answered; see that they "
         "run and reach the leader");
     spdlog::warn("the members stay: {}; {}", consensus::ToString(membership),
                  std::string(outcome.message()));
-  } else if (is_committed && membership != change_->target) {
+  } else if (is_committed && membership != change_->target && !is_undone) {
     outcome = absl::AbortedError(absl::StrCat("the members were changed otherwise meanwhile: ",
                                               consensus::ToString(membership)));
-  } else if (is_committed && applied_ < raft.membership_index()) {
+  } else if (is_committed && !is_undone && applied_ < raft.membership_index()) {
     return;
   } else if (!is_committed && raft.role() == consensus::Role::kLeader) {
     return;
-  } else if (!is_committed) {
+  } else if (!is_committed || is_undone) {
     outcome = absl::UnavailableError(
         "this member stopped leading before the change was committed, so it may or may not take "
         "place: look at the members, and ask again if it did not");

@@ -199,7 +199,7 @@ void Replica::BeginReconfig(const Reconfiguration& request,
     return done(Failed(ErrorCode::kBadArguments));
   }
   spdlog::info("a client reconfigures the members to: {}", FormatMembers(*goal, "next"));
-  RecordChange(*goal);
+  RecordChange(now, *goal);
   reconfig_.emplace(
       Reconfig{.before = now,
                .goal = *std::move(goal),

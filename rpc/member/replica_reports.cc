@@ -4,6 +4,7 @@
 // the server when it cannot go on.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -14,6 +15,7 @@
 namespace quorate::rpc {
 
 using consensus::MemberId;
+using consensus::Membership;
 
 void Replica::LogLeader(const consensus::Status& status) {
   if (status.leader == raft_status_.leader && status.role == raft_status_.role &&
@@ -96,20 +98,27 @@ void Replica::CheckMemberState(const consensus::Status& status) {
   }
 }
 
-void Replica::EndIfRemoved(std::chrono::steady_clock::time_point now) {
+void Replica::EndIfRemoved(int64_t elapsed_ms) {
   // Scripts of ZooKeeper's users remove a member and add it with another role at once. Clients are
   // disconnected as soon as the server is no member.
-  constexpr auto kPatience = std::chrono::seconds(30);
+  constexpr int64_t kPatienceMs = 30'000;
+  // A pause of the process is no time in which it might have been added again.
+  constexpr int64_t kTickMsMax = 1'000;
+  const consensus::Raft& raft = node_->raft();
+  const MemberId self = options_.node.raft.self;
+  const Membership& membership = raft.membership();
+  has_voted_ = has_voted_ ||
+               (!membership.joint() && raft.MembershipIsCommitted() && membership.IsVoter(self));
   // A server that was removed while it did not run, or before it had caught up, waits to be admitted:
-  // if it ended, whatever starts it would start it again and again.
-  const bool is_removed = raft_status_.removed && caught_up_ &&
-                          !node_->raft().membership().Contains(options_.node.raft.self);
-  if (!is_removed) {
-    removed_since_.reset();
-    return;
-  }
-  if (!removed_since_.has_value()) removed_since_ = now;
-  if (now - *removed_since_ < kPatience) return;
+  // if it ended, whatever starts it would start it again and again. So does one that should have become a
+  // voter, and was taken out because the others that came with it did not answer. A leader that still
+  // speaks to it may have more to tell, such as that it was added again.
+  const auto own = options_.servers.find(self.value());
+  const bool is_for_observing = own != options_.servers.end() && own->second.observer;
+  const bool is_removed = raft_status_.removed && caught_up_ && (has_voted_ || is_for_observing) &&
+                          !membership.Contains(self) && raft_status_.leader == consensus::kNoMember;
+  removed_for_ms_ = is_removed ? removed_for_ms_ + std::min(elapsed_ms, kTickMsMax) : 0;
+  if (removed_for_ms_ < kPatienceMs) return;
   host_->OnEnd(
       WithExitStatus(absl::FailedPreconditionError(absl::StrCat(
                          "its clients were sent to the other members, which have all data; nothing "

@@ -38,8 +38,8 @@ SERVING = (*LEADING, "follower")
 # The exit status of a server that ends because it was removed from the cluster.
 REMOVED_STATUS = 5
 # The allowed ends of a server: it received SIGTERM (a Java machine then has an exit status of its own), or
-# it was killed, or removed.
-ENDS = {"quorate": (0, -signal.SIGKILL, REMOVED_STATUS), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
+# it was killed. One that was asked to leave may have ended because it was removed.
+ENDS = {"quorate": (0, -signal.SIGKILL), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
 KILLED_SECONDS = 15
 CHANGE_SECONDS = 10  # the longest time of a command that changes the members
 START_SECONDS = 60  # the longest time of one before there are faults
@@ -104,6 +104,7 @@ class Members(harness.Cluster):
         self.environment["QUORATED"] = self._write_script(program, faults, environment or {})
         self.pool = ThreadPoolExecutor(size)
         self.launched = {}  # the member of each process that was started, by pid
+        self.asked_to_leave = set()  # the members that a command was to remove
         self.ended_early = set()  # pids of processes that received SIGTERM before they could listen
 
     def _make_certificates(self):
@@ -270,6 +271,8 @@ class Members(harness.Cluster):
                     or (status == -signal.SIGTERM and pid in self.ended_early)):
                 continue
             member = self.launched[pid]
+            if status == REMOVED_STATUS and member in self.asked_to_leave:
+                continue
             if status == 1 and to_start.get(member, 0) > 0:
                 to_start[member] -= 1
             else:
@@ -334,6 +337,8 @@ class Members(harness.Cluster):
     def member_command(self, *arguments, seconds=CHANGE_SECONDS):
         """Starts `quorate member`, which gives up after so many seconds. Returns its process, whose standard output and
         errors are in one text."""
+        if arguments[0] in ("remove", "replace"):
+            self.asked_to_leave.add(int(arguments[1]))
         servers = ",".join(f"unix:{self._grpc_socket(member)}" for member in self.everyone)
         command = [quorate_cli.PROGRAM, "--server", servers, "member", *map(str, arguments), "--timeout", str(seconds)]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

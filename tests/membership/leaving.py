@@ -124,7 +124,8 @@ def test_a_dead_member_is_replaced_by_one_with_another_number_in_one_command():
 
 
 def test_a_change_whose_new_voters_die_is_taken_back_and_writes_go_on():
-    with _reconfigurable(5, "initLimit=10", "electionTimeoutMs=3000") as cluster:
+    # The timeout is long, because the change has to begin while the new voters, which are paused, still count as heard.
+    with _reconfigurable(5, "initLimit=15", "electionTimeoutMs=6000") as cluster:
         leader = cluster.leader()
         leaving = cluster.others(leader)
         for member in (4, 5):

@@ -67,9 +67,9 @@ class Change {
       is_changed = true;
     }
     if (global_.json) {
-      std::cout
-          << nlohmann::ordered_json{{"member", options_.change.id}, {"changed", is_changed}}.dump(2)
-          << "\n";
+      nlohmann::ordered_json result = {{"member", options_.change.id}, {"changed", is_changed}};
+      if (options_.change.kind == Kind::kReplace) result["replacement"] = options_.change.new_id;
+      std::cout << result.dump(2) << "\n";
     } else {
       std::cout << (is_changed ? "Done." : "Nothing to do: it is so already.") << "\n";
     }
@@ -288,7 +288,10 @@ absl::Status ReportChange(const GlobalOptions& global) {
   if (!access.ok()) return access.status();
   for (const std::string& server : *servers) {
     const auto members = ClusterClient(server, *access).Members();
-    if (!members.ok() || !members->from_leader()) continue;
+    if (!members.ok()) continue;
+    // A leader that waits for new voters since it was elected is not established yet, but knows of the change.
+    const bool is_running = members->change().state() == v1::MEMBER_CHANGE_STATE_RUNNING;
+    if (!members->from_leader() && !is_running) continue;
     if (members->reduced()) {
       return absl::PermissionDeniedError(
           "only administrators see changes of members: use --token-file, or --cert and --key");
@@ -392,7 +395,7 @@ std::string ChangeReport(const v1::MemberChange& change) {
     case v1::MEMBER_CHANGE_STATE_FAILED:
       return absl::StrCat("Failed: ", what, ".\nWhy: ", change.detail(), ".\n");
     default:
-      return "No change of the members was asked for since this leader leads.\n";
+      return "No change of the members was begun since this leader leads.\n";
   }
 }
 

@@ -9,8 +9,7 @@ namespace {
 
 TEST_CASE("the report of a change says its state and the reason") {
   v1::MemberChange change;
-  CHECK(ChangeReport(change) ==
-        "No change of the members was asked for since this leader leads.\n");
+  CHECK(ChangeReport(change) == "No change of the members was begun since this leader leads.\n");
   change.set_state(v1::MEMBER_CHANGE_STATE_RUNNING);
   change.set_what("member 3 is removed");
   CHECK(ChangeReport(change) == "Running: member 3 is removed.\n");
