@@ -19,6 +19,10 @@ namespace {
 
 constexpr char kMetricsPath[] = "/metrics";
 constexpr std::string_view kHealthPrefix = "/health/";
+constexpr std::string_view kNotPrivate =
+    "the tree and an administrator's credentials are sent only over HTTPS or on the server's own "
+    "machine, because they would be readable on the network; set admin.forceHttps or "
+    "admin.portUnification";
 constexpr auto kFailureLogPeriod = std::chrono::seconds(5);
 
 HttpResponse NotFound(const RequestTarget& target) {
@@ -340,6 +344,10 @@ absl::Status AdminFrontend::Authenticate(const HttpRequest& request, Principal* 
 std::optional<HttpResponse> AdminFrontend::CheckCaller(const CommandInfo& command,
                                                        const HttpRequest& request,
                                                        Principal* caller) {
+  // The credentials are not looked at, so that nobody gets used to send them.
+  if (command.operation == Operation::kHttpSnapshot && !IsPrivate(request)) {
+    return Commands::Refuse(403, command.name, kNotPrivate);
+  }
   absl::Status status = request.has_several_authorizations
                             ? parts_.administrators->RefuseCredentials(
                                   "a request may have the header Authorization once", *caller)

@@ -495,6 +495,40 @@ TEST_CASE("a snapshot needs an administrator, as ZooKeeper's header shows one, a
         "This ZooKeeper instance is not currently serving requests");
 }
 
+TEST_CASE("without a configured administrator, nobody gets a snapshot") {
+  AdminFixture f;
+  for (const char* header : {"", "ip", "x509", "digest super:test"}) {
+    INFO(header);
+    const HttpResponse refused = f.Get("/commands/snapshot", WithCredentials(header));
+    CHECK(refused.status == 403);
+    const std::string error = Json::parse(refused.body)["error"];
+    for (const char* key :
+         {"administratorTokenFile", "administrator.subjects", "superUser", "superDigest"}) {
+      CHECK(error.find(key) != std::string::npos);
+    }
+  }
+  CHECK(f.audit.Lines().size() == 4);
+  // What shows no data of znodes is for callers of the machine.
+  CHECK(f.Get("/commands/crst").status == 200);
+}
+
+TEST_CASE("a snapshot is sent only where nobody on the network can read it") {
+  Config config = WithCluster();
+  config.super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+  AdminFixture f(config);
+  HttpRequest request = WithCredentials("digest super:test");
+  request.is_passed_on = true;
+  CHECK(f.Get("/commands/snapshot", request).status == 403);
+  request.is_passed_on = false;
+  request.caller.address = "10.0.0.9";
+  const HttpResponse open = f.Get("/commands/snapshot", request);
+  CHECK(open.status == 403);
+  CHECK(Json::parse(open.body)["error"].get<std::string>().find("HTTPS") != std::string::npos);
+  request.is_encrypted = true;
+  // The cluster of the test has no checkpoint.
+  CHECK(f.Get("/commands/snapshot", request).status == 500);
+}
+
 TEST_CASE("a restore is refused, with its reason for administrators only") {
   Config config = WithCluster();
   config.super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";

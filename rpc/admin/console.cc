@@ -87,13 +87,6 @@ std::string PermissionText(int32_t permissions) {
 constexpr std::string_view kReads[] = {"overview", "slow", "sessions", "clients",
                                        "watches",  "node", "children", "events"};
 
-// Returns whether nobody on the network can read the request and its response. A proxy of this machine
-// may have got the request over a network without TLS.
-bool IsPrivate(const HttpRequest& request) {
-  return request.is_encrypted ||
-         (request.caller.origin == Principal::Origin::kLoopback && !request.is_passed_on);
-}
-
 void AddProblem(std::string what, std::string_view remedy, Json* problems) {
   problems->push_back({{"what", std::move(what)}, {"remedy", std::string(remedy)}});
 }

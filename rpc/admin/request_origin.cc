@@ -27,6 +27,11 @@ bool IsAddress(std::string_view host) {
          inet_pton(AF_INET6, name.c_str(), &address) == 1;
 }
 
+bool IsPrivate(const HttpRequest& request) {
+  return request.is_encrypted ||
+         (request.caller.origin == Principal::Origin::kLoopback && !request.is_passed_on);
+}
+
 std::string CrossSiteReason(const HttpRequest& request) {
   const std::string& site = request.fetch_site;
   if (!site.empty() && site != "none" && site != "same-origin") {

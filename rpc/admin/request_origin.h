@@ -27,6 +27,10 @@ bool IsOwnHost(std::string_view host);
 // was led to this server, is none.
 bool IsAddress(std::string_view host);
 
+// Returns whether nobody on the network can read the request and its response. A proxy of this machine
+// may have got the request over a network without TLS.
+bool IsPrivate(const HttpRequest& request);
+
 // Returns why a page of another site in a browser sends the request; empty if none does.
 std::string CrossSiteReason(const HttpRequest& request);
 

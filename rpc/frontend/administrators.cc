@@ -304,6 +304,15 @@ absl::Status Administrators::Check(Operation operation, const Principal& princip
     return absl::PermissionDeniedError(
         absl::StrCat(ToAbsl(info.name), ": no client may call this"));
   }
+  // The page of a browser or a proxy of the machine can make requests of HTTP there, too.
+  if (operation == Operation::kHttpSnapshot && !is_configured_) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        ToAbsl(info.name),
+        " has the whole tree and needs an administrator's credentials, also from this machine, and "
+        "none is configured: set administratorTokenFile, administrator.subjects, "
+        "X509AuthenticationProvider.superUser or DigestAuthenticationProvider.superDigest in the "
+        "server's configuration"));
+  }
   if (info.requirement != Requirement::kAdministrator || IsAdministrator(principal)) {
     return absl::OkStatus();
   }
@@ -354,7 +363,7 @@ std::string Administrators::Description() const {
     return "no administrators are configured: callers from loopback addresses may copy the whole "
            "tree, transfer leadership and change members over gRPC, and read settings, sessions "
            "and "
-           "watches and reset statistics over HTTP" +
+           "watches and reset statistics over HTTP; /commands/snapshot is refused" +
            socket;
   }
   std::vector<std::string> kinds;

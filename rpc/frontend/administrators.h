@@ -80,8 +80,9 @@ class Administrators {
   // Returns whether the principal may make calls that need an administrator.
   bool IsAdministrator(const Principal& principal) const;
   // Returns OK if the principal may begin the operation. What access control lists, the list of
-  // words or the session decide is not checked here. PermissionDenied, or Unauthenticated for a
-  // principal that has proved nothing, says what to send or configure.
+  // words or the session decide is not checked here. kHttpSnapshot is nobody's as long as no
+  // administrator is configured. PermissionDenied, or Unauthenticated for a principal that has proved
+  // nothing, says what to send or configure.
   absl::Status Check(Operation operation, const Principal& principal);
 
   // Sets a function that is called with the peer of each call that is admitted, in the form of

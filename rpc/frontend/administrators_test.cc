@@ -342,11 +342,27 @@ TEST_CASE("the refusal names the configured ways") {
         "administrators are those of administrator.subjects, and callers through grpcUnixSocket");
 }
 
+TEST_CASE("a snapshot over HTTP needs a configured administrator, also on this machine") {
+  Config config;
+  ManualClock clock;
+  CHECK(Administrators(config, &clock)
+            .Check(Operation::kHttpSnapshot, From(Origin::kLoopback))
+            .code() == absl::StatusCode::kPermissionDenied);
+  config.administrator_subjects = {"CN=admin"};
+  Administrators administrators(config, &clock);
+  CHECK(administrators.Check(Operation::kHttpSnapshot, From(Origin::kLoopback)).code() ==
+        absl::StatusCode::kUnauthenticated);
+  Principal admin = From(Origin::kRemote);
+  admin.subject = "CN=admin";
+  CHECK(administrators.Check(Operation::kHttpSnapshot, admin).ok());
+}
+
 TEST_CASE("the log tells what callers of the machine may do over each protocol") {
   const Config config;
   ManualClock clock;
   const std::string text = Administrators(config, &clock).Description();
-  for (const char* part : {"no administrators are configured", "over gRPC", "over HTTP"}) {
+  for (const char* part : {"no administrators are configured", "over gRPC", "over HTTP",
+                           "/commands/snapshot is refused"}) {
     CHECK(text.find(part) != std::string::npos);
   }
 }

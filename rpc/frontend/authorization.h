@@ -179,7 +179,8 @@ enum class Protocol : uint8_t { kGrpc, kZooKeeper, kFourLetterWord, kHttp };
   ROW(kHttpSlowRequests, kHttp, "/commands/slow_requests", kAdministrator,                           \
       "has paths of znodes and addresses of clients")                                                \
   ROW(kHttpSnapshot, kHttp, "/commands/snapshot", kAdministrator,                                    \
-      "the whole tree, past every access control list")                                              \
+      "the whole tree, past every access control list: callers of the machine need credentials, "    \
+      "too, and others TLS")                                                                         \
   ROW(kHttpStatReset, kHttp, "/commands/stat_reset", kAdministrator, "")                             \
   ROW(kHttpStats, kHttp, "/commands/stats", kOpen, "has addresses of clients, as in ZooKeeper")      \
   ROW(kHttpSystemProperties, kHttp, "/commands/system_properties", kAdministrator,                   \

@@ -129,6 +129,12 @@ def test_who_gets_no_snapshot_and_how_often_one_is_taken():
         assert status == 429 and 0 < int(headers["Retry-After"]) <= 300, (status, headers, text)
         assert "too recently" in json.loads(text)["error"], text
         cluster.check_alive()
+    with harness.Cluster("quorate", 1) as cluster:
+        web.await_serving(cluster)
+        status, _, text = fetch(cluster, headers={})
+        assert status == 403 and "administratorTokenFile" in json.loads(text)["error"], (status, text)
+        status, _, text = fetch(cluster, headers={"Authorization": "ip"})
+        assert status == 403, (status, text)
     with harness.Cluster("quorate", 1, data.SETTINGS + ("admin.snapshot.enabled=false",)) as cluster:
         web.await_serving(cluster)
         status, _, text = fetch(cluster)
