@@ -78,6 +78,18 @@ TEST_CASE("a configuration of three servers is read as in ZooKeeper") {
   CHECK(config->warnings[0].find("2 servers have a vote") != std::string::npos);
 }
 
+TEST_CASE("a host has no brackets inside, so that a line is read as it was written") {
+  for (const char* bad :
+       {"[[a]:1:2", "a]:1:2", "a[b:1:2", "[a[b]:1:2", "a:1:2;[[b]:3", "a:1:2;b]:3"}) {
+    INFO(bad);
+    CHECK_FALSE(ParseServerLine(bad).ok());
+  }
+  const auto line = ParseServerLine("[fe80::1]:1:2:observer;[::1]:3");
+  REQUIRE(line.ok());
+  CHECK(line->host == "fe80::1");
+  CHECK(FormatServerLine(*line) == "[fe80::1]:1:2:observer;[::1]:3");
+}
+
 TEST_CASE("without server lines, or with one, a server is standalone and needs no myid") {
   auto none = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=2181\n", NoFile);
   REQUIRE(none.ok());

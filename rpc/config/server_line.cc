@@ -31,7 +31,9 @@ bool SplitHost(absl::string_view text, std::string* host, absl::string_view* res
     if (end == absl::string_view::npos) return false;
     *host = std::string(text.substr(0, end));
   }
-  if (host->empty() || end >= text.size() || text[end] != ':') return false;
+  // FormatServerLine would write a host with brackets so that it is not read again.
+  if (host->empty() || absl::StrContains(*host, '[') || absl::StrContains(*host, ']')) return false;
+  if (end >= text.size() || text[end] != ':') return false;
   *rest = text.substr(end + 1);
   return true;
 }

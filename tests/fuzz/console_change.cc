@@ -14,6 +14,7 @@
 #include "rpc/frontend/event_history.h"
 #include "rpc/frontend/frontends.h"
 #include "rpc/frontend/testing/fake_service.h"
+#include "rpc/membership/members.h"
 #include "tests/fuzz/fuzz.h"
 #include "tree/record.h"
 
@@ -66,6 +67,10 @@ class Leader final : public rpc::Administration {
   }
   void ChangeMembers(const rpc::ServerLines& members, consensus::Index based_on,
                      std::function<void(absl::Status)> done) override {
+    // As the leader does, which refuses addresses that cannot be used.
+    if (const auto membership = rpc::MembershipOf(members); !membership.ok()) {
+      return done(membership.status());
+    }
     changed = true;
     ASSERT(based_on == consensus::Index(kMembership));
     // One member at a time, never the leader, and a new one without a vote.

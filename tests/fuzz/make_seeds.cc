@@ -74,6 +74,7 @@ void AddConsole(const Corpus& corpus) {
   add("transfer", 8, R"({"member":2})");
   const std::string rest = R"(","membership":7})";
   add("add", 10, R"({"change":"add","member":5,"line":"[::1]:2888:3888;0.0.0.0:2181)" + rest);
+  add("brackets", 10, R"({"change":"add","member":9,"line":"[[a]:1:2)" + rest);
   add("remove", 10, R"({"change":"remove","member":3,"line":")" + rest);
   add("promote", 10, R"({"change":"promote","member":4,"line":")" + rest);
   add("demote", 10, R"({"change":"demote","member":2,"line":")" + rest);
