@@ -317,7 +317,12 @@ HttpResponse AdminFrontend::RunAllowed(const CommandInfo& command, const Request
   // The thread was chosen by the target as it was sent, so one with escapes in the name is refused.
   if (CommandOf(request.target) != &command) return NotFound(target);
   if (command.operation == Operation::kHttpRestore) return SnapshotCommand::RefuseRestore();
-  if (!parts_.frontend->service().status().serving()) return Commands::RefuseIdle(command.name);
+  if (!parts_.frontend->service().status().serving()) {
+    // Not 200, as for other commands: a client would keep the response as the file.
+    HttpResponse response = Commands::RefuseIdle(command.name);
+    response.status = 503;
+    return response;
+  }
   return snapshots_.Run(target);
 }
 

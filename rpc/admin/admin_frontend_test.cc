@@ -490,9 +490,11 @@ TEST_CASE("a snapshot needs an administrator, as ZooKeeper's header shows one, a
   CHECK(f.Get("/commands/snap%73hot", WithCredentials("digest super:test")).status == 404);
   f.service.current.leader_known = false;
   const HttpResponse idle = f.Get("/commands/snap", WithCredentials("digest super:test"));
-  CHECK(idle.status == 200);
+  CHECK(idle.status == 503);
   CHECK(Json::parse(idle.body)["error"] ==
         "This ZooKeeper instance is not currently serving requests");
+  CHECK(f.audit.Lines().back() ==
+        "user=digest:super ip=127.0.0.1 operation=snapshot detail=protocol=http result=failure");
 }
 
 TEST_CASE("without a configured administrator, nobody gets a snapshot") {
