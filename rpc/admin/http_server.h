@@ -11,7 +11,8 @@
 //   take a response within that time.
 // - Responses that clients have not taken are at most unsent_bytes_max together, without those of less
 //   than 64 KiB; a request whose response would exceed it gets 503.
-// - Of a stream, one piece is in memory, and the next one is made when the client has taken it. A client
+// - Of a stream, one piece is in memory, as large as the stream makes it, and the next one is made when the
+//   client has taken it. A client
 //   that does not take kStreamBytesPerTimeout bytes within the idle timeout is closed, so that a slow
 //   download may take any time, but not one that stands still. How many streams there are, the handler
 //   decides.

@@ -22,8 +22,10 @@ using zookeeper_files::SnapshotBuilder;
 using zookeeper_files::SnapshotContents;
 using zookeeper_files::SnapshotScan;
 
-// The bytes of records that are read at once.
+// The bytes of records that are read at once for the size.
 constexpr size_t kReadBytes = 256u << 10;
+// The bytes from which on a piece is whole. It ends with a whole znode, so it may be longer by one.
+constexpr size_t kPieceBytes = 256u << 10;
 constexpr std::string_view kSnapshot = "snapshot";
 
 HttpResponse Refuse(unsigned status, std::string_view error) {
@@ -68,8 +70,9 @@ class SnapshotCommand::Stream final : public HttpStream {
     if (absl::Status s = zookeeper_files::CheckLastZxid(zxid()); !s.ok()) return s;
     SnapshotScan scan;
     for (bool more = true; more;) {
-      const auto read = Read(
-          [&scan](std::string_view key, std::string_view value) { return scan.Add(key, value); });
+      const auto read = Read(kReadBytes, [&scan](std::string_view key, std::string_view value) {
+        return scan.Add(key, value);
+      });
       if (!read.ok()) return read.status();
       more = *read;
     }
@@ -95,20 +98,21 @@ class SnapshotCommand::Stream final : public HttpStream {
 
  private:
   template <class Function>
-  absl::StatusOr<bool> Read(Function function) {
+  absl::StatusOr<bool> Read(size_t bytes_max, Function function) {
     if (shared_->is_closed) return absl::UnavailableError("the server is stopping");
-    return records_->Next(kReadBytes, function);
+    return records_->Next(bytes_max, function);
   }
 
-  // Appends to the piece until it has some bytes.
+  // Appends to the piece until it is whole. One record is read at a time, as the path of a znode may be
+  // far longer than its record.
   absl::Status Fill() {
     if (!has_begun_) {
       has_begun_ = true;
       if (absl::Status s = builder_->Begin(); !s.ok()) return s;
     }
-    while (piece_->empty()) {
+    while (piece_->size() < kPieceBytes) {
       if (!has_more_) return builder_->End();
-      const auto read = Read([this](std::string_view key, std::string_view value) {
+      const auto read = Read(/*bytes_max=*/1, [this](std::string_view key, std::string_view value) {
         return builder_->Add(key, value);
       });
       if (!read.ok()) return read.status();

@@ -157,6 +157,27 @@ TEST_CASE("a snapshot is sent in pieces, of the size that was announced") {
   CHECK(f.member.open == 0);
 }
 
+TEST_CASE("the pieces of a snapshot are small where the paths are long") {
+  Fixture f(/*znodes=*/0);
+  const std::string parent = "/" + std::string(100'000, 'p');
+  f.member.tree.Do(tree::MakeCreate(parent, ""));
+  for (int i = 0; i < 100; ++i) {
+    f.member.tree.Do(tree::MakeCreate(parent + "/" + std::to_string(i), ""));
+  }
+  const HttpResponse response = f.Run();
+  REQUIRE(response.stream != nullptr);
+  std::string bytes;
+  while (bytes.size() < response.stream->size()) {
+    std::string piece;
+    REQUIRE(response.stream->Next(&piece).ok());
+    REQUIRE_FALSE(piece.empty());
+    CHECK(piece.size() < (256u << 10) + 101'000);
+    bytes += piece;
+  }
+  CHECK(bytes.size() > 10'000'000);
+  CHECK(bytes == Wanted(f.member.records, f.member.tree.tree().last_zxid()));
+}
+
 TEST_CASE("without streaming, the headers tell what the snapshot would be") {
   Fixture f;
   const HttpResponse response = f.Run("?streaming=false");
