@@ -37,7 +37,8 @@ struct HttpRequest {
 };
 
 // A body that is made while it is sent, so that it is never in memory as a whole. Its destructor frees
-// what it holds; it runs on a thread of the server when the body is sent, or its client is gone.
+// what it holds, and may take long: it runs on HttpThread::kStreams when the body is sent, or its client
+// is gone, or where the server is stopped.
 class HttpStream {
  public:
   virtual ~HttpStream() = default;

@@ -111,10 +111,15 @@ class HttpServer::Impl {
   // null if there is none.
   std::shared_ptr<Connection> FindToReplace(const std::string& address) const;
 
+  // Frees a stream on the thread of streams, as that may take long. REQUIRES: no other thread of the
+  // server gets it later.
+  void Free(std::shared_ptr<HttpStream> stream);
+
   const HttpServerOptions options_;
   HttpHandler& handler_;
   uint16_t port_ = 0;
   std::thread thread_;
+  bool is_stopped_ = false;  // all threads have ended
   // These are used on that thread alone.
   size_t connections_ = 0;
   size_t unsent_bytes_ = 0;  // of the bodies of responses that are being written
@@ -151,6 +156,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     const auto of_address = server_.connections_of_address_.find(caller_.address);
     if (--of_address->second == 0) server_.connections_of_address_.erase(of_address);
     server_.unsent_bytes_ -= unsent_bytes_;
+    server_.Free(std::move(stream_));
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -281,10 +287,12 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
                                   ? server.handler_.Handle(*request)
                                   : TextResponse(503, kWaitedTooLong);
       // The connection is given back, so that it ends on the thread that serves all connections.
-      asio::post(server.io_, [self = std::move(self), response = std::move(response), waiting] {
-        if (waiting != nullptr) --*waiting;
-        self->Respond(response);
-      });
+      asio::post(server.io_,
+                 [self = std::move(self), response = std::move(response), waiting]() mutable {
+                   if (waiting != nullptr) --*waiting;
+                   self->Respond(response);
+                   self->server_.Free(std::move(response.stream));
+                 });
     });
   }
 
@@ -364,7 +372,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   }
 
   void EndResponse(bool keep_alive) {
-    stream_.reset();
+    server_.Free(std::move(stream_));
     if (!keep_alive) return BeginDrain();
     BeginToWait();
     Read();
@@ -382,7 +390,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   }
   void OnPiece(const std::shared_ptr<std::string>& piece, const absl::Status& status) {
     if (!status.ok() || piece->empty() || piece->size() > stream_left_) {
-      stream_.reset();
+      server_.Free(std::move(stream_));
       return Close();
     }
     WritePiece(piece, 0);
@@ -397,7 +405,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
                     const error_code& error, size_t) {
       self->LeaveList();
       if (error) {
-        self->stream_.reset();
+        self->server_.Free(std::move(self->stream_));
         return self->Close();
       }
       self->stream_left_ -= bytes;
@@ -491,11 +499,18 @@ void HttpServer::Impl::Stop() {
   stream_workers_.join();
   io_.stop();
   if (thread_.joinable()) thread_.join();
+  is_stopped_ = true;
   error_code ignored;
   acceptor_.close(ignored);
   waiting_.clear();
   writing_.clear();
   draining_.clear();
+}
+
+void HttpServer::Impl::Free(std::shared_ptr<HttpStream> stream) {
+  // Without threads, the caller frees it.
+  if (stream == nullptr || is_stopped_) return;
+  asio::post(stream_workers_, [stream = std::move(stream)] {});
 }
 
 void HttpServer::Impl::Accept() {

@@ -30,14 +30,19 @@ using boost::asio::ip::tcp;
 constexpr size_t kLargeBytes = 32u << 20;
 constexpr size_t kUnsentBytesMax = kLargeBytes + kLargeBytes / 2;
 
-// A stream of `size` bytes, in pieces of 100,000. Counts the streams that exist, and the pieces.
+// A stream of `size` bytes, in pieces of 100,000. Counts the streams that exist, the pieces, and the
+// streams that are freed on another thread than that which made them.
 class Numbers : public HttpStream {
  public:
-  Numbers(uint64_t size, bool fails, std::atomic<int>* streams, std::atomic<int>* pieces)
-      : size_(size), fails_(fails), streams_(*streams), pieces_(*pieces) {
+  Numbers(uint64_t size, bool fails, std::atomic<int>* streams, std::atomic<int>* pieces,
+          std::atomic<int>* strays)
+      : size_(size), fails_(fails), streams_(*streams), pieces_(*pieces), strays_(*strays) {
     ++streams_;
   }
-  ~Numbers() override { --streams_; }
+  ~Numbers() override {
+    if (std::this_thread::get_id() != made_on_) ++strays_;
+    --streams_;
+  }
   Numbers(const Numbers&) = delete;
   Numbers& operator=(const Numbers&) = delete;
 
@@ -61,6 +66,8 @@ class Numbers : public HttpStream {
   const bool fails_;
   std::atomic<int>& streams_;
   std::atomic<int>& pieces_;
+  std::atomic<int>& strays_;
+  const std::thread::id made_on_ = std::this_thread::get_id();
   uint64_t at_ = 0;
 };
 
@@ -95,8 +102,8 @@ class Echo : public HttpHandler {
     HttpResponse response;
     if (request.target.starts_with("/stream")) {
       const uint64_t size = request.target == "/stream/endless" ? uint64_t{1} << 40 : 350'000;
-      response.stream =
-          std::make_shared<Numbers>(size, request.target == "/stream/broken", &streams, &pieces);
+      response.stream = std::make_shared<Numbers>(size, request.target == "/stream/broken",
+                                                  &streams, &pieces, &strays);
       return response;
     }
     if (request.has_large_body) return TextResponse(501, "large");
@@ -122,7 +129,13 @@ class Echo : public HttpHandler {
   // The streams that exist, and the pieces that were made of them all.
   std::atomic<int> streams = 0;
   std::atomic<int> pieces = 0;
+  std::atomic<int> strays = 0;  // streams that were freed on a thread of other work
 
+  // Waits until all streams are freed.
+  void AwaitFreed() const {
+    while (streams > 0) std::this_thread::yield();
+    CHECK(strays == 0);
+  }
   void AwaitSlow() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return waiting_ > 0; });
@@ -544,7 +557,7 @@ TEST_CASE("a stream is sent whole, and the connection lives on") {
   REQUIRE(rest.size() > wanted.size());
   CHECK(rest.substr(0, wanted.size()) == wanted);
   CHECK(rest.substr(wanted.size()).starts_with("HTTP/1.1 200 OK"));
-  CHECK(running.echo.streams == 0);
+  running.echo.AwaitFreed();
   CHECK(running.echo.pieces == 4);
 }
 
@@ -555,6 +568,7 @@ TEST_CASE("HEAD has the size of a stream, and makes no piece of it") {
   const std::string all = client.ReadAll();
   CHECK(all.find("Content-Length: 350000\r\n") != std::string::npos);
   CHECK(all.ends_with("\r\n\r\n"));
+  running.echo.AwaitFreed();
   CHECK(running.echo.pieces == 0);
 }
 
@@ -564,6 +578,7 @@ TEST_CASE("a stream that fails ends the connection before its last byte") {
   client.Send("GET /stream/broken HTTP/1.1\r\nHost: a\r\n\r\n");
   client.ReadUntil("\r\n\r\n");
   CHECK(client.ReadAll() == Numbers::Bytes(0, 100'000));
+  running.echo.AwaitFreed();
   CHECK(running.echo.pieces == 2);
 }
 
@@ -573,7 +588,7 @@ TEST_CASE("a client that does not read a stream is closed, and the stream freed"
   client.Send("GET /stream/endless HTTP/1.1\r\nHost: a\r\n\r\n");
   client.ReadUntil("\r\n\r\n");
   // It takes only what the buffers of the two sockets hold.
-  while (running.echo.streams > 0) std::this_thread::yield();
+  running.echo.AwaitFreed();
   CHECK(running.echo.pieces < 200);
 }
 
@@ -584,7 +599,7 @@ TEST_CASE("a stream is freed when its client is gone") {
     client.Send("GET /stream/endless HTTP/1.1\r\nHost: a\r\n\r\n");
     client.ReadUntil("\r\n\r\n");
   }
-  while (running.echo.streams > 0) std::this_thread::yield();
+  running.echo.AwaitFreed();
 }
 
 TEST_CASE("a server can stop while a stream is sent") {
