@@ -369,8 +369,11 @@ grpc::ServerUnaryReactor* ClusterService::ChangeMembers(grpc::CallbackServerCont
       [handle = call->handle(), audit = audit_, detail, user = caller->Name(),
        ip = caller->address](const absl::Status& outcome) {
         if (audit != nullptr) {
+          // Unavailable: it may take place yet.
           audit->RecordCall(user, ip, "changeMembers", detail,
-                            outcome.ok() ? AuditResult::kSuccess : AuditResult::kFailure);
+                            outcome.ok()                   ? AuditResult::kSuccess
+                            : absl::IsUnavailable(outcome) ? AuditResult::kInvoked
+                                                           : AuditResult::kFailure);
         }
         handle->Finish(outcome.ok() ? grpc::Status::OK : v1::ToGrpc(ChangeError(outcome)));
       });
