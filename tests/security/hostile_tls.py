@@ -271,12 +271,19 @@ def test_failed_handshakes_at_the_port_of_http_are_counted_logged_and_recorded()
         stranger = certificates.Authority(authority.directory, "other").issue("stranger", "client", "/CN=stranger")[2]
         assert not accepts(cluster, "HTTP", authority, stranger)
         cluster.wait_until("the handshake is counted", lambda: failed() == before + 1)
-        log = cluster.log(1)
-        assert f"the TLS handshake with {harness.HOST} failed: the client's certificate is refused: " in log, log
-        with open(f"{cluster.dir}/audit.log", encoding="utf-8") as file:
-            recorded = [line for line in file if "operation=authenticate" in line]
-        assert len(recorded) == 1, recorded
-        assert "result=failure" in recorded[0] and "x509: the client's certificate" in recorded[0], recorded
+        logged = f"the TLS handshake with {harness.HOST} failed: the client's certificate is refused: "
+
+        def recorded():
+            with open(f"{cluster.dir}/audit.log", encoding="utf-8") as file:
+                return [line for line in file if line.endswith("\n") and "operation=authenticate" in line]
+
+        # Both files are written a moment after the failure.
+        cluster.wait_until("the failure is logged", lambda: logged in cluster.log(1))
+        cluster.wait_until("the failure is recorded", recorded)
+        assert cluster.log(1).count(logged) == 1, cluster.log(1)
+        lines = recorded()
+        assert len(lines) == 1, lines
+        assert "result=failure" in lines[0] and "x509: the client's certificate" in lines[0], lines
 
 
 def s_client(cluster, name, authority, *arguments, typed="", encoding="latin-1"):
