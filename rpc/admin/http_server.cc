@@ -361,6 +361,8 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
       if (error) return self->Close();
       self->stream_keeps_alive_ = keep_alive;
       self->stream_left_ = self->stream_ != nullptr ? self->stream_->size() : 0;
+      self->stream_taken_ = 0;
+      self->stream_began_ = std::chrono::steady_clock::now();
       if (self->stream_left_ > 0) return self->MakePiece();
       self->EndResponse(keep_alive);
     };
@@ -395,6 +397,14 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     }
     WritePiece(piece, 0);
   }
+  // Returns whether the client takes the stream so slowly that it would hold what it needs for days.
+  bool IsTooSlow() const {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - stream_began_;
+    const HttpServerOptions& options = server_.options_;
+    return passed > options.stream_grace &&
+           static_cast<double>(stream_taken_) <
+               passed.count() * static_cast<double>(options.stream_rate_min);
+  }
   // Sends the rest of a piece from byte `at` on.
   void WritePiece(std::shared_ptr<std::string> piece, size_t at) {
     const size_t bytes = std::min(kStreamBytesPerTimeout, piece->size() - at);
@@ -404,7 +414,8 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
     auto done = [self = shared_from_this(), piece = std::move(piece), at, bytes](
                     const error_code& error, size_t) {
       self->LeaveList();
-      if (error) {
+      self->stream_taken_ += bytes;
+      if (error || self->IsTooSlow()) {
         self->server_.Free(std::move(self->stream_));
         return self->Close();
       }
@@ -454,7 +465,9 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   bool ends_ = false;  // after the response, because the body of the request was not read
   std::shared_ptr<HttpStream> stream_;  // that is being sent; null: none
   bool stream_keeps_alive_ = false;
-  uint64_t stream_left_ = 0;     // bytes that are to be sent
+  uint64_t stream_left_ = 0;   // bytes that are to be sent
+  uint64_t stream_taken_ = 0;  // bytes that were sent
+  std::chrono::steady_clock::time_point stream_began_;
   Connections* list_ = nullptr;  // the list of the server that it is in, at place_
   Connections::iterator place_;
 };

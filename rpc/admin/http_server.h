@@ -13,8 +13,8 @@
 //   than 64 KiB; a request whose response would exceed it gets 503.
 // - Of a stream, one piece is in memory, as large as the stream makes it, and the next one is made when the
 //   client has taken it. A client
-//   that does not take kStreamBytesPerTimeout bytes within the idle timeout is closed, so that a slow
-//   download may take any time, but not one that stands still. How many streams there are, the handler
+//   that does not take kStreamBytesPerTimeout bytes within the idle timeout is closed, and so
+//   is one that has taken less than stream_rate_min on average after stream_grace. How many streams there are, the handler
 //   decides.
 // - Of the requests that wait for the threads of the console, of changes and of streams, there are a few;
 //   further ones get 503. A change that has waited for kChangeWaitMax gets 503 and is not made: its client is about to
@@ -60,6 +60,11 @@ struct HttpServerOptions {
   size_t connections_max = 256;
   size_t connections_per_address_max = 64;
   size_t unsent_bytes_max = 64u << 20;
+  // Of a stream: the least bytes in a second on average since it began, checked after a while. A stream
+  // keeps files of the store on the disk, and others may have to wait for it: 64 KiB/s is less than any
+  // network that is used for whole trees, and 10 GB are taken in less than two days.
+  uint64_t stream_rate_min = 64u << 10;
+  std::chrono::milliseconds stream_grace = std::chrono::minutes(1);
   const Clock* clock = Clock::System();  // outlives the server; for kChangeWaitMax
   // Called for each TLS handshake that does not succeed, on the thread that serves all connections; may be
   // empty. `is_refused`: the client has proved nothing, or speaks no TLS; otherwise it was given up, took

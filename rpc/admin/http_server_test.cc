@@ -178,13 +178,15 @@ struct Running {
 
 class Client {
  public:
-  explicit Client(const Running& running, const char* from = "127.0.0.1") : socket_(io_) {
+  explicit Client(const Running& running, const char* from = "127.0.0.1")
+      : Client(running.server.port(), from) {}
+  explicit Client(uint16_t port, const char* from = "127.0.0.1") : socket_(io_) {
     const auto address = boost::asio::ip::make_address(from);
     socket_.open(address.is_v6() ? tcp::v6() : tcp::v4());
     socket_.bind({address, 0});
     socket_.set_option(boost::asio::socket_base::receive_buffer_size(1 << 16));
     const char* to = address.is_v6() ? "::1" : "127.0.0.1";
-    socket_.connect({boost::asio::ip::make_address(to), running.server.port()});
+    socket_.connect({boost::asio::ip::make_address(to), port});
   }
   void Send(const std::string& bytes) {
     // The server may have closed the connection before it got everything.
@@ -590,6 +592,23 @@ TEST_CASE("a client that does not read a stream is closed, and the stream freed"
   // It takes only what the buffers of the two sockets hold.
   running.echo.AwaitFreed();
   CHECK(running.echo.pieces < 200);
+}
+
+TEST_CASE("a client that takes a stream too slowly on average is closed") {
+  Echo echo;
+  // No client is as fast.
+  HttpServer server({.address_key = "k.address",
+                     .port_key = "k.port",
+                     .address = "127.0.0.1",
+                     .stream_rate_min = uint64_t{1} << 60,
+                     .stream_grace = std::chrono::milliseconds(0)},
+                    &echo);
+  REQUIRE(server.Start().ok());
+  Client client(server.port());
+  client.Send("GET /stream/endless HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.ReadUntil("\r\n\r\n");
+  CHECK(client.ReadAll() == Numbers::Bytes(0, kStreamBytesPerTimeout));
+  echo.AwaitFreed();
 }
 
 TEST_CASE("a stream is freed when its client is gone") {
