@@ -67,10 +67,6 @@ class AdminFrontend::AdminHandler final : public HttpHandler {
   // So health is answered while a command waits for a disk.
   HttpThread ThreadOf(const HttpRequest& request) const override {
     if (request.target.starts_with(kHealthPrefix)) return HttpThread::kConnections;
-    const CommandInfo* command = frontend_.CommandOf(request.target);
-    if (command != nullptr && command->operation == Operation::kHttpSnapshot) {
-      return HttpThread::kStreams;
-    }
     if (!request.target.starts_with(kConsolePrefix)) return HttpThread::kCommands;
     if (IsChange(request)) return HttpThread::kChanges;
     // The others are refused at once.
@@ -300,21 +296,33 @@ HttpResponse AdminFrontend::RunCommand(std::string_view name, const RequestTarge
     return commands_.Run(*command, target);
   }
   Principal caller = request.caller;
-  std::optional<HttpResponse> refusal = CheckCaller(*command, request, &caller);
-  HttpResponse response =
-      refusal.has_value() ? *std::move(refusal) : RunAllowed(*command, target, request);
-  if (parts_.audit != nullptr) {
-    parts_.audit->RecordCall(
-        caller.Name(), caller.address, command->name, "protocol=http",
-        response.status >= 400 ? AuditResult::kFailure : AuditResult::kInvoked);
+  if (std::optional<HttpResponse> refusal = CheckCaller(*command, request, &caller)) {
+    Record(*command, caller, *refusal);
+    return *std::move(refusal);
   }
-  return response;
+  const auto run = [this, command, target, request, caller = std::move(caller)] {
+    HttpResponse response = RunAllowed(*command, target, request);
+    Record(*command, caller, response);
+    return response;
+  };
+  if (command->operation != Operation::kHttpSnapshot) return run();
+  HttpResponse later;
+  later.make_on_streams = run;
+  return later;
+}
+
+void AdminFrontend::Record(const CommandInfo& command, const Principal& caller,
+                           const HttpResponse& response) {
+  if (parts_.audit == nullptr) return;
+  parts_.audit->RecordCall(caller.Name(), caller.address, command.name, "protocol=http",
+                           response.status >= 400 ? AuditResult::kFailure : AuditResult::kInvoked);
 }
 
 HttpResponse AdminFrontend::RunAllowed(const CommandInfo& command, const RequestTarget& target,
                                        const HttpRequest& request) {
   if (command.run != nullptr) return commands_.Run(command, target);
-  // The thread was chosen by the target as it was sent, so one with escapes in the name is refused.
+  // Whether the body is read was chosen by the target as it was sent, so one with escapes in the name is
+  // refused.
   if (CommandOf(request.target) != &command) return NotFound(target);
   if (command.operation == Operation::kHttpRestore) return SnapshotCommand::RefuseRestore();
   if (!parts_.frontend->service().status().serving()) {

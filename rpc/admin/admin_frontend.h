@@ -85,6 +85,7 @@ class AdminFrontend {
   // Runs a command for a caller that may run it.
   HttpResponse RunAllowed(const CommandInfo& command, const RequestTarget& target,
                           const HttpRequest& request);
+  void Record(const CommandInfo& command, const Principal& caller, const HttpResponse& response);
   // Returns the command that a target, as it was sent, names; nullptr if there is none.
   const CommandInfo* CommandOf(std::string_view target) const;
   // Returns the response to a caller that may not run the command; nullopt if it may. Sets `*caller`

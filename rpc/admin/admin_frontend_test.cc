@@ -66,7 +66,8 @@ class AdminFixture : public zk::Fixture {
       request.caller.address = "127.0.0.1";
       request.caller.origin = Principal::Origin::kLoopback;
     }
-    return admin.Respond(request);
+    HttpResponse response = admin.Respond(request);
+    return response.make_on_streams ? response.make_on_streams() : std::move(response);
   }
   Json Command(const std::string& name) {
     const HttpResponse response = Get("/commands/" + name);
@@ -512,6 +513,26 @@ TEST_CASE("without a configured administrator, nobody gets a snapshot") {
   CHECK(f.audit.Lines().size() == 4);
   // What shows no data of znodes is for callers of the machine.
   CHECK(f.Get("/commands/crst").status == 200);
+}
+
+TEST_CASE("only a caller that may take a snapshot comes to the thread of streams") {
+  Config config = WithCluster();
+  config.super_digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
+  AdminFixture f(config);
+  HttpRequest request;
+  request.method = "GET";
+  request.target = "/commands/snapshot";
+  request.host = "localhost";
+  request.caller.address = "127.0.0.1";
+  request.caller.origin = Principal::Origin::kLoopback;
+  for (const char* header : {"", "ip", "digest super:test1"}) {
+    request.authorization = header;
+    const HttpResponse refused = f.admin.Respond(request);
+    CHECK(refused.status == 401);
+    CHECK_FALSE(refused.make_on_streams);
+  }
+  request.authorization = "digest super:test";
+  CHECK(f.admin.Respond(request).make_on_streams);
 }
 
 TEST_CASE("a snapshot is sent only where nobody on the network can read it") {

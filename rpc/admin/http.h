@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +57,10 @@ struct HttpResponse {
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // beside the usual ones
   std::shared_ptr<HttpStream> stream;                        // in place of `body`, if it is set
+  // If it is set, the response is what this returns on HttpThread::kStreams, and all else is ignored: so
+  // that a request is checked before it takes a place among the few that wait for that thread. The second
+  // response has none. Not for requests of HttpThread::kConnections.
+  std::function<HttpResponse()> make_on_streams;
 };
 
 // The threads of a server on which requests are handled.

@@ -22,6 +22,7 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/http/message_generator.hpp>
 #include <chrono>
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
@@ -263,6 +264,12 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
   void Dispatch(std::shared_ptr<HttpRequest> request) {
     const HttpThread thread = server_.handler_.ThreadOf(*request);
     if (thread == HttpThread::kConnections) return Respond(server_.handler_.Handle(*request));
+    Run(thread, [&handler = server_.handler_, request = std::move(request)] {
+      return handler.Handle(*request);
+    });
+  }
+  // Lets a thread make the response.
+  void Run(HttpThread thread, std::function<HttpResponse()> make) {
     const auto last_start = thread == HttpThread::kChanges
                                 ? server_.options_.clock->Now() + kChangeWaitMax
                                 : std::chrono::steady_clock::time_point::max();
@@ -280,16 +287,18 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
                                  : thread == HttpThread::kChanges ? server_.change_workers_
                                  : thread == HttpThread::kStreams ? server_.stream_workers_
                                                                   : server_.workers_;
-    asio::post(workers, [self = shared_from_this(), request = std::move(request), waiting,
+    asio::post(workers, [self = shared_from_this(), make = std::move(make), waiting,
                          last_start]() mutable {
       Impl& server = self->server_;
-      HttpResponse response = server.options_.clock->Now() <= last_start
-                                  ? server.handler_.Handle(*request)
-                                  : TextResponse(503, kWaitedTooLong);
+      HttpResponse response =
+          server.options_.clock->Now() <= last_start ? make() : TextResponse(503, kWaitedTooLong);
       // The connection is given back, so that it ends on the thread that serves all connections.
       asio::post(server.io_,
                  [self = std::move(self), response = std::move(response), waiting]() mutable {
                    if (waiting != nullptr) --*waiting;
+                   if (response.make_on_streams) {
+                     return self->Run(HttpThread::kStreams, std::move(response.make_on_streams));
+                   }
                    self->Respond(response);
                    self->server_.Free(std::move(response.stream));
                  });

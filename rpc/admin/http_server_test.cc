@@ -93,6 +93,13 @@ class Echo : public HttpHandler {
     return request.target == "/large-body";
   }
   HttpResponse Handle(const HttpRequest& request) override {
+    if (request.target == "/later") {
+      HttpResponse later;
+      later.make_on_streams = [thread = std::this_thread::get_id()] {
+        return TextResponse(std::this_thread::get_id() == thread ? 500 : 202, "made later");
+      };
+      return later;
+    }
     if (request.target.ends_with("/slow")) {
       std::unique_lock lock(mutex_);
       ++waiting_;
@@ -561,6 +568,15 @@ TEST_CASE("a stream is sent whole, and the connection lives on") {
   CHECK(rest.substr(wanted.size()).starts_with("HTTP/1.1 200 OK"));
   running.echo.AwaitFreed();
   CHECK(running.echo.pieces == 4);
+}
+
+TEST_CASE("a request that was checked is handed to the thread of streams") {
+  Running running;
+  Client client(running);
+  client.Send("GET /later HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  const std::string all = client.ReadAll();
+  CHECK(all.starts_with("HTTP/1.1 202"));
+  CHECK(all.ends_with("made later\n"));
 }
 
 TEST_CASE("HEAD has the size of a stream, and makes no piece of it") {
