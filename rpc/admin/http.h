@@ -49,6 +49,8 @@ class HttpStream {
   // client has taken the piece before, and until all bytes are there. An error ends the connection, from
   // which the client learns that the body is not whole.
   virtual absl::Status Next(std::string* piece) = 0;
+  // Called on HttpThread::kStreams, after the client has taken the last byte.
+  virtual void OnSent() {}
 };
 
 struct HttpResponse {

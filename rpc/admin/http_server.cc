@@ -431,6 +431,7 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
       self->stream_left_ -= bytes;
       if (at + bytes < piece->size()) return self->WritePiece(piece, at + bytes);
       if (self->stream_left_ > 0) return self->MakePiece();
+      asio::post(self->server_.stream_workers_, [stream = self->stream_] { stream->OnSent(); });
       self->EndResponse(self->stream_keeps_alive_);
     };
     if (tls_.has_value()) {

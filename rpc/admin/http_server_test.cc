@@ -35,8 +35,13 @@ constexpr size_t kUnsentBytesMax = kLargeBytes + kLargeBytes / 2;
 class Numbers : public HttpStream {
  public:
   Numbers(uint64_t size, bool fails, std::atomic<int>* streams, std::atomic<int>* pieces,
-          std::atomic<int>* strays)
-      : size_(size), fails_(fails), streams_(*streams), pieces_(*pieces), strays_(*strays) {
+          std::atomic<int>* strays, std::atomic<int>* sent)
+      : size_(size),
+        fails_(fails),
+        streams_(*streams),
+        pieces_(*pieces),
+        strays_(*strays),
+        sent_(*sent) {
     ++streams_;
   }
   ~Numbers() override {
@@ -60,6 +65,7 @@ class Numbers : public HttpStream {
     at_ = end;
     return absl::OkStatus();
   }
+  void OnSent() override { ++sent_; }
 
  private:
   const uint64_t size_;
@@ -67,6 +73,7 @@ class Numbers : public HttpStream {
   std::atomic<int>& streams_;
   std::atomic<int>& pieces_;
   std::atomic<int>& strays_;
+  std::atomic<int>& sent_;
   const std::thread::id made_on_ = std::this_thread::get_id();
   uint64_t at_ = 0;
 };
@@ -110,7 +117,7 @@ class Echo : public HttpHandler {
     if (request.target.starts_with("/stream")) {
       const uint64_t size = request.target == "/stream/endless" ? uint64_t{1} << 40 : 350'000;
       response.stream = std::make_shared<Numbers>(size, request.target == "/stream/broken",
-                                                  &streams, &pieces, &strays);
+                                                  &streams, &pieces, &strays, &sent);
       return response;
     }
     if (request.has_large_body) return TextResponse(501, "large");
@@ -136,6 +143,7 @@ class Echo : public HttpHandler {
   // The streams that exist, and the pieces that were made of them all.
   std::atomic<int> streams = 0;
   std::atomic<int> pieces = 0;
+  std::atomic<int> sent = 0;    // streams whose last byte was taken
   std::atomic<int> strays = 0;  // streams that were freed on a thread of other work
 
   // Waits until all streams are freed.
@@ -568,6 +576,7 @@ TEST_CASE("a stream is sent whole, and the connection lives on") {
   CHECK(rest.substr(wanted.size()).starts_with("HTTP/1.1 200 OK"));
   running.echo.AwaitFreed();
   CHECK(running.echo.pieces == 4);
+  CHECK(running.echo.sent == 1);
 }
 
 TEST_CASE("a request that was checked is handed to the thread of streams") {
@@ -588,6 +597,7 @@ TEST_CASE("HEAD has the size of a stream, and makes no piece of it") {
   CHECK(all.ends_with("\r\n\r\n"));
   running.echo.AwaitFreed();
   CHECK(running.echo.pieces == 0);
+  CHECK(running.echo.sent == 0);
 }
 
 TEST_CASE("a stream that fails ends the connection before its last byte") {
@@ -598,6 +608,7 @@ TEST_CASE("a stream that fails ends the connection before its last byte") {
   CHECK(client.ReadAll() == Numbers::Bytes(0, 100'000));
   running.echo.AwaitFreed();
   CHECK(running.echo.pieces == 2);
+  CHECK(running.echo.sent == 0);
 }
 
 TEST_CASE("a client that does not read a stream is closed, and the stream freed") {

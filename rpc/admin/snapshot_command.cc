@@ -54,7 +54,8 @@ struct SnapshotCommand::Shared {
 // A snapshot while it is sent. It has the right to run until it is destroyed.
 class SnapshotCommand::Stream final : public HttpStream {
  public:
-  explicit Stream(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  Stream(std::shared_ptr<Shared> shared, std::chrono::steady_clock::time_point began)
+      : shared_(std::move(shared)), began_(began) {}
   ~Stream() override {
     MutexLock lock(&shared_->mutex);
     shared_->is_running = false;
@@ -85,6 +86,11 @@ class SnapshotCommand::Stream final : public HttpStream {
   }
   tree::Zxid zxid() const { return records_->metadata().zxid; }
 
+  // The next snapshot has to wait only for one that somebody has.
+  void OnSent() override {
+    MutexLock lock(&shared_->mutex);
+    shared_->last_begin = began_;
+  }
   uint64_t size() const override { return contents_.bytes; }
   absl::Status Next(std::string* piece) override {
     piece_ = piece;
@@ -122,6 +128,7 @@ class SnapshotCommand::Stream final : public HttpStream {
   }
 
   const std::shared_ptr<Shared> shared_;
+  const std::chrono::steady_clock::time_point began_;
   std::unique_ptr<tree::RecordStore::View> records_;
   SnapshotContents contents_;
   std::string* piece_ = nullptr;  // to which the builder appends
@@ -142,7 +149,12 @@ std::optional<HttpResponse> SnapshotCommand::Begin() {
     return Refuse(503, "the command snapshot is switched off; set admin.snapshot.enabled=true");
   }
   MutexLock lock(&shared_->mutex);
-  if (shared_->is_running) return Refuse(429, "another snapshot is being sent; try again later");
+  if (shared_->is_running) {
+    HttpResponse response = Refuse(429, "another snapshot is being sent; try again later");
+    // Nobody knows how fast its client is.
+    response.headers.emplace_back("Retry-After", "60");
+    return response;
+  }
   const auto now = clock_->Now();
   const std::chrono::milliseconds interval(config_.admin_snapshot_interval_ms);
   if (shared_->last_begin.has_value() && now - *shared_->last_begin < interval) {
@@ -164,15 +176,10 @@ HttpResponse SnapshotCommand::Run(const RequestTarget& target) {
     return Refuse(400, "?streaming= has to be true or false");
   }
   if (std::optional<HttpResponse> refusal = Begin()) return *std::move(refusal);
-  const auto began = clock_->Now();
-  const auto stream = std::make_shared<Stream>(shared_);
+  const auto stream = std::make_shared<Stream>(shared_, clock_->Now());
   if (absl::Status s = AwaitCheckpoint(); !s.ok()) return Refuse(503, ToStd(s.message()));
   if (absl::Status s = stream->Open(administration_); !s.ok()) {
     return Refuse(500, ToStd(s.message()));
-  }
-  {
-    MutexLock lock(&shared_->mutex);
-    shared_->last_begin = began;
   }
   HttpResponse response;
   if (streaming == "true") {
@@ -184,6 +191,7 @@ HttpResponse SnapshotCommand::Run(const RequestTarget& target) {
         absl::StrFormat("attachment; filename=\"snapshot.%x\"", stream->zxid().value()));
     response.stream = stream;
   } else {
+    stream->OnSent();
     response = Commands::Succeed(kSnapshot, Json::object());
   }
   response.headers.emplace_back("last_zxid", absl::StrFormat("0x%x", stream->zxid().value()));

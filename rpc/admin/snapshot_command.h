@@ -7,7 +7,8 @@
 // streams: before the response, for its size, and while it is sent. Clients are not slowed: neither the
 // tree nor its lock is used. In memory are a piece, which has 256 KiB and at most one znode more, the
 // sessions and access control lists, and the names of znodes whose children are still to come. One
-// snapshot runs at a time, and one in admin.rateLimiterIntervalInMS.
+// snapshot runs at a time, and one in admin.rateLimiterIntervalInMS, not counting those that were not sent
+// to the last byte.
 //
 // A restore is always refused: a server's tree follows from the log of the cluster, so it cannot be
 // replaced on one server (docs/decisions/restore-over-http.md).

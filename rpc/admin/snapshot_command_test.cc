@@ -195,10 +195,16 @@ TEST_CASE("one snapshot runs at a time, and one in the interval") {
   HttpResponse first = f.Run();
   REQUIRE(first.stream != nullptr);
   f.clock.Advance(300'000);
-  CHECK(f.Run().status == 429);
-  // As if its client were gone.
+  const HttpResponse second = f.Run();
+  CHECK(second.status == 429);
+  CHECK(HeaderOf(second, "Retry-After") == "60");
+  // As if its client were gone, or had sent HEAD: the next one need not wait.
   first.stream.reset();
   CHECK(f.Run().status == 200);
+  HttpResponse whole = f.Run();
+  REQUIRE(whole.stream != nullptr);
+  whole.stream->OnSent();
+  whole.stream.reset();
   f.clock.Advance(299'000);
   const HttpResponse early = f.Run();
   CHECK(early.status == 429);
