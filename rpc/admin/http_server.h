@@ -11,11 +11,10 @@
 //   take a response within that time.
 // - Responses that clients have not taken are at most unsent_bytes_max together, without those of less
 //   than 64 KiB; a request whose response would exceed it gets 503.
-// - Of a stream, one piece is in memory, as large as the stream makes it, and the next one is made when the
-//   client has taken it. A client
-//   that does not take kStreamBytesPerTimeout bytes within the idle timeout is closed, and so
-//   is one that has taken less than stream_rate_min on average after stream_grace. How many streams there are, the handler
-//   decides.
+// - Of a stream, one piece is in memory, as large as the stream makes it, and the next one is made when
+//   the client has taken it. A client that does not take kStreamBytesPerTimeout bytes within the idle
+//   timeout is closed, and so is one that has taken less than stream_rate_min on average after
+//   stream_grace. How many streams there are, the handler decides.
 // - Of the requests that wait for the threads of the console, of changes and of streams, there are a few;
 //   further ones get 503. A change that has waited for kChangeWaitMax gets 503 and is not made: its client is about to
 //   give up, and would be told that it failed.
