@@ -348,7 +348,7 @@ def what_a_stall_left_undecided_is_a_note():
 
 def missing_events_need_a_reason():
     def problems(gaps, log):
-        cluster = argparse.Namespace(numbers=lambda: [1, 2], log=lambda member: log if member == 2 else "")
+        cluster = argparse.Namespace(everyone=[1, 2], log=lambda member: log if member == 2 else "")
         checks = [{"name": "register"}, {"name": "watch", "reconnects after which events were missing": gaps}]
         return runner.unexplained_gaps(argparse.Namespace(cluster=cluster), checks)
 
