@@ -486,10 +486,9 @@ HttpResponse ConsoleChanges::ChangeMembers(const Json& body, const ConsoleCaller
   // An outcome that comes after the wait is recorded, too.
   parts_.administration->ChangeMembers(
       *next, consensus::Index(wanted.membership), [wait, record](const absl::Status& outcome) {
-        // Unavailable: it may take place yet.
-        record(outcome.ok()                   ? AuditResult::kSuccess
-               : absl::IsUnavailable(outcome) ? AuditResult::kInvoked
-                                              : AuditResult::kFailure);
+        record(outcome.ok()                ? AuditResult::kSuccess
+               : IsUnknownOutcome(outcome) ? AuditResult::kInvoked
+                                           : AuditResult::kFailure);
         wait->End(outcome);
       });
   if (!Await(wait)) return Failure(504, kOutcomeUnknown);

@@ -312,6 +312,9 @@ TEST_CASE("what the cluster says of a change of members is shown") {
   const HttpResponse response = f.Post("change-members", MembersBody("promote", 4));
   CHECK(response.status == 503);
   CHECK(response.body.find("member 4 has not caught up yet") != std::string::npos);
+  CHECK(f.audit.Lines().back().ends_with("result=failure"));
+  f.leader.outcome = UnknownOutcome("this member stopped leading");
+  CHECK(f.Status("change-members", MembersBody("promote", 4)) == 503);
   CHECK(f.audit.Lines().back().ends_with("result=invoked"));
   f.leader.outcome = absl::AbortedError("the members were changed otherwise");
   CHECK(f.Status("change-members", MembersBody("promote", 4)) == 409);

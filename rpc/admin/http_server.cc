@@ -424,11 +424,11 @@ class HttpServer::Impl::Connection : public std::enable_shared_from_this<Connect
                     const error_code& error, size_t) {
       self->LeaveList();
       self->stream_taken_ += bytes;
-      if (error || self->IsTooSlow()) {
+      if (!error) self->stream_left_ -= bytes;
+      if (error || (self->stream_left_ > 0 && self->IsTooSlow())) {
         self->server_.Free(std::move(self->stream_));
         return self->Close();
       }
-      self->stream_left_ -= bytes;
       if (at + bytes < piece->size()) return self->WritePiece(piece, at + bytes);
       if (self->stream_left_ > 0) return self->MakePiece();
       asio::post(self->server_.stream_workers_, [stream = self->stream_] { stream->OnSent(); });

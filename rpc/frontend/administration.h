@@ -8,10 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "consensus/core/types.h"
 #include "rpc/config/server_line.h"
 #include "tree/store/record_store.h"
@@ -65,6 +67,17 @@ struct CheckpointView {
   std::unique_ptr<tree::RecordStore::View> records;
 };
 
+// Returns an Unavailable of which nobody knows whether what was asked for will take place.
+inline absl::Status UnknownOutcome(std::string_view message) {
+  absl::Status status(absl::StatusCode::kUnavailable,
+                      absl::string_view(message.data(), message.size()));
+  status.SetPayload("quorate/unknown-outcome", absl::Cord());
+  return status;
+}
+inline bool IsUnknownOutcome(const absl::Status& status) {
+  return status.GetPayload("quorate/unknown-outcome").has_value();
+}
+
 // Thread-safety: all functions may be called from any thread.
 class Administration {
  public:
@@ -87,7 +100,7 @@ class Administration {
   // membership has changed since `based_on`, or was changed otherwise in the end; FailedPrecondition
   // if this member does not lead, or the cluster does not allow the change now; Unavailable if a new
   // voter has not caught up yet (try again), or if this member stops leading before the change is
-  // committed: then it may or may not take place.
+  // committed: then it may or may not take place, which IsUnknownOutcome tells.
   virtual void ChangeMembers(const ServerLines& members, consensus::Index based_on,
                              std::function<void(absl::Status)> done) = 0;
 

@@ -369,11 +369,10 @@ grpc::ServerUnaryReactor* ClusterService::ChangeMembers(grpc::CallbackServerCont
       [handle = call->handle(), audit = audit_, detail, user = caller->Name(),
        ip = caller->address](const absl::Status& outcome) {
         if (audit != nullptr) {
-          // Unavailable: it may take place yet.
           audit->RecordCall(user, ip, "changeMembers", detail,
-                            outcome.ok()                   ? AuditResult::kSuccess
-                            : absl::IsUnavailable(outcome) ? AuditResult::kInvoked
-                                                           : AuditResult::kFailure);
+                            outcome.ok()                ? AuditResult::kSuccess
+                            : IsUnknownOutcome(outcome) ? AuditResult::kInvoked
+                                                        : AuditResult::kFailure);
         }
         handle->Finish(outcome.ok() ? grpc::Status::OK : v1::ToGrpc(ChangeError(outcome)));
       });

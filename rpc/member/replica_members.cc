@@ -150,7 +150,7 @@ void Replica::FinishChange() {
   } else if (!is_committed && raft.role() == consensus::Role::kLeader) {
     return;
   } else if (!is_committed || is_undone) {
-    outcome = absl::UnavailableError(
+    outcome = UnknownOutcome(
         "this member stopped leading before the change was committed, so it may or may not take "
         "place: look at the members, and ask again if it did not");
   }

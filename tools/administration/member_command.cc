@@ -90,15 +90,20 @@ class Change {
         }
         auto now = LinesOf(*members);
         if (!now.ok()) return now.status();
-        auto next = NextStep(options_.change, *now);
-        if (!next.ok()) return next.status();
-        if (*next == *now && !members->changing()) return true;
-        problem = WhyNotYet(*members, *now, *next);
-        if (problem.empty()) {
-          const absl::Status asked = Ask(members->membership_index(), *now, *next);
-          if (asked.ok()) return false;
-          if (!MayPass(asked)) return asked;
-          problem = std::string(asked.message());
+        if (members->changing()) {
+          // Both the members of before and those of after are shown meanwhile.
+          problem = "another change of members is in progress";
+        } else {
+          auto next = NextStep(options_.change, *now);
+          if (!next.ok()) return next.status();
+          if (*next == *now) return true;
+          problem = WhyNotYet(*members, *now, *next);
+          if (problem.empty()) {
+            const absl::Status asked = Ask(members->membership_index(), *now, *next);
+            if (asked.ok()) return false;
+            if (!MayPass(asked)) return asked;
+            problem = std::string(asked.message());
+          }
         }
       }
       if (steady_clock::now() > deadline_) {
@@ -130,7 +135,6 @@ class Change {
   // Returns what the step has to wait for; empty if it can be asked for now.
   static std::string WhyNotYet(const v1::MembersResponse& members, const ServerLines& now,
                                const ServerLines& next) {
-    if (members.changing()) return "another change of members is in progress";
     for (const auto& [id, line] : next) {
       const auto before = now.find(id);
       if (line.observer || before == now.end() || !before->second.observer) continue;
