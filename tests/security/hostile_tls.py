@@ -263,7 +263,11 @@ def test_no_port_takes_a_certificate_that_is_bad():
 def test_failed_handshakes_at_the_port_of_http_are_counted_logged_and_recorded():
     with secured(1, **{"audit.enable": "true", "auditFile": "../audit.log"}) as (authority, cluster):
         def failed():
-            return int(cluster.monitor(1)["unsuccessful_handshake"])
+            with socket.create_connection((harness.HOST, port_of(cluster, "clients")), client_tls.PATIENCE_SECONDS) as raw, \
+                    context_of(authority, authority.admin).wrap_socket(raw, server_hostname=harness.HOST) as connection:
+                connection.sendall(b"mntr")
+                text = b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
+            return int(text.partition("\nzk_unsuccessful_handshake\t")[2].partition("\n")[0])
 
         before = failed()
         assert accepts(cluster, "HTTP", authority, authority.admin)
