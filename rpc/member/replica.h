@@ -374,6 +374,7 @@ class Replica final : public Service,
   int64_t removed_for_ms_ = 0;
   // The members whose address in the configuration is tried, instead of that in the log.
   std::set<consensus::MemberId> at_configured_;
+  std::chrono::steady_clock::time_point addresses_tried_{};  // when that changed
   WaitReporter wait_reporter_;
   SessionLog session_log_;
   ClockComparison clocks_;

@@ -3,6 +3,7 @@
 // The part of a replica that changes the members of the cluster, and follows their addresses.
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <functional>
 #include <set>
 #include <string>
@@ -181,23 +182,25 @@ void Replica::LinkMembers(const Membership& membership) {
   // A server that is not in the membership waits to be admitted by those that its configuration
   // names. One that was away while the members changed may not know the leader yet, or where it is:
   // its configuration can.
-  if (!membership.Contains(options_.node.raft.self) || !caught_up_) {
-    for (const auto& [id, line] : options_.servers) {
-      const MemberId member(id);
-      if (member == options_.node.raft.self) continue;
-      const PeerAddress configured{line.host, line.peer_port};
-      const auto [place, is_new] = others.try_emplace(member, configured);
-      if (!is_new && at_configured_.contains(member)) place->second = configured;
-    }
+  const bool is_waiting = !membership.Contains(options_.node.raft.self) || !caught_up_;
+  for (const auto& [id, line] : options_.servers) {
+    const MemberId member(id);
+    if (member == options_.node.raft.self) continue;
+    const PeerAddress configured{line.host, line.peer_port};
+    const auto known = others.find(member);
+    if (known != others.end() && at_configured_.contains(member)) known->second = configured;
+    if (known == others.end() && is_waiting) others.emplace(member, configured);
   }
   links_->SetMembers(others);
 }
 
 void Replica::TryOtherAddresses() {
-  // A member that was away may have missed that another one moved. If that one leads, nothing tells this
-  // member so, unless it can be reached.
+  // A member that was away may have missed that another one moved, and the log may never have learned it.
+  // If that one leads, nothing tells this member so, unless it can be reached.
   constexpr int64_t kTryMs = 2000;
-  if (options_.standalone || caught_up_) return;
+  const auto now = clock_->Now();
+  // Each address is tried for as long, so that there is time to connect.
+  if (options_.standalone || now - addresses_tried_ < std::chrono::milliseconds(kTryMs)) return;
   const Membership& membership = node_->raft().membership();
   const ServerLines known = MembersOf(membership, options_.servers);
   bool is_changed = false;
@@ -212,7 +215,9 @@ void Replica::TryOtherAddresses() {
     if (at_configured_.erase(member) == 0) at_configured_.insert(member);
     is_changed = true;
   }
-  if (is_changed) LinkMembers(membership);
+  if (!is_changed) return;
+  addresses_tried_ = now;
+  LinkMembers(membership);
 }
 
 }  // namespace quorate::rpc
