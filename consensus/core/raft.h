@@ -251,7 +251,7 @@ class Raft {
     // acknowledgements; kNoMember: the leader sends them itself.
     MemberId feeder;
     std::optional<Feeding> feeding;
-    // Ticks since this member last told the leader that it is ready to feed observers.
+    // Ticks since this follower last reported to the leader that it can feed observers.
     int ticks_since_report = kNeverReported;
   };
   static constexpr int kNeverReported = 1 << 29;

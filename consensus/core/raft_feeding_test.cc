@@ -78,7 +78,7 @@ TEST_CASE("a leader sends only heartbeats to an observer that a follower feeds")
     const std::vector<Message> sent = server.Take();
     for (const Message& message : sent) {
       if (message.to <= MemberId{3}) continue;
-      // What the observer has is for its feeder to judge.
+      // Only the follower that feeds an observer knows which entries the observer has.
       const auto* heartbeat = std::get_if<Heartbeat>(&message.body);
       REQUIRE(heartbeat != nullptr);
       CHECK(heartbeat->commit == Index{0});
@@ -317,7 +317,7 @@ TEST_CASE("an observer that is fed counts as in sync while there are writes, and
     CHECK_FALSE(server.raft().IsInSync(MemberId{5}));
     CHECK(server.raft().IsInSync(MemberId{2}));
   }
-  // Those that the leader feeds itself have all, or not.
+  // A follower that the leader sends entries to itself is in sync only if it has acknowledged all of them.
   server.Propose(1);
   server.Acknowledge(2, server.raft().last_index().value());
   CHECK(server.raft().IsInSync(MemberId{2}));
@@ -422,7 +422,8 @@ TEST_CASE("a follower sends heartbeats only for regular heartbeats of its leader
   CHECK(CountTo<Heartbeat>(server.Take(), 4) == 0);
 }
 
-TEST_CASE("a follower stops feeding when it is told to, or has another leader") {
+TEST_CASE(
+    "a follower stops feeding observers when its leader tells it so, or it has another leader") {
   Server server = Follower();
   server.Receive(2, 1, Heartbeat{Index{2}, {}, Ids({4})});
   server.Take();

@@ -88,7 +88,7 @@ class Run {
   void LoseDisk(TestMember* member);
   void Change(TestMember* member);
   void MoveSnapshot(TestMember* member);
-  // Lets messages, disks and state machines work, without faults.
+  // Delivers all messages, makes all writes durable and applies all entries, without faults.
   void WorkOff();
   void CheckChange(const Entry& entry);
   // Crashes, partitions or reads at the moments that are most likely to reveal a mistake.

@@ -29,7 +29,7 @@ constexpr char kForbidden[] =
     "by default one with a certificate, or one who has signed in on the server's own machine";
 
 constexpr uint32_t kMemberNumberMax = 254;
-// Two names of hosts and four numbers.
+// Of the addresses of a member: room for two host names of 255 bytes and four port numbers.
 constexpr size_t kLineBytesMax = 600;
 
 constexpr auto kText = Json::value_t::string;

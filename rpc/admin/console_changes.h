@@ -8,8 +8,9 @@
 //   close-session        {session}             "0x..."
 //   transfer-leadership  {member}              0: to the most up-to-date voter
 //   change-members       {change, member, line, membership}
-//                        change: "add", as an observer, "remove", "promote" or "demote"; line: the addresses of
-//                        a member that is added, else empty; membership: the one that the user has seen
+//                        change: "add" (as an observer), "remove", "promote" or "demote"; line: the addresses
+//                        of the added member, empty for other changes; membership: the membership_index of the
+//                        members that the user has seen
 //
 // Who sends it has passed the checks of Console. The tree is written through the log, with the
 // identities of the caller, so that access control lists, quotas and the audit log treat it as any

@@ -59,9 +59,10 @@ struct HttpResponse {
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  // beside the usual ones
   std::shared_ptr<HttpStream> stream;                        // in place of `body`, if it is set
-  // If it is set, the response is what this returns on HttpThread::kStreams, and all else is ignored: so
-  // that a request is checked before it takes a place among the few that wait for that thread. The second
-  // response has none. Not for requests of HttpThread::kConnections.
+  // If this function is set, it is called on HttpThread::kStreams, and the client gets the response that it
+  // returns; the other fields of this response are ignored. So a handler checks a request before the request
+  // takes one of the few places that wait for that thread. The returned response has no such function. Not
+  // for requests that are handled on HttpThread::kConnections.
   std::function<HttpResponse()> make_on_streams;
 };
 
@@ -79,8 +80,9 @@ class HttpHandler {
   virtual ~HttpHandler() = default;
   // Returns the thread that is to handle the request. Called on the thread of connections.
   virtual HttpThread ThreadOf(const HttpRequest& request) const = 0;
-  // Returns whether the request is answered even if its body is larger than what is read. Others get
-  // status 413. Called on the thread of connections.
+  // Returns whether the handler answers the request although its body is larger than kBodyBytesMax, of which
+  // it reads nothing. The server answers other such requests with status 413. Called on the thread of
+  // connections.
   virtual bool TakesLargeBody(const HttpRequest& /*request*/) const { return false; }
   // Returns the response to a request that is not handled, whoever sends it; nullopt for others. Called
   // on the thread of connections, before the request takes a place among those that wait for a thread,

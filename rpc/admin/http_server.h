@@ -14,8 +14,8 @@
 // - Of a stream, one piece is in memory, as large as the stream makes it, and the next one is made when
 //   the client has taken it. A client that does not take kStreamBytesPerTimeout bytes within the idle
 //   timeout is closed, and so is one that has taken less than stream_rate_min on average after
-//   stream_grace. How many streams there are, the handler decides.
-// - Of the requests that wait for the threads of the console, of changes and of streams, there are a few;
+//   stream_grace. The handler limits how many streams there are at once.
+// - Only a few requests may wait for each of the threads of the console, of changes and of streams;
 //   further ones get 503. A change that has waited for kChangeWaitMax gets 503 and is not made: its client is about to
 //   give up, and would be told that it failed.
 // - With connections_max connections, or connections_per_address_max from one address, a new one
@@ -59,9 +59,10 @@ struct HttpServerOptions {
   size_t connections_max = 256;
   size_t connections_per_address_max = 64;
   size_t unsent_bytes_max = 64u << 20;
-  // Of a stream: the least bytes in a second on average since it began, checked after a while. A stream
-  // keeps files of the store on the disk, and others may have to wait for it: 64 KiB/s is less than any
-  // network that is used for whole trees, and 10 GB are taken in less than two days.
+  // The bytes per second that the client of a stream has to take on average since the stream began; checked
+  // once stream_grace is over. While a stream lasts, the store cannot delete the files that it reads, and
+  // other clients wait for their snapshot. 64 KiB/s is slower than any network over which whole trees are
+  // copied; at that rate 10 GB take less than two days.
   uint64_t stream_rate_min = 64u << 10;
   std::chrono::milliseconds stream_grace = std::chrono::minutes(1);
   const Clock* clock = Clock::System();  // outlives the server; for kChangeWaitMax

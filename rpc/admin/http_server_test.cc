@@ -59,7 +59,8 @@ class Numbers : public HttpStream {
   uint64_t size() const override { return size_; }
   absl::Status Next(std::string* piece) override {
     ++pieces_;
-    if (fails_ && at_ > 0) return absl::DataLossError("as the test wants it");
+    if (fails_ && at_ > 0)
+      return absl::DataLossError("the stream of the test fails after its first piece");
     const uint64_t end = std::min(size_, at_ + 100'000);
     *piece = Bytes(at_, end);
     at_ = end;

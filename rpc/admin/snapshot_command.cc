@@ -86,7 +86,7 @@ class SnapshotCommand::Stream final : public HttpStream {
   }
   tree::Zxid zxid() const { return records_->metadata().zxid; }
 
-  // The next snapshot has to wait only for one that somebody has.
+  // Only a snapshot that a client has received completely delays the next one.
   void OnSent() override {
     MutexLock lock(&shared_->mutex);
     shared_->last_begin = began_;

@@ -13,7 +13,8 @@
 // A restore is always refused: a server's tree follows from the log of the cluster, so it cannot be
 // replaced on one server (docs/decisions/restore-over-http.md).
 //
-// Thread-safety: Run is called from one thread at a time, and waits for the cluster; Close from any.
+// Thread-safety: Run is called from one thread at a time, and blocks until the cluster has answered; Close may
+// be called from any thread.
 #pragma once
 
 #include <chrono>

@@ -91,7 +91,7 @@ std::string Snapshot(const Nodes& nodes, int64_t digest_zxid,
   REQUIRE(writer.Begin(sessions, lists).ok());
   for (const DataTree::SnapshotNode& node : nodes) REQUIRE(writer.Node(node).ok());
   REQUIRE(writer.End(Zxid(digest_zxid)).ok());
-  // The block of 3.9, with the last zxid, is the last one.
+  // Cuts off the block with the last zxid, which snapshots have since ZooKeeper 3.9: it stands at the end.
   bytes.resize(bytes.size() - 21);
   return bytes;
 }

@@ -28,7 +28,7 @@ struct UnaryCall {
   Response response;
   std::function<void(const grpc::Status& status, const Response& response)> done;
 
-  // Returns the callback to hand to the stub.
+  // Returns the function that gRPC calls with the status when the call has ended.
   std::function<void(grpc::Status)> Finish() {
     return [this](const grpc::Status& status) {
       const std::unique_ptr<UnaryCall> owned(this);
