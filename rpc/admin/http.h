@@ -80,9 +80,9 @@ class HttpHandler {
   virtual ~HttpHandler() = default;
   // Returns the thread that is to handle the request. Called on the thread of connections.
   virtual HttpThread ThreadOf(const HttpRequest& request) const = 0;
-  // Returns whether the handler answers the request although its body is larger than kBodyBytesMax, of which
-  // it reads nothing. The server answers other such requests with status 413. Called on the thread of
-  // connections.
+  // Returns whether the handler answers the request although its body is larger than kBodyBytesMax; it then
+  // gets no body, and HttpRequest::has_large_body is set. The server answers other such requests with
+  // status 413. Called on the thread of connections.
   virtual bool TakesLargeBody(const HttpRequest& /*request*/) const { return false; }
   // Returns the response to a request that is not handled, whoever sends it; nullopt for others. Called
   // on the thread of connections, before the request takes a place among those that wait for a thread,
