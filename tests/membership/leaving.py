@@ -71,6 +71,8 @@ def test_a_removed_server_moves_its_clients_and_ends_with_a_status_and_a_last_wo
         cluster.add(4)
         cluster.kill(4)
         with _server(cluster, 4) as process:
+            # The leader may still count the killed server as in sync.
+            wait_for_mode(cluster, 4, "follower")
             cluster.wait_until("member 4 is in sync", lambda: members(cluster)[4]["in_sync"])
             client = zk.Connection(cluster.address(4), timeout_ms=20000)
             client.create("/ephemeral", b"x", zk.EPHEMERAL)

@@ -9,11 +9,12 @@ import subprocess
 import tempfile
 import time
 
-import measuring
 from measuring import Failure, harness
 
 MEMBERS = 3
 START_SECONDS = 30
+# For which a run may take longer than it measures: until it has connected, and until its last operations end.
+PATIENCE_SECONDS = 60
 LOAD = os.path.join(harness.ROOT, ".bazel/opt-bin/tools/performance/grpc_load/grpc_load")
 
 
@@ -80,11 +81,14 @@ def cluster(directory):
         made.stop()
 
 
-def load(system, servers, pids, options):
-    """Runs grpc_load. Returns {"command": the command line, and its figures}."""
-    shown = ["grpc_load", "--system", system, *map(str, options)]
+def load(system, servers, pids, seconds, options):
+    """Runs grpc_load for so many seconds. Returns {"command": the command line, and its figures}."""
+    shown = ["grpc_load", "--system", system, "--seconds", str(seconds), *map(str, options)]
     command = [LOAD, *shown[1:], "--servers", servers, "--pids", ",".join(map(str, pids))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=measuring.BENCH_SECONDS)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"{' '.join(command)}: it does not end") from error
     if done.returncode != 0:
         raise Failure(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
     return {"command": " ".join([*shown, "--servers", system.upper(), "--pids", "PIDS"]), **json.loads(done.stdout)}

@@ -193,12 +193,12 @@ def etcd_row(name, title, options):
     """Returns a row of calls over gRPC that Quorate and etcd answer in turns."""
     def measure(bench, scale, _):
         bench.close_pair()
-        options_of_run = [*options, "--seconds", scale.limit_seconds, "--warm-up-seconds", scale.warm_up_seconds]
+        options_of_run = [*options, "--warm-up-seconds", scale.warm_up_seconds]
         runs, others = [], []
         with bench.cluster("quorate") as ours, etcd.cluster(bench.data) as theirs:
             for _ in range(scale.limit_turns):
-                others.append(etcd.load("etcd", theirs.grpc(), theirs.pids(), options_of_run))
-                runs.append(etcd.load("quorate", ours.grpc(), ours.pids(), options_of_run))
+                others.append(etcd.load("etcd", theirs.grpc(), theirs.pids(), scale.limit_seconds, options_of_run))
+                runs.append(etcd.load("quorate", ours.grpc(), ours.pids(), scale.limit_seconds, options_of_run))
         return {"runs": runs, "others": others}
 
     return Row(f"etcd-{name}", ETCD, title, measure, 40, {"rate": 1, "cpu": 1})

@@ -35,6 +35,7 @@
 #include <thread>
 #include <vector>
 
+#include "tools/performance/grpc_load/calls.h"
 #include "tools/performance/grpc_load/connection.h"
 
 namespace quorate::grpc_load {
@@ -132,6 +133,7 @@ class Watchers {
     const std::lock_guard lock(mutex_);
     // The first call of each says that its watch has begun.
     missing_ -= std::max(events, 1);
+    if (missing_ < 0) Die("a watcher received more events than were written");
     if (missing_ > 0) return;
     changed_.notify_all();
     if (is_written_) Report();
@@ -248,9 +250,21 @@ class Load {
     }
   }
 
+  // Waits until all servers have applied the write of `key`: a watch at a server that is behind would
+  // receive that write as an event.
+  void AwaitKey(const std::string& key) {
+    for (const auto& connection : connections_) {
+      Outcome outcome;
+      connection->Get(key, /*is_linearizable=*/true,
+                      [&outcome](const grpc::Status& status) { outcome.Set(status); });
+      RequireOk(outcome.Await());
+    }
+  }
+
   void AddWatch() {
     Connection& writer = *connections_.front();
     RequireOk(writer.Create(kWatchedKey, value_));
+    AwaitKey(kWatchedKey);
     watchers_ = std::make_unique<Watchers>(options_.watchers);
     for (int number = 0; number < options_.watchers; ++number) {
       Connection& connection = *connections_[static_cast<size_t>(number) % connections_.size()];

@@ -93,9 +93,12 @@ class WatchStream final : public grpc::ClientReadReactor<v1::WatchResponse> {
 class LockStream final : public grpc::ClientReadReactor<v1::AcquireResponse> {
  public:
   // Calls `done` when the lock is held, or with the error.
-  LockStream(v1::LockService::Stub* stub, v1::Contender contender, Done done)
-      : done_(std::move(done)) {
+  LockStream(v1::Contender contender, Done done) : done_(std::move(done)) {
     *request_.mutable_contender() = std::move(contender);
+  }
+  // Asks for the lock. Whoever uses the stream in `done` has to know it before: another thread may call
+  // `done` at once.
+  void Start(v1::LockService::Stub* stub) {
     stub->async()->Acquire(&context_, &request_, this);
     StartRead(&response_);
     StartCall();
@@ -185,7 +188,8 @@ class QuorateConnection final : public Connection {
     contender.set_id("load-" + std::to_string(number_));
     contender.set_session_id(session_->id());
     contender.set_session_password(kPassword);
-    held_ = new LockStream(locks_.get(), std::move(contender), std::move(done));
+    held_ = new LockStream(std::move(contender), std::move(done));
+    held_->Start(locks_.get());
   }
 
   void Unlock(Done done) override {
