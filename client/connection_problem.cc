@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/tls_socket.h"
 
 namespace quorate::internal {
 namespace {
@@ -169,6 +170,11 @@ class Probe {
     }
     SSL* ssl = SSL_new(context);
     if (ssl == nullptr) return nullptr;
+    // The program whose library this is may not ignore SIGPIPE.
+    if (!SetTlsSocket(ssl, descriptor)) {
+      SSL_free(ssl);
+      return nullptr;
+    }
     const std::string& name = Name();
     if (options_.enabled && IsIpAddress(name)) {
       X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str());
@@ -178,7 +184,6 @@ class Probe {
     }
     static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
     SSL_set_alpn_protos(ssl, kHttp2, sizeof(kHttp2));
-    SSL_set_fd(ssl, descriptor);
     SSL_set_connect_state(ssl);
     return ssl;
   }

@@ -134,6 +134,13 @@ def alone_performance_document_says_how_long_a_fail_over_with_tls_takes(_):
             "61.0 (60.0, 61.0, 62.0) | 3,100 (3,000, 3,100, 3,200) |"), text
 
 
+def alone_performance_kills_leaders_with_tls(_):
+    with tempfile.TemporaryDirectory() as directory:
+        performance(directory, "--quick", "--only", "tls-failover-kill")
+        cells = line_with(read(directory, "document.md"), "| the leader is killed (SIGKILL) |").split(" | ")
+        assert all(float(cell.split()[0].replace(",", "")) > 0 for cell in (*cells[1:3], *cells[5:7])), cells
+
+
 def alone_performance_document_compares_with_etcd(_):
     def run(rate, cpu):
         return {"command": "grpc_load", "operations_per_second": rate, "p50_us": 100, "p99_us": 300, "p99.9_us": 500,

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/tls_socket.h"
 
 namespace quorate::wire {
 namespace {
@@ -81,7 +82,7 @@ std::unique_ptr<TlsStream> TlsClient::Connect(int descriptor, const std::string&
       IsAddress(host) ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str()) == 1
                       : SSL_set1_host(ssl, host.c_str()) == 1 &&
                             SSL_set_tlsext_host_name(ssl, host.c_str()) == 1;
-  if (!is_checked || SSL_set_fd(ssl, descriptor) != 1) return nullptr;
+  if (!is_checked || !SetTlsSocket(ssl, descriptor)) return nullptr;
   SSL_set_connect_state(ssl);
   return stream;
 }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The socket of a TLS connection in a program that may not ignore SIGPIPE, such as a library's.
+#pragma once
+
+#include <openssl/ssl.h>
+
+namespace quorate {
+
+// Lets `ssl` read from the socket `descriptor` and write to it. Like SSL_set_fd, except that a write to a
+// connection that the other side has closed fails with EPIPE and raises no SIGPIPE, which would end the program.
+// The socket stays the caller's, and must outlive `ssl`. Returns false if there is no memory for it.
+//
+// Thread-safety: that of `ssl`.
+[[nodiscard]] bool SetTlsSocket(SSL* ssl, int descriptor);
+
+}  // namespace quorate
