@@ -8,6 +8,7 @@ import web
 import zkwire as zk
 from disk_control import slow_disk_cluster
 from selenium import webdriver
+from selenium.common.exceptions import SessionNotCreatedException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -25,7 +26,11 @@ def browser(cluster, member):
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+    try:
+        driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+    except SessionNotCreatedException:
+        # A busy machine has not started Chromium within the minute that chromedriver waits. That is no fault of a page.
+        driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
     try:
         driver.get(f"http://{harness.HOST}:{web.port(cluster, member)}/")
         yield driver
