@@ -6,13 +6,28 @@
 #include <grpcpp/grpcpp.h>
 
 #include <condition_variable>
+#include <cstdlib>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
 namespace quorate::grpc_load {
+
+// Ends the program: what it measured would mean nothing.
+[[noreturn]] inline void Die(const std::string& why) {
+  std::cerr << "grpc_load: " << why << std::endl;
+  std::_Exit(1);
+}
+
+// REQUIRES: `status` is the end of a stream that only this program ends, by cancelling it.
+inline void RequireCancelled(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::CANCELLED) {
+    Die("the server has ended a stream: " + status.error_message());
+  }
+}
 
 inline std::shared_ptr<grpc::Channel> OpenChannel(const std::string& server) {
   grpc::ChannelArguments arguments;

@@ -34,7 +34,10 @@ class WatchStream final
     on_events_(response_.events_size());
     StartRead(&response_);
   }
-  void OnDone(const grpc::Status& /*status*/) override { streams_.End(); }
+  void OnDone(const grpc::Status& status) override {
+    RequireCancelled(status);
+    streams_.End();
+  }
 
  private:
   OpenStreams& streams_;

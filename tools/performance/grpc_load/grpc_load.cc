@@ -59,11 +59,6 @@ struct Options {
   std::vector<int> pids;
 };
 
-[[noreturn]] void Die(const std::string& why) {
-  std::cerr << "grpc_load: " << why << std::endl;
-  std::_Exit(1);
-}
-
 void RequireOk(const grpc::Status& status) {
   if (!status.ok()) Die(status.error_message());
 }

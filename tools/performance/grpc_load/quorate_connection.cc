@@ -45,7 +45,11 @@ class SessionStream final
     StartRead(&response_);
   }
   void OnDone(const grpc::Status& status) override {
-    if (id_ == 0) opened_.Set(status);
+    if (id_ == 0) {
+      opened_.Set(status);
+    } else {
+      RequireCancelled(status);
+    }
     streams_.End();
   }
 
@@ -78,7 +82,10 @@ class WatchStream final : public grpc::ClientReadReactor<v1::WatchResponse> {
     has_begun_ = true;
     StartRead(&response_);
   }
-  void OnDone(const grpc::Status& /*status*/) override { streams_.End(); }
+  void OnDone(const grpc::Status& status) override {
+    RequireCancelled(status);
+    streams_.End();
+  }
 
  private:
   OpenStreams& streams_;
