@@ -146,9 +146,8 @@ void Replica::FinishChange() {
   } else if (is_committed && membership != change_->target && !is_undone) {
     outcome = absl::AbortedError(absl::StrCat("the members were changed otherwise meanwhile: ",
                                               consensus::ToString(membership)));
-  } else if (is_committed && !is_undone && applied_ < raft.membership_index()) {
-    return;
-  } else if (!is_committed && raft.role() == consensus::Role::kLeader) {
+  } else if (is_committed ? !is_undone && applied_ < raft.membership_index()
+                          : raft.role() == consensus::Role::kLeader) {
     return;
   } else if (!is_committed || is_undone) {
     outcome = UnknownOutcome(
