@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The socket of a TLS connection in a program that may not ignore SIGPIPE, such as a library's.
+// Connects OpenSSL to a socket without the signal SIGPIPE, for code that cannot ignore the signal, such as that of a
+// library.
 #pragma once
 
 #include <openssl/ssl.h>

@@ -170,7 +170,7 @@ class Probe {
     }
     SSL* ssl = SSL_new(context);
     if (ssl == nullptr) return nullptr;
-    // The program whose library this is may not ignore SIGPIPE.
+    // SIGPIPE would end a program with this library that does not ignore the signal.
     if (!SetTlsSocket(ssl, descriptor)) {
       SSL_free(ssl);
       return nullptr;

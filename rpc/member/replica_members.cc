@@ -136,6 +136,9 @@ void Replica::FinishChange() {
   const bool is_committed = !membership.joint() && raft.MembershipIsCommitted();
   const bool leads_still = raft.role() == consensus::Role::kLeader && raft.term() == change_->term;
   const bool is_undone = membership != change_->target && membership == change_->before;
+  // Committed and not applied here yet, or not committed and still in the hands of this leader.
+  const bool is_under_way = is_committed ? !is_undone && applied_ < raft.membership_index()
+                                         : raft.role() == consensus::Role::kLeader;
   absl::Status outcome;
   if (is_committed && is_undone && leads_still) {
     outcome = absl::UnavailableError(
@@ -146,8 +149,7 @@ void Replica::FinishChange() {
   } else if (is_committed && membership != change_->target && !is_undone) {
     outcome = absl::AbortedError(absl::StrCat("the members were changed otherwise meanwhile: ",
                                               consensus::ToString(membership)));
-  } else if (is_committed ? !is_undone && applied_ < raft.membership_index()
-                          : raft.role() == consensus::Role::kLeader) {
+  } else if (is_under_way) {
     return;
   } else if (!is_committed || is_undone) {
     outcome = UnknownOutcome(

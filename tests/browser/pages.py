@@ -29,7 +29,8 @@ def browser(cluster, member):
     try:
         driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
     except SessionNotCreatedException:
-        # A busy machine has not started Chromium within the minute that chromedriver waits. That is no fault of a page.
+        # chromedriver waits a minute for Chromium, which may take longer to start while other tests run. A page was
+        # not loaded yet, so that this hides no fault of the console.
         driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
     try:
         driver.get(f"http://{harness.HOST}:{web.port(cluster, member)}/")

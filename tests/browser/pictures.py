@@ -84,7 +84,7 @@ def test_the_picture_of_the_console_is_true():
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(harness.Cluster("quorate", 3, settings=[*web.STEADY, "slowRequestThresholdMs=60000"]))
         web.await_serving(cluster)
-        # The rows of the members do not have the same actions.
+        # The leader's row has no buttons that take its vote or remove it, so the same member leads in each picture.
         leader = max(cluster.members)
         if cluster.leader() != leader:
             administration.transfer_leadership(cluster.grpc(cluster.leader()), leader)

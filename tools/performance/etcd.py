@@ -13,7 +13,7 @@ from measuring import Failure, harness
 
 MEMBERS = 3
 START_SECONDS = 30
-# For which a run may take longer than it measures: until it has connected, and until its last operations end.
+# A run may take so much longer than it measures: it connects before, and its last operations end after that.
 PATIENCE_SECONDS = 60
 LOAD = os.path.join(harness.ROOT, ".bazel/opt-bin/tools/performance/grpc_load/grpc_load")
 
@@ -88,7 +88,8 @@ def load(system, servers, pids, seconds, options):
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + PATIENCE_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise Failure(f"{' '.join(command)}: it does not end") from error
+        raise Failure(f"{' '.join(command)}: it did not end within {error.timeout:.0f} s; do all servers of its list "
+                      "answer?") from error
     if done.returncode != 0:
         raise Failure(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
     return {"command": " ".join([*shown, "--servers", system.upper(), "--pids", "PIDS"]), **json.loads(done.stdout)}

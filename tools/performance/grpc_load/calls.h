@@ -16,16 +16,17 @@
 
 namespace quorate::grpc_load {
 
-// Ends the program: what it measured would mean nothing.
+// Prints `why` and ends the program with status 1. A run in which an operation failed has no result.
 [[noreturn]] inline void Die(const std::string& why) {
   std::cerr << "grpc_load: " << why << std::endl;
   std::_Exit(1);
 }
 
-// REQUIRES: `status` is the end of a stream that only this program ends, by cancelling it.
+// Ends the program if `status` is that of a stream which the server ended. Only this program ends its streams, by
+// cancelling them.
 inline void RequireCancelled(const grpc::Status& status) {
   if (status.error_code() != grpc::StatusCode::CANCELLED) {
-    Die("the server has ended a stream: " + status.error_message());
+    Die("a server ended a stream of this program: " + status.error_message());
   }
 }
 

@@ -103,8 +103,8 @@ class LockStream final : public grpc::ClientReadReactor<v1::AcquireResponse> {
   LockStream(v1::Contender contender, Done done) : done_(std::move(done)) {
     *request_.mutable_contender() = std::move(contender);
   }
-  // Asks for the lock. Whoever uses the stream in `done` has to know it before: another thread may call
-  // `done` at once.
+  // Asks for the lock. If `done` uses the stream, the caller stores the stream before: another thread may
+  // call `done` before Start returns.
   void Start(v1::LockService::Stub* stub) {
     stub->async()->Acquire(&context_, &request_, this);
     StartRead(&response_);
