@@ -46,6 +46,12 @@ def press(driver, label):
         return Boolean(found);""", label)
 
 
+def await_focus(driver, name, value):
+    """The focus is given back when the browser tells the page that a dialog was closed, which is after it was closed."""
+    await_page(driver, f"the focus is at what has {value} as its {name}", lambda: driver.execute_script(
+        "return document.activeElement[arguments[0]]", name) == value)
+
+
 def sign_in(driver, user, password):
     await_page(driver, "signing in is possible", lambda: one(driver, "password").is_enabled())
     one(driver, "user").clear()
@@ -94,7 +100,7 @@ def shared_sessions_are_shown_in_pages_and_one_is_closed(cluster):
             await_page(driver, "the table is read again", lambda: not driver.execute_script("return window.seen.isConnected"))
             driver.switch_to.active_element.send_keys(Keys.ESCAPE)
             await_page(driver, "Escape closes the dialog", lambda: not is_open(driver))
-            assert driver.switch_to.active_element.accessible_name == label, "the focus goes back"
+            await_focus(driver, "ariaLabel", label)
             client.ping()
             assert press(driver, label)
             confirm(driver)
@@ -263,7 +269,7 @@ def shared_a_znode_is_created_edited_and_deleted(cluster):
         assert client.get("/made|here")[0] == b"by another"
         one(driver, "new-data").send_keys(Keys.ESCAPE)
         await_page(driver, "Escape closes the dialog", lambda: not is_open(driver))
-        assert driver.switch_to.active_element.get_attribute("id") == "edit", "the focus goes back"
+        await_focus(driver, "id", "edit")
         open_path(driver, "/made|here")
         await_page(driver, "what the other wrote", lambda: text(driver, "data") == "by another")
         act(driver, "edit")
