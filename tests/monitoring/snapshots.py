@@ -167,6 +167,8 @@ def test_downloads_that_break_leave_nothing_behind_and_slow_ones_end():
                 else:
                     size = 1 << 20
             assert time.monotonic() - started > 9
+        cluster.wait_until("the server sees that the download has ended",
+                           lambda: fetch(cluster, path="/commands/snapshot?streaming=false")[0] == 200)
         # One that reads nothing is cut off.
         with begin(cluster) as sock:
             cluster.wait_until("it is cut off",
