@@ -10,21 +10,16 @@
 #include "client/recipes/waiting.h"
 
 namespace quorate {
-absl::StatusOr<Counter::Reading> Counter::Read(bool linearizable) {
-  absl::StatusOr<GetResult> read = client_->Get(path_, {.linearizable = linearizable});
-  if (ErrorOf(read.status()) == ErrorCode::kNoNode) return Reading{};
-  if (!read.ok()) return read.status();
-  Reading reading{0, read->stat.version};
+
+absl::StatusOr<int64_t> Counter::Decode(std::string_view data) const {
+  if (data.empty()) return 0;
   const size_t size = width_ == Width::k64Bits ? sizeof(int64_t) : sizeof(int32_t);
-  if (read->data.empty()) return reading;
-  if (read->data.size() != size) {
-    return absl::FailedPreconditionError(absl::StrCat(path_, ": a counter's data has ", size,
-                                                      " bytes, but this znode's has ",
-                                                      read->data.size()));
+  if (data.size() != size) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, ": a counter's data has ", size, " bytes, but this znode's has ", data.size()));
   }
-  reading.value = width_ == Width::k64Bits ? LoadInt<std::endian::big, int64_t>(read->data.data())
-                                           : LoadInt<std::endian::big, int32_t>(read->data.data());
-  return reading;
+  if (width_ == Width::k64Bits) return LoadInt<std::endian::big, int64_t>(data.data());
+  return LoadInt<std::endian::big, int32_t>(data.data());
 }
 
 absl::StatusOr<std::string> Counter::Encode(int64_t value) const {
@@ -41,54 +36,42 @@ absl::StatusOr<std::string> Counter::Encode(int64_t value) const {
   return data;
 }
 
-absl::StatusOr<bool> Counter::Replace(const Reading& reading, int64_t value) {
-  absl::StatusOr<std::string> data = Encode(value);
-  if (!data.ok()) return data.status();
-  if (!reading.version.has_value()) {
-    const absl::Status status =
-        client_->Create(path_, *std::move(data), {.create_parents = true}).status();
-    if (ErrorOf(status) == ErrorCode::kNodeExists) return false;
-    if (!status.ok()) return status;
-    return true;
-  }
-  const absl::Status status =
-      client_->Set(path_, *std::move(data), {.version = reading.version}).status();
-  const std::optional<ErrorCode> error = ErrorOf(status);
-  if (error == ErrorCode::kBadVersion || error == ErrorCode::kNoNode) return false;
-  if (!status.ok()) return status;
-  return true;
-}
-
 absl::StatusOr<int64_t> Counter::Get() {
-  const absl::StatusOr<Reading> reading = Read(true);
-  if (!reading.ok()) return reading.status();
-  return reading->value;
+  const absl::StatusOr<VersionedValue> value = value_.Get();
+  if (!value.ok()) return value.status();
+  return Decode(value->data);
 }
 
 absl::StatusOr<int64_t> Counter::Add(int64_t delta) {
-  for (int attempts = 1;; ++attempts) {
-    // A stale number does no harm: Replace fails, and after that this session reads a newer one.
-    const absl::StatusOr<Reading> reading = Read(false);
-    if (!reading.ok()) return reading.status();
-    int64_t sum = 0;
-    if (__builtin_add_overflow(reading->value, delta, &sum)) {
-      return absl::OutOfRangeError(
-          absl::StrCat(path_, ": ", reading->value, " + ", delta, " does not fit into 8 bytes"));
-    }
-    const absl::StatusOr<bool> replaced = Replace(*reading, sum);
-    if (!replaced.ok()) return replaced.status();
-    if (*replaced) return sum;
-    internal::PauseAfterConflict(attempts);
-  }
+  int64_t sum = 0;
+  const absl::Status status =
+      value_
+          .Update([&](std::string_view before) -> absl::StatusOr<std::string> {
+            const absl::StatusOr<int64_t> number = Decode(before);
+            if (!number.ok()) return number.status();
+            if (__builtin_add_overflow(*number, delta, &sum)) {
+              return absl::OutOfRangeError(
+                  absl::StrCat(path_, ": ", *number, " + ", delta, " does not fit into 8 bytes"));
+            }
+            return Encode(sum);
+          })
+          .status();
+  if (!status.ok()) return status;
+  return sum;
 }
 
 absl::StatusOr<bool> Counter::CompareAndSet(int64_t expected, int64_t desired) {
   for (int attempts = 1;; ++attempts) {
-    const absl::StatusOr<Reading> reading = Read(true);
-    if (!reading.ok()) return reading.status();
-    if (reading->value != expected) return false;
-    const absl::StatusOr<bool> replaced = Replace(*reading, desired);
-    if (!replaced.ok() || *replaced) return replaced;
+    const absl::StatusOr<VersionedValue> before = value_.Get();
+    if (!before.ok()) return before.status();
+    const absl::StatusOr<int64_t> number = Decode(before->data);
+    if (!number.ok()) return number.status();
+    if (*number != expected) return false;
+    absl::StatusOr<std::string> data = Encode(desired);
+    if (!data.ok()) return data.status();
+    const auto made = value_.TrySet(*before, *std::move(data));
+    if (!made.ok()) return made.status();
+    if (made->has_value()) return true;
     internal::PauseAfterConflict(attempts);
   }
 }
@@ -96,12 +79,7 @@ absl::StatusOr<bool> Counter::CompareAndSet(int64_t expected, int64_t desired) {
 absl::Status Counter::Set(int64_t value) {
   absl::StatusOr<std::string> data = Encode(value);
   if (!data.ok()) return data.status();
-  for (;;) {
-    absl::Status status = client_->Set(path_, *data).status();
-    if (ErrorOf(status) != ErrorCode::kNoNode) return status;
-    status = client_->Create(path_, *data, {.create_parents = true}).status();
-    if (ErrorOf(status) != ErrorCode::kNodeExists) return status;
-  }
+  return value_.Set(*std::move(data)).status();
 }
 
 }  // namespace quorate

@@ -26,12 +26,14 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/client.h"
+#include "client/recipes/atomic_value.h"
 
 namespace quorate {
 
@@ -43,7 +45,7 @@ class Counter {
 
   // REQUIRES: `client` outlives this object.
   Counter(Client* client, std::string path, Width width = Width::k64Bits)
-      : client_(client), path_(std::move(path)), width_(width) {}
+      : value_(client, path), path_(std::move(path)), width_(width) {}
 
   // Returns the number, with all changes that were acknowledged to any client before the call.
   absl::StatusOr<int64_t> Get();
@@ -58,16 +60,10 @@ class Counter {
   absl::Status Set(int64_t value);
 
  private:
-  struct Reading {
-    int64_t value = 0;
-    std::optional<int32_t> version;  // nullopt: there is no znode
-  };
-  absl::StatusOr<Reading> Read(bool linearizable);
-  // Sets the number if the znode still has the version of `reading`; returns false if not.
-  absl::StatusOr<bool> Replace(const Reading& reading, int64_t value);
+  absl::StatusOr<int64_t> Decode(std::string_view data) const;
   absl::StatusOr<std::string> Encode(int64_t value) const;
 
-  Client* const client_;
+  AtomicValue value_;
   const std::string path_;
   const Width width_;
 };

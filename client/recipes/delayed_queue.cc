@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "client/recipes/sequential_names.h"
 #include "client/recipes/waiting.h"
 
 namespace quorate {
@@ -35,8 +36,9 @@ std::optional<ItemQueue::Rank> DelayedQueue::RankOf(std::string_view name) const
   if (end == std::string_view::npos) return std::nullopt;
   const std::optional<int64_t> due_ms =
       internal::ParseNumber(name.substr(kPrefix.size(), end - kPrefix.size()), 16);
-  if (!due_ms.has_value()) return std::nullopt;
-  return Rank{*due_ms, std::string(name.substr(0, end + 1))};
+  const std::optional<int32_t> number = SequenceNumberOf(name, name.substr(0, end + 1));
+  if (!due_ms.has_value() || !number.has_value()) return std::nullopt;
+  return Rank{*due_ms, *number};
 }
 
 }  // namespace quorate

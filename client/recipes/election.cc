@@ -70,7 +70,8 @@ class Election::Core : public std::enable_shared_from_this<Core> {
   ElectionState state() const;
   absl::StatusOr<int64_t> AwaitLeadership(Deadline deadline);
   absl::StatusOr<std::vector<Participant>> Participants(ReadOptions options);
-  absl::Status Guard(Transaction* transaction) const;
+  // Of the leadership with `fencing_token`; nullopt: of any.
+  absl::Status Guard(std::optional<int64_t> fencing_token, Transaction* transaction) const;
 
  private:
   // Makes the offer with the number `offer`, if that is still the current one. The znode of an
@@ -291,12 +292,17 @@ absl::Status Election::Core::Resign() {
   return absl::OkStatus();
 }
 
-absl::Status Election::Core::Guard(Transaction* transaction) const {
+absl::Status Election::Core::Guard(std::optional<int64_t> fencing_token,
+                                   Transaction* transaction) const {
   std::shared_ptr<LockNode> node;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const bool leads = state_ == ElectionState::kElected || state_ == ElectionState::kSuspended;
     if (leads) node = node_;
+  }
+  if (node != nullptr && fencing_token.value_or(node->fencing_token()) != node->fencing_token()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the leadership at ", path_, " has ended; this candidate leads anew"));
   }
   if (node == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("this candidate does not lead at ", path_));
@@ -370,7 +376,12 @@ absl::Status Election::Stop(int deadline_ms) {
 }
 absl::Status Election::Resign() { return core_->Resign(); }
 ElectionState Election::state() const { return core_->state(); }
-absl::Status Election::Guard(Transaction* transaction) const { return core_->Guard(transaction); }
+absl::Status Election::Guard(Transaction* transaction) const {
+  return core_->Guard(std::nullopt, transaction);
+}
+absl::Status Election::GuardTerm(int64_t fencing_token, Transaction* transaction) const {
+  return core_->Guard(fencing_token, transaction);
+}
 absl::StatusOr<int64_t> Election::AwaitLeadership(int deadline_ms) {
   if (absl::Status s = CallbackThread::CheckMayBlock(); !s.ok()) return s;
   return core_->AwaitLeadership(DeadlineIn(deadline_ms));

@@ -137,6 +137,7 @@ class Election {
 
  private:
   friend class LeaderLatch;
+  friend class Leadership;
   friend class ElectionTestAccess;
   class Core;
   // Creates the znode of an offer: LockNode::Start, or a test's wrapper around it.
@@ -144,6 +145,9 @@ class Election {
       Client* client, internal::LockNode::Options options)>;
   Election(Client* client, std::string path, ElectionOptions options, std::string prefix,
            StartNode start_node = &internal::LockNode::Start);
+  // As Guard, for the leadership with this token. FAILED_PRECONDITION also if this candidate leads
+  // again, with another token.
+  absl::Status GuardTerm(int64_t fencing_token, Transaction* transaction) const;
 
   const std::shared_ptr<Core> core_;
 };

@@ -113,23 +113,15 @@ absl::StatusOr<std::vector<ItemQueue::Item>> ItemQueue::ListItems(int deadline_m
       client_->List(path_, {.linearizable = true, .deadline_ms = deadline_ms});
   if (ErrorOf(list.status()) == ErrorCode::kNoNode) return std::vector<Item>();
   if (!list.ok()) return list.status();
-  struct Group {
-    std::string prefix;
-    std::vector<std::string> names;
-  };
-  std::map<int64_t, Group> groups;
+  std::map<int64_t, std::vector<SequentialName>> ranks;
   for (std::string& name : list->children) {
-    std::optional<Rank> rank = RankOf(name);
-    if (!rank.has_value()) continue;
-    Group& group = groups[rank->rank];
-    group.prefix = std::move(rank->prefix);
-    group.names.push_back(std::move(name));
+    const std::optional<Rank> rank = RankOf(name);
+    if (rank.has_value()) ranks[rank->rank].push_back({std::move(name), rank->number});
   }
   std::vector<Item> items;
-  for (auto& [rank, group] : groups) {
-    for (SequentialName& each : SortSequentialNames(std::move(group.names), {group.prefix})) {
-      items.push_back({std::move(each.name), rank});
-    }
+  for (auto& [rank, names] : ranks) {
+    SortByNumber(&names);
+    for (SequentialName& each : names) items.push_back({std::move(each.name), rank});
   }
   return items;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The common part of Queue, PriorityQueue and DelayedQueue: takes each item exactly once.
+// The common part of Queue, IdQueue, PriorityQueue and DelayedQueue: takes each item exactly once.
 //
 // Layout: each item is a persistent, sequential child of the znode at `path`,
 // `queue-<rank><number>`. Its data has the frame of Curator's queues, which can hold several items;
@@ -73,10 +73,10 @@ class ItemQueue {
   // Whether an item is in Curator's format, or is the data of its znode.
   enum class Format { kFramed, kRaw };
   // The position of an item, derived from its name: items with a lower rank come first, those of
-  // equal rank in the order of their creation. `prefix` is the part of the name before the number.
+  // equal rank in the order of their creation. `number` is the one at the end of the name.
   struct Rank {
     int64_t rank = 0;
-    std::string prefix;
+    int32_t number = 0;
   };
   // An item znode.
   struct Item {
@@ -86,6 +86,11 @@ class ItemQueue {
 
   ItemQueue(Client* client, std::string path, Format format)
       : client_(client), path_(std::move(path)), format_(format) {}
+
+  // Returns all items, in their order. `deadline_ms` as in ReadOptions.
+  absl::StatusOr<std::vector<Item>> ListItems(int deadline_ms);
+  Client* client() const { return client_; }
+  const std::string& path() const { return path_; }
 
   // Adds an item whose name is `prefix` and its number.
   absl::Status Add(std::string_view prefix, std::string_view data);
@@ -103,7 +108,6 @@ class ItemQueue {
     std::vector<std::string> names;
     std::optional<int64_t> next_due_in_ms;
   };
-  absl::StatusOr<std::vector<Item>> ListItems(int deadline_ms);
   absl::StatusOr<Listing> ListDue(int deadline_ms);
   absl::StatusOr<std::optional<std::string>> PollDue(int deadline_ms,
                                                      std::optional<int64_t>* next_due_in_ms);

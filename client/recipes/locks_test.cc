@@ -14,6 +14,7 @@
 #include "client/recipes/mutex.h"
 #include "client/recipes/read_write_lock.h"
 #include "client/recipes/semaphore.h"
+#include "client/recipes/semaphore_mutex.h"
 #include "client/recipes/testing/lock_testing.h"
 
 namespace quorate {
@@ -211,6 +212,65 @@ TEST_CASE("leases are freed by their holders, and by callers that give up") {
   WaitForDeletion(other.get());
   CHECK(!last->is_held());
   CHECK(absl::IsAborted(last->Return()));
+}
+
+TEST_CASE("a semaphore mutex is released by any thread, and acquired by one holder at a time") {
+  auto client = Connect(), other = Connect();
+  const std::string path = "/locks/semaphore-mutex";
+  Collected<LockEvent::Type> told;
+  SemaphoreMutex mine(client.get(), path,
+                      {.listener = [&](const LockEvent& event) { told.Add(event.type); }});
+  SemaphoreMutex others(other.get(), path);
+  CHECK(absl::IsFailedPrecondition(mine.Release()));
+  REQUIRE(mine.Acquire().ok());
+  CHECK(mine.IsAcquiredInThisProcess());
+  CHECK_FALSE(others.IsAcquiredInThisProcess());
+  CHECK(absl::IsDeadlineExceeded(mine.Acquire(20)));  // not reentrant
+  CHECK(absl::IsDeadlineExceeded(others.Acquire(20)));
+  CHECK(mine.IsAcquiredInThisProcess());
+  // A semaphore with one lease is the same lock. Those that gave up leave the line.
+  REQUIRE(WaitForChildren(other.get(), path + "/leases", 1));
+  CHECK(Semaphore(other.get(), path, 1).ParticipantNodes()->size() == 1);
+  REQUIRE(std::async(std::launch::async, [&] { return mine.Release(); }).get().ok());
+  CHECK_FALSE(mine.IsAcquiredInThisProcess());
+  REQUIRE(others.Acquire().ok());
+  REQUIRE(told.WaitFor(2).size() == 2);
+  CHECK(told.WaitFor(2)[1] == LockEvent::Type::kReleased);
+}
+
+TEST_CASE("a semaphore mutex that was lost has to be released before it is acquired again") {
+  auto client = Connect(), other = Connect();
+  const std::string path = "/locks/semaphore-mutex-lost";
+  Collected<LockEvent> told;
+  SemaphoreMutex mutex(client.get(), path,
+                       {.listener = [&](const LockEvent& event) { told.Add(event); }});
+  REQUIRE(mutex.Acquire().ok());
+  REQUIRE(told.WaitFor(1).size() == 1);
+  REQUIRE(other->Delete(told.WaitFor(1)[0].node).ok());
+  REQUIRE(told.WaitFor(2).size() == 2);
+  CHECK(told.WaitFor(2)[1].type == LockEvent::Type::kLost);
+  CHECK_FALSE(mutex.IsAcquiredInThisProcess());
+  CHECK(absl::IsAborted(mutex.Acquire()));
+  CHECK(absl::IsAborted(mutex.Release()));
+  REQUIRE(mutex.Acquire().ok());
+  CHECK(mutex.Release().ok());
+}
+
+TEST_CASE("a thread that waited while a semaphore mutex was lost does not hold it") {
+  auto client = Connect(), other = Connect();
+  const std::string path = "/locks/semaphore-mutex-waiter";
+  Collected<LockEvent> told;
+  SemaphoreMutex mutex(client.get(), path,
+                       {.listener = [&](const LockEvent& event) { told.Add(event); }});
+  REQUIRE(mutex.Acquire().ok());
+  REQUIRE(told.WaitFor(1).size() == 1);
+  auto waiter = std::async(std::launch::async, [&] { return mutex.Acquire(); });
+  REQUIRE(WaitForChildren(other.get(), path + "/leases", 2));
+  REQUIRE(other->Delete(told.WaitFor(1)[0].node).ok());
+  CHECK(absl::IsAborted(waiter.get()));
+  CHECK(WaitForChildren(other.get(), path + "/leases", 0));
+  CHECK(absl::IsAborted(mutex.Release()));
+  CHECK(mutex.Acquire().ok());
 }
 
 TEST_CASE("a multi-lock acquires all of its locks, or none") {

@@ -18,6 +18,7 @@
 #include "client/recipes/mutex.h"
 #include "client/recipes/read_write_lock.h"
 #include "client/recipes/semaphore.h"
+#include "client/recipes/semaphore_mutex.h"
 #include "client/recipes/session_loss_test.h"
 #include "client/testing/collected.h"
 
@@ -151,6 +152,19 @@ TEST_CASE("holders of a semaphore's only lease exclude each other while sessions
     if (!lease.ok()) return;
     AddWhileHeld(client, lease->node(), written);
     lease->Return().IgnoreError();
+  });
+}
+
+TEST_CASE("holders of a semaphore mutex exclude each other while sessions are lost") {
+  CheckExclusion("/excludes-semaphore-mutex", 60, [](Client* client, Written* written) {
+    std::string node;
+    SemaphoreMutex mutex(client, "/mutex", {.listener = [&](const LockEvent& event) {
+                           if (event.type == LockEvent::Type::kAcquired) node = event.node;
+                         }});
+    if (!mutex.Acquire(kLongMs).ok()) return;
+    client->Sync().IgnoreError();  // returns after the listener was called
+    if (!node.empty()) AddWhileHeld(client, node, written);
+    mutex.Release().IgnoreError();
   });
 }
 

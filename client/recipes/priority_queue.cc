@@ -3,6 +3,7 @@
 #include "client/recipes/priority_queue.h"
 
 #include "absl/strings/str_format.h"
+#include "client/recipes/sequential_names.h"
 #include "client/recipes/waiting.h"
 
 namespace quorate {
@@ -25,8 +26,9 @@ std::optional<ItemQueue::Rank> PriorityQueue::RankOf(std::string_view name) cons
   const size_t end = sign + 1 + kDigits;
   if (name.size() < end) return std::nullopt;
   const std::optional<int64_t> bits = internal::ParseNumber(name.substr(sign + 1, kDigits), 16);
-  if (!bits.has_value()) return std::nullopt;
-  return Rank{static_cast<int32_t>(*bits), std::string(name.substr(0, end))};
+  const std::optional<int32_t> number = SequenceNumberOf(name, name.substr(0, end));
+  if (!bits.has_value() || !number.has_value()) return std::nullopt;
+  return Rank{static_cast<int32_t>(*bits), *number};
 }
 
 }  // namespace quorate

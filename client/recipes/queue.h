@@ -17,6 +17,7 @@
 #pragma once
 
 #include "client/recipes/item_queue.h"
+#include "client/recipes/sequential_names.h"
 
 namespace quorate {
 
@@ -37,8 +38,9 @@ class Queue final : public ItemQueue {
 
  private:
   std::optional<Rank> RankOf(std::string_view name) const override {
-    if (!name.starts_with(prefix_)) return std::nullopt;
-    return Rank{0, prefix_};
+    const std::optional<int32_t> number = SequenceNumberOf(name, prefix_);
+    if (!number.has_value() || !name.starts_with(prefix_)) return std::nullopt;
+    return Rank{0, *number};
   }
   bool is_first_in_first_out() const override { return true; }
 

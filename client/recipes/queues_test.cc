@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/recipes/delayed_queue.h"
+#include "client/recipes/id_queue.h"
 #include "client/recipes/priority_queue.h"
 #include "client/recipes/queue.h"
 #include "client/recipes/recipes_test.h"
@@ -171,6 +172,48 @@ TEST_CASE("many consumers take the items of many producers, each once") {
   std::multiset<std::string> offered;
   for (int i = 0; i < kProducers * kEach; ++i) offered.insert(std::to_string(i));
   CHECK(taken == offered);
+}
+
+TEST_CASE("a queue with ids returns its items in order, and removes those with an id") {
+  const auto client = ConnectTo("/queue-ids");
+  IdQueue queue(client.get(), "/q");
+  CHECK(*queue.RemoveAll("a") == 0);
+  for (const char* item : {"a/1", "b|1", "a/1", "b", "c"}) REQUIRE(queue.Offer(item, item).ok());
+  CHECK(client->List("/q")->children.front() == "queue-|a_1|0000000000");
+  CHECK(queue.Offer("x", "").code() == absl::StatusCode::kInvalidArgument);
+  CHECK(queue.RemoveAll("").status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(*queue.Count("a/1") == 2);
+  CHECK(*queue.Count("b") == 1);
+  CHECK(*queue.Count("1") == 0);
+  // In the order of their creation, not in that of their ids.
+  CHECK(*queue.Take() == "a/1");
+  CHECK(*queue.RemoveAll("a/1") == 1);
+  CHECK(*queue.RemoveAll("b") == 1);
+  CHECK(*queue.Take() == "b|1");
+  CHECK(*queue.Take() == "c");
+  CHECK(*queue.Size() == 0);
+}
+
+TEST_CASE("an item with an id is either taken or removed") {
+  constexpr int kItems = 200;
+  const auto client = ConnectTo("/queue-ids-race"), other = ConnectTo("/queue-ids-race");
+  IdQueue offers(client.get(), "/q");
+  for (int i = 0; i < kItems; ++i) REQUIRE(offers.Offer("item", i % 2 == 0 ? "even" : "odd").ok());
+  auto removed = Begin([&] {
+    int64_t count = 0;
+    for (const char* id : {"odd", "even"})
+      count += IdQueue(other.get(), "/q").RemoveAll(id).value_or(0);
+    return count;
+  });
+  int64_t taken = 0;
+  IdQueue takes(client.get(), "/q");
+  for (;;) {
+    const auto item = takes.Poll();
+    REQUIRE(item.ok());
+    if (!item->has_value()) break;
+    ++taken;
+  }
+  CHECK(taken + removed.get() == kItems);
 }
 
 TEST_CASE("a priority queue returns the most urgent item first") {

@@ -38,6 +38,18 @@ std::optional<int32_t> SequenceNumberOf(std::string_view name, std::string_view 
   return number;
 }
 
+void SortByNumber(std::vector<SequentialName>* names) {
+  if (names->empty()) return;
+  // All numbers are compared by their distance from the same one: comparing them pairwise would not
+  // be a strict weak order if a client invented names that are far apart.
+  const int32_t origin = names->front().number;
+  std::sort(names->begin(), names->end(),
+            [origin](const SequentialName& a, const SequentialName& b) {
+              return std::pair(DistanceFrom(origin, a.number), std::string_view(a.name)) <
+                     std::pair(DistanceFrom(origin, b.number), std::string_view(b.name));
+            });
+}
+
 std::vector<SequentialName> SortSequentialNames(std::vector<std::string> names,
                                                 const std::vector<std::string>& prefixes) {
   std::vector<SequentialName> sorted;
@@ -50,15 +62,7 @@ std::vector<SequentialName> SortSequentialNames(std::vector<std::string> names,
       break;
     }
   }
-  if (sorted.empty()) return sorted;
-  // All numbers are compared by their distance from the same one: comparing them pairwise would not
-  // be a strict weak order if a client invented names that are far apart.
-  const int32_t origin = sorted.front().number;
-  std::sort(sorted.begin(), sorted.end(),
-            [origin](const SequentialName& a, const SequentialName& b) {
-              return std::pair(DistanceFrom(origin, a.number), std::string_view(a.name)) <
-                     std::pair(DistanceFrom(origin, b.number), std::string_view(b.name));
-            });
+  SortByNumber(&sorted);
   return sorted;
 }
 

@@ -40,6 +40,9 @@ struct SequentialName {
   bool operator==(const SequentialName&) const = default;
 };
 
+// Sorts names in the order of their creation; equal numbers in the order of the names.
+void SortByNumber(std::vector<SequentialName>* names);
+
 // Returns those of `names` that have one of `prefixes` and a number, in the order of their
 // creation; equal numbers in the order of their names. All prefixes share the counter of the
 // parent, so that this is also the order among znodes with different prefixes. REQUIRES: no prefix
