@@ -16,10 +16,8 @@
 namespace quorate {
 namespace {
 
-using testing::Begin;
 using testing::Collected;
 using testing::ConnectTo;
-using testing::LoseSession;
 using testing::Losses;
 using testing::WaitForChildren;
 

@@ -279,6 +279,7 @@ TEST_CASE("while sessions are lost, so many members are in their steps, and each
   int64_t generation = 1;
   {
     std::vector<std::future<void>> members;
+    members.reserve(kMembers);
     Losses ended(losers, 60, 23);
     for (int i = 0; i < kMembers; ++i) {
       members.push_back(Begin([&, i] {
