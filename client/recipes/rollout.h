@@ -63,6 +63,7 @@ class WaitDeadline;
 
 // What happens to a member that has called Begin.
 struct RolloutEvent {
+  // What has happened.
   enum class Type {
     kStopped,  // the member has a place, and waits until the rollout goes on
     kBegun,    // the member's step has begun
@@ -85,6 +86,7 @@ struct RolloutOptions {
 
 // The last step of a member.
 struct RolloutMember {
+  // How far the step is.
   enum class State {
     kRunning,
     kDone,
