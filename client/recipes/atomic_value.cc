@@ -44,12 +44,19 @@ absl::StatusOr<bool> AtomicValue::CompareAndSet(std::string_view expected,
 
 absl::StatusOr<VersionedValue> AtomicValue::Update(
     const std::function<absl::StatusOr<std::string>(std::string_view before)>& change) {
+  bool is_linearizable = false;
   for (int attempts = 1;; ++attempts) {
-    // A stale value does no harm: TrySet returns nothing, and after that this session reads a newer one.
-    const absl::StatusOr<VersionedValue> before = Get({});
+    // A stale value does no harm if it is to be changed: TrySet returns nothing, and after that this
+    // session reads a newer one.
+    const absl::StatusOr<VersionedValue> before = Get({.linearizable = is_linearizable});
     if (!before.ok()) return before.status();
     absl::StatusOr<std::string> data = change(before->data);
-    if (!data.ok()) return data.status();
+    if (!data.ok()) {
+      // An error must not be that of a stale value.
+      if (is_linearizable) return data.status();
+      is_linearizable = true;
+      continue;
+    }
     auto made = TrySet(*before, *std::move(data));
     if (!made.ok()) return made.status();
     if (made->has_value()) return **std::move(made);

@@ -66,8 +66,8 @@ class AtomicValue {
   absl::StatusOr<bool> CompareAndSet(std::string_view expected, std::string_view desired);
 
   // Sets the value to what `change` returns for it, and returns that value. `change` is called again
-  // if another client was first, so it should have no other effect. An error that it returns is
-  // returned, and nothing is changed.
+  // if another client was first or the value was not the newest, so it should have no other effect. An
+  // error that it returns for the newest value is returned, and nothing is changed.
   absl::StatusOr<VersionedValue> Update(
       const std::function<absl::StatusOr<std::string>(std::string_view before)>& change);
 

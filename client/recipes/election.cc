@@ -87,6 +87,9 @@ class Election::Core : public std::enable_shared_from_this<Core> {
   // Releases all nodes in `leaving_`. REQUIRES: the listener was called with the new state.
   void ReleaseAll();
   void OnEvent(uint64_t offer, const LockNode& node, const LockNode::Event& event);
+  // Makes `node` the one that Guard uses, if `offer` is the current one: its events can come before
+  // start_node_ has returned it.
+  void Adopt(uint64_t offer, const LockNode& node);
   // Changes to `state`, if `offer` is the current one.
   void Enter(uint64_t offer, ElectionState state, const LockNode* node = nullptr,
              const absl::Status& reason = absl::OkStatus());
@@ -154,7 +157,13 @@ void Election::Core::Offer(uint64_t offer) {
   std::shared_ptr<LockNode> node = start_node_(client_, std::move(options));
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (offer == offer_ && !is_stopped_) node.swap(node_);
+    if (offer == offer_ && !is_stopped_) {
+      if (node_ == node) {
+        node = nullptr;  // adopted before
+      } else {
+        node.swap(node_);
+      }
+    }
     // `node` is now the node of the previous offer, or that of this one if it is not wanted any
     // more.
     Leave(node);
@@ -190,10 +199,24 @@ void Election::Core::ReleaseAll() {
   for (const std::shared_ptr<LockNode>& node : leaving) node->Release();
 }
 
+void Election::Core::Adopt(uint64_t offer, const LockNode& node) {
+  std::shared_ptr<LockNode> before;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (offer != offer_ || is_stopped_ || node_.get() == &node) return;
+    before = std::exchange(node_, std::const_pointer_cast<LockNode>(node.shared_from_this()));
+    Leave(before);
+  }
+  if (before != nullptr) before->Release();
+}
+
 void Election::Core::OnEvent(uint64_t offer, const LockNode& node, const LockNode::Event& event) {
   using Type = LockNode::Event::Type;
   switch (event.type) {
     case Type::kCreated:
+      Adopt(offer, node);
+      Enter(offer, ElectionState::kDetermine);
+      return;
     case Type::kMovesUp:
       Enter(offer, ElectionState::kDetermine);
       return;

@@ -138,6 +138,7 @@ class Election {
  private:
   friend class LeaderLatch;
   friend class Leadership;
+  friend class OutboxRelay;
   friend class ElectionTestAccess;
   class Core;
   // Creates the znode of an offer: LockNode::Start, or a test's wrapper around it.

@@ -59,7 +59,7 @@ absl::Status LeaderSelector::Requeue() {
     if (!is_started_ || is_closed_) {
       return absl::FailedPreconditionError("this selector was not started, or was closed");
     }
-    if (is_running_) {
+    if (is_running_ || next_.has_value()) {
       requeue_wanted_ = true;
       return absl::OkStatus();
     }
@@ -115,11 +115,16 @@ void LeaderSelector::Run() {
     lock.lock();
     is_running_ = false;
     // Requeue may have been called since the function returned.
-    if (is_candidate_again || !std::exchange(requeue_wanted_, false)) continue;
+    const bool is_wanted = std::exchange(requeue_wanted_, false);
+    if (is_candidate_again || !is_wanted) continue;
     lock.unlock();
     StartElection().IgnoreError();  // fails only if this is a candidate already
     lock.lock();
   }
+  lock.unlock();
+  // Others can be elected from now on, also if Close has not waited for the function.
+  election_.Stop(1).IgnoreError();
+  lock.lock();
   is_over_ = true;
   changed_.notify_all();
 }

@@ -96,7 +96,7 @@ class LeaderSelector {
 
   // Becomes a candidate; does not block. FAILED_PRECONDITION: this was started before.
   absl::Status Start();
-  // Becomes a candidate again: at once, or, if the function runs, when it has returned.
+  // Becomes a candidate again: at once, or, if this candidate leads, when the function has returned.
   // FAILED_PRECONDITION: this is a candidate that waits in line, was not started, or was closed.
   absl::Status Requeue();
   // Asks the function to return. Returns whether it was running.

@@ -69,4 +69,33 @@ TEST_CASE("the LockNode of an offer that is returned late does not release the n
   CHECK(client->List("/election")->children.empty());
 }
 
+TEST_CASE("a candidate guards as soon as it is elected, also if its LockNode is returned later") {
+  ScriptedServer server({});
+  auto client = Connect(server);
+  Collected<ElectionState> states;
+  std::unique_ptr<Election> election;
+  absl::Status guarded = absl::UnknownError("not called");
+  const auto start_late = [&](Client* with, internal::LockNode::Options options) {
+    auto node = internal::LockNode::Start(with, std::move(options));
+    // START, OFFER, DETERMINE, ELECTED.
+    REQUIRE(states.WaitFor(4).size() == 4);
+    Transaction transaction;
+    guarded = election->Guard(&transaction);
+    return node;
+  };
+  election = ElectionTestAccess::New(
+      client.get(), "/election",
+      {.id = "a", .listener = [&](const ElectionEvent& event) { states.Add(event.state); }},
+      start_late);
+  REQUIRE(election->Start().ok());
+  INFO(guarded.ToString());
+  CHECK(guarded.ok());
+  Transaction transaction;
+  CHECK(election->Guard(&transaction).ok());
+  REQUIRE(client->Sync().ok());
+  CHECK(client->List("/election")->children.size() == 1);
+  REQUIRE(election->Stop(kLongMs).ok());
+  CHECK(client->List("/election")->children.empty());
+}
+
 }  // namespace quorate

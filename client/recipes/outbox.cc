@@ -98,12 +98,12 @@ absl::StatusOr<bool> OutboxRelay::DeliverOne(const std::string& name, int64_t to
     return absl::AbortedError(absl::StrCat(
         "this relay of ", path_, " does not lead any more: ", node, what, reason.message()));
   };
-  absl::StatusOr<GetResult> read = client_->Get(node);
+  absl::StatusOr<GetResult> read = client_->Get(node, {.deadline_ms = kNoDeadline.deadline_ms});
   // Deleted by hand, or by a relay that was elected meanwhile.
   if (ErrorOf(read.status()) == ErrorCode::kNoNode) return false;
   if (!read.ok()) return read.status();
   Transaction transaction;
-  if (absl::Status s = election_.Guard(&transaction); !s.ok()) {
+  if (absl::Status s = election_.GuardTerm(token, &transaction); !s.ok()) {
     return lost(" is not delivered: ", s);
   }
   if (absl::Status s = deliver({name, std::move(read->data), read->stat.created_zxid, token});

@@ -93,7 +93,7 @@ class OutboxRelay {
   // Becomes a candidate if this is none. Blocks until this relay leads and a message waits, at most
   // `deadline_ms`; 0: without a deadline. Calls `deliver`, on the calling thread, with each message that
   // waits then, and deletes each after its delivery. Returns how many were delivered.
-  //   DEADLINE_EXCEEDED  no message was delivered
+  //   DEADLINE_EXCEEDED  this relay did not lead, or no message came, unless `deliver` returns it
   //   ABORTED            the leadership was lost; the relay is a candidate again
   // Otherwise the error of `deliver`, or of Client. After an error the message at which it occurred
   // stays, or may stay, and is the next to be delivered; the messages before it are deleted. The relay

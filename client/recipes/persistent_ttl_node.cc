@@ -206,9 +206,10 @@ absl::StatusOr<std::unique_ptr<PersistentTtlNode>> PersistentTtlNode::Start(
                                                    " ms is not possible; it has to be from 1 to ",
                                                    kTtlMaxMs));
   }
-  if (options.touches_per_ttl <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": touches_per_ttl is ", options.touches_per_ttl, ", not positive"));
+  if (options.touches_per_ttl < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": touches_per_ttl is ", options.touches_per_ttl,
+        "; with less than 2 the znode would expire between two touches of a holder that lives"));
   }
   auto state = std::make_shared<State>(client, path, std::move(options));
   if (absl::Status s = state->Begin(std::move(data)); !s.ok()) return s;

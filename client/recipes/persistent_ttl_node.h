@@ -15,6 +15,9 @@
 // or PATH/touch has no TTL, it stays when the holders are gone. The TTL of PATH/touch is that of the
 // holder that has created it: all holders should use the same.
 //
+// PATH is created before PATH/touch. If the holder dies in between, PATH stays until another holder of
+// it comes, because the servers delete no container that never had a child.
+//
 // A znode that another client deletes is created again: PATH at once, and PATH/touch together with
 // PATH, or at the next touch. A touch that fails is repeated after at most a second; WaitUntilThere
 // returns the error of the last one.
@@ -59,7 +62,7 @@ struct PersistentTtlNodeOptions {
 class PersistentTtlNode {
  public:
   // Begins to create the znodes. INVALID_ARGUMENT: the TTL is not positive or longer than the servers
-  // permit (about 34 years), or `touches_per_ttl` is not positive. Errors of Client::Watch.
+  // permit (about 34 years), or `touches_per_ttl` is less than 2. Errors of Client::Watch.
   // REQUIRES: `client` outlives this object.
   static absl::StatusOr<std::unique_ptr<PersistentTtlNode>> Start(Client* client, std::string path,
                                                                   std::string data,

@@ -160,7 +160,7 @@ TEST_CASE("a znode with a TTL reports why it cannot exist, and exists once it ca
     CHECK(absl::IsInvalidArgument(node.status()));
   }
   CHECK(absl::IsInvalidArgument(
-      PersistentTtlNode::Start(client.get(), "/node", "", {.ttl_ms = 1, .touches_per_ttl = 0})
+      PersistentTtlNode::Start(client.get(), "/node", "", {.ttl_ms = 1, .touches_per_ttl = 1})
           .status()));
   // The longest TTL that the servers permit.
   auto longest =

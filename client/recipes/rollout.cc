@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/no_waiting.h"
+#include "client/recipes/retry.h"
 #include "client/recipes/waiting.h"
 #include "client/session_loss.h"
 
@@ -46,6 +47,8 @@ absl::Status InvalidDataError(const std::string& path) {
   return absl::FailedPreconditionError(absl::StrCat(
       path, " has data that a Rollout does not write; delete it, or use another path"));
 }
+
+absl::Status MovedError() { return absl::FailedPreconditionError("the step was moved"); }
 
 }  // namespace
 
@@ -105,12 +108,16 @@ class RolloutStep::State : public std::enable_shared_from_this<State> {
     }
   }
 
+  // Ends the step, if it has not ended. The place is free when its znode is deleted.
   void EndWithoutWaiting() {
-    if (is_held_.exchange(false)) {
-      const internal::NoWaiting no_waiting;
-      client_->AsyncCommit(OfStep().Delete(step_), kNoDeadline).Then([](const auto&) {});
-    }
-    lease_.reset();
+    phase_ = Phase::kEnded;
+    if (!is_held_.exchange(false)) return FreePlace();
+    internal::CallUntilTaken(
+        client_,
+        [self = shared_from_this()] {
+          return self->client_->AsyncCommit(self->OfStep().Delete(self->step_), kNoDeadline);
+        },
+        [self = shared_from_this()](const auto&) { self->FreePlace(); }, [] { return true; });
   }
 
  private:
@@ -125,26 +132,40 @@ class RolloutStep::State : public std::enable_shared_from_this<State> {
   }
   absl::Status BeginToEnd() {
     if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
-    if (!std::exchange(is_ended_, true)) return absl::OkStatus();
+    Phase runs = Phase::kRuns;
+    if (phase_.compare_exchange_strong(runs, Phase::kEnding)) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat("the step of ", member_, " in rollout ",
                                                       generation_, " of ", path_,
                                                       " was reported before"));
   }
   absl::Status End(const absl::Status& status) {
+    const std::optional<ErrorCode> error = ErrorOf(status);
+    const bool is_lost = error == ErrorCode::kNoNode || error == ErrorCode::kBadVersion ||
+                         error == ErrorCode::kSessionExpired;
+    const bool is_refused = internal::IsRefusedByClient(status) || (error.has_value() && !is_lost);
+    if (is_refused) {
+      phase_ = Phase::kRuns;
+      return status;
+    }
     if (status.ok()) is_held_ = false;
     EndWithoutWaiting();
-    const std::optional<ErrorCode> error = ErrorOf(status);
     if (error != ErrorCode::kNoNode && error != ErrorCode::kBadVersion) return status;
     return absl::AbortedError(
         absl::StrCat("the step of ", member_, " in rollout ", generation_, " of ", path_,
                      " was lost, and is not done: call Begin again: ", status.message()));
   }
+  void FreePlace() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    lease_.reset();
+  }
 
   Client* const client_;
   const std::string path_, member_, step_, stopped_, record_;
   const int64_t generation_, created_zxid_, session_id_;
-  std::optional<Lease> lease_;
-  bool is_ended_ = false;  // Done or Fail was called
+  std::mutex mutex_;
+  std::optional<Lease> lease_;  // guarded by mutex_
+  enum class Phase { kRuns, kEnding, kEnded };
+  std::atomic<Phase> phase_{Phase::kRuns};  // kEnding: Done or Fail is called
   std::atomic<bool> is_held_{true};
   WatchHandle session_;
 };
@@ -158,14 +179,17 @@ RolloutStep& RolloutStep::operator=(RolloutStep&& other) noexcept {
   if (old != nullptr && old != state_) old->EndWithoutWaiting();
   return *this;
 }
-int64_t RolloutStep::generation() const { return state_->generation(); }
+int64_t RolloutStep::generation() const { return state_ == nullptr ? 0 : state_->generation(); }
 bool RolloutStep::is_held() const { return state_ != nullptr && state_->is_held(); }
-absl::Status RolloutStep::Done() { return state_->Done(); }
-absl::Status RolloutStep::Fail(std::string reason) { return state_->Fail(std::move(reason)); }
+absl::Status RolloutStep::Done() { return state_ == nullptr ? MovedError() : state_->Done(); }
+absl::Status RolloutStep::Fail(std::string reason) {
+  return state_ == nullptr ? MovedError() : state_->Fail(std::move(reason));
+}
 
 // The current rollout, and the znode of a member.
 struct Rollout::Current {
   int64_t generation = 0;
+  int64_t created_zxid = 0;                 // of PATH
   int32_t version = 0;                      // of PATH
   std::optional<int32_t> record_version{};  // of PATH/members/MEMBER; nullopt: it does not exist
   bool is_done = false;
@@ -281,16 +305,19 @@ absl::StatusOr<RolloutProgress> Rollout::Progress() {
   return progress;
 }
 
-absl::StatusOr<std::optional<Rollout::Current>> Rollout::Read(const std::string& member) {
-  const absl::StatusOr<GetResult> read = client_->Get(path_);
+absl::StatusOr<std::optional<Rollout::Current>> Rollout::Read(
+    const std::string& member, const internal::WaitDeadline& deadline) {
+  const absl::StatusOr<GetResult> read =
+      client_->Get(path_, {.deadline_ms = deadline.ReadDeadlineMs()});
   if (ErrorOf(read.status()) == ErrorCode::kNoNode) return std::nullopt;
   if (!read.ok()) return read.status();
   if (read->data.empty()) return std::nullopt;
   const std::optional<int64_t> generation = internal::ParseNumber(read->data);
   if (!generation.has_value()) return InvalidDataError(path_);
-  Current current{*generation, read->stat.version};
+  Current current{*generation, read->stat.created_zxid, read->stat.version};
   const std::string record = absl::StrCat(members_, "/", member);
-  const absl::StatusOr<GetResult> last = client_->Get(record);
+  const absl::StatusOr<GetResult> last =
+      client_->Get(record, {.deadline_ms = deadline.ReadDeadlineMs()});
   if (ErrorOf(last.status()) == ErrorCode::kNoNode) return current;
   if (!last.ok()) return last.status();
   const std::optional<RolloutMember> step = ParseMember(member, last->data);
@@ -307,7 +334,7 @@ absl::Status Rollout::WaitUntilDue(const std::string& member,
       client_, path_, WatchScope::kNode, deadline,
       absl::StrCat("a rollout of ", path_, " whose step ", member, " has not done"),
       [&]() -> absl::StatusOr<bool> {
-        const auto current = Read(member);
+        const auto current = Read(member, deadline);
         if (!current.ok()) return current.status();
         return current->has_value() && !(*current)->is_done;
       });
@@ -320,7 +347,8 @@ absl::Status Rollout::WaitWhileStopped(const std::string& member,
       client_, stopped_, WatchScope::kNode, deadline,
       absl::StrCat("the rollout of ", path_, ", which is stopped, to be resumed"),
       [&]() -> absl::StatusOr<bool> {
-        const absl::StatusOr<GetResult> stopped = client_->Get(stopped_);
+        const absl::StatusOr<GetResult> stopped =
+            client_->Get(stopped_, {.deadline_ms = deadline.ReadDeadlineMs()});
         if (ErrorOf(stopped.status()) == ErrorCode::kNoNode) return true;
         if (!stopped.ok()) return stopped.status();
         if (!std::exchange(is_told, true)) {
@@ -330,13 +358,26 @@ absl::Status Rollout::WaitWhileStopped(const std::string& member,
       });
 }
 
+absl::Status Rollout::WaitUntilNotInStep(const std::string& member,
+                                         const internal::WaitDeadline& deadline) {
+  const std::string step = absl::StrCat(steps_, "/", member);
+  return internal::WaitUntil(
+      client_, step, WatchScope::kNode, deadline,
+      absl::StrCat("another process to end the step of ", member), [&]() -> absl::StatusOr<bool> {
+        const absl::StatusOr<std::optional<Stat>> stat =
+            client_->Exists(step, {.deadline_ms = deadline.ReadDeadlineMs()});
+        if (!stat.ok()) return stat.status();
+        return !stat->has_value();
+      });
+}
+
 absl::StatusOr<std::optional<RolloutStep>> Rollout::BeginAt(
     Lease lease, const std::string& member, const internal::WaitDeadline& deadline) {
   const std::string step = absl::StrCat(steps_, "/", member),
                     record = absl::StrCat(members_, "/", member);
-  for (;;) {
+  for (int attempts = 1;; ++attempts) {
     if (absl::Status s = WaitWhileStopped(member, deadline); !s.ok()) return s;
-    const absl::StatusOr<std::optional<Current>> current = Read(member);
+    const absl::StatusOr<std::optional<Current>> current = Read(member, deadline);
     if (!current.ok()) return current.status();
     if (!current->has_value() || (*current)->is_done) return std::nullopt;
     const std::string data = DataOf((*current)->generation, kRunning);
@@ -350,6 +391,8 @@ absl::StatusOr<std::optional<RolloutStep>> Rollout::BeginAt(
     } else {
       transaction.Create(record, data);
     }
+    // Fails now, and not when the step is reported, if a server does not know this operation.
+    transaction.CheckCreated(path_, (*current)->created_zxid);
     const absl::StatusOr<TransactionResult> begun = client_->Commit(transaction, kNoDeadline);
     if (begun.ok()) {
       auto state = std::make_shared<RolloutStep::State>(
@@ -365,21 +408,17 @@ absl::StatusOr<std::optional<RolloutStep>> Rollout::BeginAt(
     }
     const bool exists = ErrorOf(begun.status()) == ErrorCode::kNodeExists;
     if (*failed == 3 && exists) {
-      // Another process is in the step, perhaps one that has died and whose session has not ended.
-      const absl::Status gone = internal::WaitUntil(
-          client_, step, WatchScope::kNode, deadline,
-          absl::StrCat("another process to end the step of ", member),
-          [&]() -> absl::StatusOr<bool> {
-            const absl::StatusOr<std::optional<Stat>> stat = client_->Exists(step);
-            if (!stat.ok()) return stat.status();
-            return !stat->has_value();
-          });
+      const absl::Status gone = WaitUntilNotInStep(member, deadline);
       if (!gone.ok()) return gone;
       continue;
     }
-    // PATH, PATH/stopped or the member's record was changed after it was read.
-    const bool is_changed = exists || ErrorOf(begun.status()) == ErrorCode::kBadVersion;
+    // PATH, PATH/stopped or the member's record was changed or deleted after it was read.
+    const std::optional<ErrorCode> error = ErrorOf(begun.status());
+    const bool is_deleted = error == ErrorCode::kNoNode && *failed != 3 &&
+                            (*failed != 4 || (*current)->record_version.has_value());
+    const bool is_changed = exists || error == ErrorCode::kBadVersion || is_deleted;
     if (!is_changed) return begun.status();
+    internal::PauseAfterConflict(attempts);
   }
 }
 

@@ -130,10 +130,13 @@ class RolloutStep {
   bool is_held() const;
 
   // Records that the member has done its step, and frees its place. ABORTED: the step was lost before,
-  // and is not done. FAILED_PRECONDITION: Done or Fail was called before.
+  // and is not done. FAILED_PRECONDITION: Done or Fail was called before. After a refusal, by the servers
+  // (ErrorOf) or by the client (RESOURCE_EXHAUSTED), nothing has changed: the step goes on, and Done or Fail
+  // can be called again. After any other error the step has ended.
   absl::Status Done();
   // Records that the member has failed, stops the rollout, and frees the place. `reason` is cut after
-  // 1,000 bytes. Errors are those of Done; after them the rollout is not stopped by this call.
+  // 1,000 bytes. Errors are those of Done; after a refusal the place is kept, and after the others the
+  // rollout is not stopped by this call.
   absl::Status Fail(std::string reason);
 
  private:
@@ -163,7 +166,8 @@ class Rollout {
 
   // Blocks until there is a rollout whose step `member` has not done, and it is the member's turn, at
   // most `deadline_ms`; 0: without a deadline. INVALID_ARGUMENT: `member` is not the name of a znode.
-  // Otherwise errors are those of Semaphore::Acquire; after an error the member is not in its step.
+  // UNIMPLEMENTED: the cluster has servers of a version without Transaction::CheckCreated. Otherwise
+  // errors are those of Semaphore::Acquire; after an error the member is not in its step.
   absl::StatusOr<RolloutStep> Begin(const std::string& member, int deadline_ms = 0);
 
  private:
@@ -171,7 +175,12 @@ class Rollout {
   // Waits until there is a step that the member has not done.
   absl::Status WaitUntilDue(const std::string& member, const internal::WaitDeadline& deadline);
   absl::Status WaitWhileStopped(const std::string& member, const internal::WaitDeadline& deadline);
-  absl::StatusOr<std::optional<Current>> Read(const std::string& member);
+  // Waits until no other process is in the member's step, such as one that has died and whose session
+  // has not ended.
+  absl::Status WaitUntilNotInStep(const std::string& member,
+                                  const internal::WaitDeadline& deadline);
+  absl::StatusOr<std::optional<Current>> Read(const std::string& member,
+                                              const internal::WaitDeadline& deadline);
   absl::StatusOr<RolloutMember> ReadMember(const std::string& member);
   // Begins a step at the place `lease`. Returns nothing if there is no step to do any more.
   absl::StatusOr<std::optional<RolloutStep>> BeginAt(Lease lease, const std::string& member,

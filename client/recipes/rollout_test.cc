@@ -67,13 +67,13 @@ TEST_CASE("members do their steps in the order of their arrival, so many at a ti
   CHECK((first->generation() == 7 && first->is_held()));
   Collected<std::string> begun;
   Collected<RolloutStep> steps;
-  std::vector<std::future<void>> members;
+  std::vector<std::future<bool>> members;
   for (int i = 3; i <= 6; ++i) {
     members.push_back(Begin([&, id = "m" + std::to_string(i)] {
       auto step = rollout.Begin(id, kLongMs);
-      if (!step.ok()) return;
+      if (!step.ok()) return false;
       begun.Add(id);
-      CHECK(step->Done().ok());
+      return step->Done().ok();
     }));
     REQUIRE(WaitForLine(client.get(), static_cast<size_t>(i - 2)));
   }
@@ -85,7 +85,7 @@ TEST_CASE("members do their steps in the order of their arrival, so many at a ti
   CHECK(absl::IsFailedPrecondition(first->Done()));
   CHECK(absl::IsFailedPrecondition(first->Fail("late")));
   CHECK(begun.WaitFor(4) == std::vector<std::string>{"m3", "m4", "m5", "m6"});
-  for (auto& each : members) each.wait();
+  for (auto& each : members) CHECK(each.get());
   CHECK(second->Done().ok());
   std::map<std::string, MemberState> done;
   for (int i = 1; i <= 6; ++i) done["m" + std::to_string(i)] = MemberState::kDone;
@@ -197,6 +197,31 @@ TEST_CASE("a member that fails stops the rollout, until it is resumed or another
   REQUIRE(next.ok());
   CHECK(next->generation() == 2);
   CHECK(next->Done().ok());
+}
+
+TEST_CASE("a report that is refused changes nothing, and can be repeated") {
+  auto client = ConnectTo("/rollout-refused"), other = ConnectTo("/rollout-refused");
+  Rollout rollout(client.get(), "/r", 1), others(other.get(), "/r", 1);
+  REQUIRE(rollout.Start(1).ok());
+  auto step = rollout.Begin("a", kLongMs);
+  REQUIRE(step.ok());
+  // Nobody may write the record.
+  REQUIRE(
+      other->SetAcl("/r/members/a", {{.permissions = kPermissionRead | kPermissionAdmin}}).ok());
+  CHECK(ErrorOf(step->Done()) == ErrorCode::kNoAuth);
+  CHECK(ErrorOf(step->Fail("no disk")) == ErrorCode::kNoAuth);
+  CHECK(step->is_held());
+  CHECK(StatesOf(&others) == std::map<std::string, MemberState>{{"a", MemberState::kRunning}});
+  CHECK(absl::IsDeadlineExceeded(others.Begin("b", 50).status()));
+  CHECK(!others.Progress()->stopped.has_value());
+  REQUIRE(other->SetAcl("/r/members/a", {Acl()}).ok());
+  CHECK(step->Fail("no disk").ok());
+  CHECK(others.Progress()->stopped == "a: no disk");
+  CHECK(!step->is_held());
+  // Of a step that was moved, nothing is left.
+  RolloutStep moved = *std::move(step);
+  CHECK(absl::IsFailedPrecondition(step->Done()));
+  CHECK(absl::IsFailedPrecondition(moved.Done()));
 }
 
 TEST_CASE("of two processes with the same member, one has the step, and the other waits for it") {

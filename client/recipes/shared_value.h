@@ -44,8 +44,9 @@ class SharedValue {
   using Listener = std::function<void(const VersionedValue& value)>;
 
   // Creates the znode with the value `seed`, if it does not exist, and blocks until the copy has its
-  // value, at most `deadline_ms`; 0: without a deadline. Errors are those of Client. REQUIRES:
-  // `client` outlives the returned object.
+  // value. `deadline_ms` limits the wait for the value (0: without a deadline), not that for a member that
+  // creates and watches the znode. Errors are those of Client. REQUIRES: `client` outlives the returned
+  // object.
   static absl::StatusOr<std::unique_ptr<SharedValue>> Start(Client* client, std::string path,
                                                             std::string seed,
                                                             Listener listener = nullptr,

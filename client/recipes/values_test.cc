@@ -58,16 +58,19 @@ TEST_CASE("Set, Update and CompareAndSet create a value that does not exist") {
   CHECK(client->List("/b")->children == std::vector<std::string>{"set", "swap", "update"});
 }
 
-TEST_CASE("an update whose function returns an error changes nothing") {
+TEST_CASE("an update whose function returns an error for the newest value changes nothing") {
   const auto client = ConnectTo("/value-error");
   AtomicValue value(client.get(), "/v");
   REQUIRE(value.Set("kept").ok());
+  int calls = 0;
   const absl::Status status = value
-                                  .Update([](std::string_view) -> absl::StatusOr<std::string> {
+                                  .Update([&](std::string_view) -> absl::StatusOr<std::string> {
+                                    ++calls;
                                     return absl::OutOfRangeError("no more");
                                   })
                                   .status();
   CHECK(absl::IsOutOfRange(status));
+  CHECK(calls == 2);  // for a value that may be stale, and for the newest
   CHECK(value.Get()->stat->version == 0);
 }
 
