@@ -102,11 +102,9 @@ void AddLockCommand(CommandLine* command_line) {
       std::string("    quorate lock --server 10.0.0.1:2281 /locks/report -- make report\n"
                   "    quorate lock --server ... /locks/backup --timeout 0 -- ./backup\n\n") +
       kWhatHappens +
-      "The exit status is that of the command (127: there is no such command), or 1 if the lock "
-      "was\n"
-      "not acquired, or was lost. The lock has the znodes of client/recipes/mutex.h and of "
-      "Curator's\n"
-      "InterProcessMutex.");
+      "The exit status is that of the command (127: there is no such command; 126: it cannot be\n"
+      "run), or 1 if the lock was not acquired, or was lost. The lock has the znodes of\n"
+      "client/recipes/mutex.h and of Curator's InterProcessMutex.");
 }
 
 void AddElectCommand(CommandLine* command_line) {
