@@ -671,4 +671,4 @@ def alone_curator_shares_them(server):
                 assert java.returncode == 0 and output.strip() == "done", output
             finally:
                 java.kill()
-        return "queues, counters, barriers, a group and services"
+        return "queues, counters, values, barriers, a group, services, a lock and an election"

@@ -6,22 +6,29 @@
 //
 //   curator_peer HOST:PORT[,HOST:PORT...]
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "client/client.h"
+#include "client/recipes/atomic_value.h"
 #include "client/recipes/barrier.h"
 #include "client/recipes/counter.h"
 #include "client/recipes/delayed_queue.h"
 #include "client/recipes/double_barrier.h"
 #include "client/recipes/group_membership.h"
+#include "client/recipes/id_queue.h"
+#include "client/recipes/leader_selector.h"
 #include "client/recipes/priority_queue.h"
 #include "client/recipes/queue.h"
+#include "client/recipes/semaphore_mutex.h"
 #include "client/recipes/service_discovery.h"
+#include "client/recipes/shared_value.h"
 
 namespace {
 
@@ -58,6 +65,21 @@ void UseQueues(quorate::Client* client) {
   quorate::Queue simple(client, "/simple", quorate::Queue::Layout::kSimple);
   EXPECT(Takes(&simple, "java-simple"));
   EXPECT(simple.Offer("cpp-simple").ok());
+  quorate::IdQueue ids(client, "/ids");
+  EXPECT(ids.Count("a/1").value_or(0) == 2);
+  EXPECT(ids.RemoveAll("b").value_or(0) == 1);
+  EXPECT(ids.Take(kPatienceMs).value_or("") == "java-1");
+  EXPECT(ids.Take(kPatienceMs).value_or("") == "java-3");
+  EXPECT(ids.Offer("cpp-1", "x").ok());
+  EXPECT(ids.Offer("cpp-2", "y").ok());
+  EXPECT(ids.Offer("cpp-3", "x").ok());
+}
+
+void UseValues(quorate::Client* client) {
+  auto shared = quorate::SharedValue::Start(client, "/value", "seed of cpp");
+  EXPECT(shared.ok() && (*shared)->Get().data == "java");
+  EXPECT(quorate::AtomicValue(client, "/value").CompareAndSet("java", "cpp").value_or(false));
+  EXPECT((*shared)->WaitUntilCurrent(kPatienceMs).ok() && (*shared)->Get().data == "cpp");
 }
 
 // Finds the two instances that Curator has registered: one with all fields set, and one with as few
@@ -120,8 +142,22 @@ void UseAll(quorate::Client* client) {
   quorate::ServiceDiscovery services(client, "/services");
   FindServices(&services);
   const auto registrations = RegisterServices(&services);
+  UseValues(client);
+  quorate::SemaphoreMutex mutex(client, "/semaphore-mutex");
+  EXPECT(absl::IsDeadlineExceeded(mutex.Acquire(kShortMs)));
+  std::promise<void> leads;
+  quorate::LeaderSelector selector(client, "/selector",
+                                   [&leads](const quorate::Leadership&) { leads.set_value(); },
+                                   {.id = "cpp", .requeues = false});
+  EXPECT(selector.Start().ok());
+  const auto leader = selector.Leader();
+  EXPECT(leader.ok() && leader->id == "java");
   quorate::DoubleBarrier barrier(client, "/both", 2);
   EXPECT(barrier.Enter(kPatienceMs).ok());
+  // The other program gives up both now.
+  EXPECT(mutex.Acquire(kPatienceMs).ok());
+  EXPECT(leads.get_future().wait_for(std::chrono::milliseconds(kPatienceMs)) ==
+         std::future_status::ready);
   EXPECT(barrier.Leave(kPatienceMs).ok());
   EXPECT(gate.Open().ok());
 }

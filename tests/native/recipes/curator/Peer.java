@@ -3,12 +3,17 @@
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicValue;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.recipes.queue.BlockingQueueConsumer;
 import org.apache.curator.framework.recipes.queue.MultiItem;
@@ -16,6 +21,7 @@ import org.apache.curator.framework.recipes.queue.QueueBuilder;
 import org.apache.curator.framework.recipes.queue.QueueSerializer;
 import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.recipes.shared.SharedValue;
 import org.apache.curator.retry.RetryForever;
 import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
@@ -106,7 +112,13 @@ public final class Peer {
     try (var queue = QueueBuilder.builder(client, null, text, "/queue").buildQueue();
         var priority =
             QueueBuilder.builder(client, null, text, "/priority").buildPriorityQueue(1);
-        var delayed = QueueBuilder.builder(client, null, text, "/delayed").buildDelayQueue()) {
+        var delayed = QueueBuilder.builder(client, null, text, "/delayed").buildDelayQueue();
+        var ids = QueueBuilder.builder(client, null, text, "/ids").buildIdQueue()) {
+      ids.start();
+      ids.put("java-1", "a/1");
+      ids.put("java-2", "b");
+      ids.put("java-3", "a/1");
+      expect(true, ids.flushPuts(PATIENCE_SECONDS, TimeUnit.SECONDS));
       queue.start();
       priority.start();
       delayed.start();
@@ -143,9 +155,36 @@ public final class Peer {
       queue.start();
       expect("cpp-due", due.take(PATIENCE_SECONDS, TimeUnit.SECONDS));
     }
+    try (var ids = QueueBuilder.builder(client, null, text, "/ids").buildIdQueue()) {
+      ids.start();
+      expect(2, ids.remove("x"));
+    }
+    final var last = new BlockingQueueConsumer<String>((where, state) -> {});
+    try (var ids = QueueBuilder.builder(client, last, text, "/ids").buildIdQueue()) {
+      ids.start();
+      expect("cpp-2", last.take(PATIENCE_SECONDS, TimeUnit.SECONDS));
+    }
     final byte[] simple =
         new SimpleDistributedQueue(client, "/simple").poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
     expect("cpp-simple", new String(simple, StandardCharsets.UTF_8));
+  }
+
+  /** Returns a selector that leads until `ends` is counted down. */
+  private static LeaderSelector lead(CuratorFramework client, CountDownLatch begins, CountDownLatch ends) {
+    final var selector =
+        new LeaderSelector(
+            client,
+            "/selector",
+            new LeaderSelectorListenerAdapter() {
+              @Override
+              public void takeLeadership(CuratorFramework same) throws Exception {
+                begins.countDown();
+                ends.await();
+              }
+            });
+    selector.setId("java");
+    selector.start();
+    return selector;
   }
 
   public static void main(String[] arguments) throws Exception {
@@ -163,6 +202,15 @@ public final class Peer {
     final var member = new GroupMember(client, "/group", "java", "from java".getBytes(StandardCharsets.UTF_8));
     member.start();
     final ServiceDiscovery<String> services = register(client);
+    final var value = new SharedValue(client, "/value", "seed".getBytes(StandardCharsets.UTF_8));
+    value.start();
+    value.setValue("java".getBytes(StandardCharsets.UTF_8));
+    final var mutex = new InterProcessSemaphoreMutex(client, "/semaphore-mutex");
+    mutex.acquire();
+    final var begins = new CountDownLatch(1);
+    final var ends = new CountDownLatch(1);
+    final LeaderSelector selector = lead(client, begins, ends);
+    expect(true, begins.await(PATIENCE_SECONDS, TimeUnit.SECONDS));
     System.out.println("ready");
 
     // The other program enters when it has done its half.
@@ -178,8 +226,19 @@ public final class Peer {
         new String(member.getCurrentMembers().get("cpp"), StandardCharsets.UTF_8));
     emptyQueues(client);
     find(services);
+    expect(
+        "cpp",
+        new String(
+            new DistributedAtomicValue(client, "/value", new RetryForever(RETRY_PAUSE_MS))
+                .get()
+                .postValue(),
+            StandardCharsets.UTF_8));
+    mutex.release();
+    ends.countDown();
     expect(true, both.leave(PATIENCE_SECONDS, TimeUnit.SECONDS));
     expect(true, gate.waitOnBarrier(PATIENCE_SECONDS, TimeUnit.SECONDS));
+    selector.close();
+    value.close();
     services.close();
     member.close();
     count.close();
