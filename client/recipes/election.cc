@@ -324,8 +324,9 @@ absl::Status Election::Core::Guard(std::optional<int64_t> fencing_token,
     if (leads) node = node_;
   }
   if (node != nullptr && fencing_token.value_or(node->fencing_token()) != node->fencing_token()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the leadership at ", path_, " has ended; this candidate leads anew"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the leadership at ", path_,
+        " has ended, and this candidate leads in a later one, which has its own token"));
   }
   if (node == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("this candidate does not lead at ", path_));

@@ -15,9 +15,10 @@ constexpr std::string_view kPrefix = "queue-|";
 constexpr std::string_view kSeparator = "|";
 
 // Returns the part of an item's name before its number.
-absl::StatusOr<std::string> PrefixOf(std::string_view id) {
+absl::StatusOr<std::string> PrefixOf(const std::string& path, std::string_view id) {
   if (id.empty())
-    return absl::InvalidArgumentError("an item of a queue needs an id; this one is empty");
+    return absl::InvalidArgumentError(
+        absl::StrCat("the id of an item of the queue ", path, " is empty; choose one"));
   std::string prefix = std::string(kPrefix).append(id).append(kSeparator);
   std::replace(prefix.begin(), prefix.end(), '/', '_');
   return prefix;
@@ -26,13 +27,13 @@ absl::StatusOr<std::string> PrefixOf(std::string_view id) {
 }  // namespace
 
 absl::Status IdQueue::Offer(std::string_view data, std::string_view id) {
-  const absl::StatusOr<std::string> prefix = PrefixOf(id);
+  const absl::StatusOr<std::string> prefix = PrefixOf(path(), id);
   if (!prefix.ok()) return prefix.status();
   return Add(*prefix, data);
 }
 
 absl::StatusOr<std::vector<std::string>> IdQueue::NamesOf(std::string_view id) {
-  const absl::StatusOr<std::string> prefix = PrefixOf(id);
+  const absl::StatusOr<std::string> prefix = PrefixOf(path(), id);
   if (!prefix.ok()) return prefix.status();
   absl::StatusOr<std::vector<Item>> items = ListItems(0);
   if (!items.ok()) return items.status();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
+
 namespace quorate {
 
 using internal::CallbackThread;
@@ -18,7 +20,8 @@ absl::Status Leadership::Guard(Transaction* transaction) const {
 LeaderSelector::LeaderSelector(Client* client, std::string path,
                                std::function<void(const Leadership&)> lead,
                                LeaderSelectorOptions options)
-    : lead_(std::move(lead)),
+    : path_(path),
+      lead_(std::move(lead)),
       requeues_(options.requeues),
       listener_(std::move(options.listener)),
       election_(client, std::move(path),
@@ -33,7 +36,10 @@ absl::Status LeaderSelector::Start() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (is_started_ || is_closed_) {
-      return absl::FailedPreconditionError("this selector was started before; use Requeue");
+      return absl::FailedPreconditionError(
+          absl::StrCat("the leader selector at ", path_,
+                       " was started or closed before; Requeue makes it a candidate again unless "
+                       "it was closed"));
     }
     is_started_ = true;
     thread_ = std::thread([this] { Run(); });
@@ -57,7 +63,9 @@ absl::Status LeaderSelector::Requeue() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!is_started_ || is_closed_) {
-      return absl::FailedPreconditionError("this selector was not started, or was closed");
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the leader selector at ", path_,
+          " was not started, or was closed: call Start first, or make another selector"));
     }
     if (is_running_ || next_.has_value()) {
       requeue_wanted_ = true;
@@ -164,7 +172,9 @@ absl::Status LeaderSelector::Close(int deadline_ms) {
     is_own_thread = std::this_thread::get_id() == thread_.get_id();
   }
   if (is_own_thread) {
-    return absl::FailedPreconditionError("the function that leads cannot close its selector");
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the function that leads at ", path_,
+        " cannot close its selector; return from it, and call Close on another thread"));
   }
   const Deadline deadline = DeadlineIn(deadline_ms);
   RequestClose();
@@ -174,7 +184,9 @@ absl::Status LeaderSelector::Close(int deadline_ms) {
     if (deadline == Deadline::max()) {
       changed_.wait(lock, is_over);
     } else if (!changed_.wait_until(lock, deadline, is_over)) {
-      return absl::DeadlineExceededError("the function that leads has not returned");
+      return absl::DeadlineExceededError(
+          absl::StrCat("the function that leads at ", path_,
+                       " has not returned; it leads until then, and Close can be called again"));
     }
   }
   const auto left = deadline == Deadline::max() ? std::chrono::milliseconds(0)

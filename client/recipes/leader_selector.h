@@ -131,6 +131,7 @@ class LeaderSelector {
   // Ends the thread as soon as the function has returned. REQUIRES: as EndTerm.
   void RequestClose();
 
+  const std::string path_;
   const std::function<void(const Leadership&)> lead_;
   const bool requeues_;
   const std::function<void(const ElectionEvent&)> listener_;

@@ -209,7 +209,7 @@ absl::StatusOr<std::unique_ptr<PersistentTtlNode>> PersistentTtlNode::Start(
   if (options.touches_per_ttl < 2) {
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": touches_per_ttl is ", options.touches_per_ttl,
-        "; with less than 2 the znode would expire between two touches of a holder that lives"));
+        "; it has to be 2 or more, so that the znode does not expire while its holder lives"));
   }
   auto state = std::make_shared<State>(client, path, std::move(options));
   if (absl::Status s = state->Begin(std::move(data)); !s.ok()) return s;

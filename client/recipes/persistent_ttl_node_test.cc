@@ -181,7 +181,7 @@ TEST_CASE("a znode with a TTL reports why it cannot exist, and exists once it ca
 TEST_CASE("Close ends a wait for a znode with a TTL, and leaves what exists") {
   auto client = ConnectQuick();
   Collected<bool> reported;
-  // When the znode is deleted, the server stands still before it is created again.
+  // When the znode is deleted, the server is paused before it is created again.
   auto node = PersistentTtlNode::Start(client.get(), "/closed", "",
                                        {.ttl_ms = kHourMs, .listener = [&](bool is_there) {
                                           if (!is_there) QuickServer().Pause(1);

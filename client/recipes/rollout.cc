@@ -208,8 +208,8 @@ Rollout::~Rollout() { listener_->End(); }
 
 absl::Status Rollout::Start(int64_t generation) {
   if (generation <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the number of a rollout is positive, not ", generation));
+    return absl::InvalidArgumentError(absl::StrCat("the number of a rollout of ", path_,
+                                                   " has to be positive, not ", generation));
   }
   for (const std::string& path : {steps_, members_}) {
     if (absl::Status s = internal::EnsureZnode(client_, path); !s.ok()) return s;
@@ -222,11 +222,13 @@ absl::Status Rollout::Start(int64_t generation) {
     if (!current.has_value()) return InvalidDataError(path_);
     if (*current == generation) {
       return absl::AlreadyExistsError(
-          absl::StrCat("rollout ", generation, " of ", path_, " was started before"));
+          absl::StrCat("rollout ", generation, " of ", path_,
+                       " was started before; a new one needs a larger number"));
     }
     if (*current > generation) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "rollout ", *current, " of ", path_, " was started, which is later than ", generation));
+      return absl::FailedPreconditionError(
+          absl::StrCat("rollout ", *current, " of ", path_, " was started, which is later than ",
+                       generation, "; a new one needs a larger number"));
     }
     const absl::StatusOr<std::optional<Stat>> stopped = client_->Exists(stopped_);
     if (!stopped.ok()) return stopped.status();

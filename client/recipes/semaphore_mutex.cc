@@ -4,13 +4,15 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/recipes/lock_node.h"
 
 namespace quorate {
 namespace {
 
-absl::Status Unreleased() {
-  return absl::AbortedError("the lock was lost while it was held; call Release before Acquire");
+absl::Status Unreleased(const std::string& path) {
+  return absl::AbortedError(
+      absl::StrCat(path, ": the lock was lost while it was held; call Release before Acquire"));
 }
 
 }  // namespace
@@ -18,13 +20,13 @@ absl::Status Unreleased() {
 absl::Status SemaphoreMutex::Acquire(int deadline_ms) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (lease_.has_value() && !lease_->is_held()) return Unreleased();
+    if (lease_.has_value() && !lease_->is_held()) return Unreleased(path_);
   }
   absl::StatusOr<Lease> lease = semaphore_.Acquire(deadline_ms);
   if (!lease.ok()) return lease.status();
   std::lock_guard<std::mutex> lock(mutex_);
   // Lost while this thread waited. The new lease is returned, so that nobody releases it by mistake.
-  if (lease_.has_value()) return Unreleased();
+  if (lease_.has_value()) return Unreleased(path_);
   lease_ = *std::move(lease);
   return absl::OkStatus();
 }
@@ -37,7 +39,8 @@ absl::Status SemaphoreMutex::Release(int deadline_ms) {
     lease.swap(lease_);
   }
   if (!lease.has_value()) {
-    return absl::FailedPreconditionError("the lock is not held; acquire it first");
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_, ": the lock is not held; acquire it first"));
   }
   return lease->Return(deadline_ms);
 }

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "client/client.h"
@@ -27,7 +28,7 @@ namespace quorate {
 class SemaphoreMutex final : public InterProcessLock {
  public:
   SemaphoreMutex(Client* client, std::string path, LockOptions options = {})
-      : semaphore_(client, std::move(path), 1, std::move(options)) {}
+      : path_(std::move(path)), semaphore_(client, path_, 1, std::move(options)) {}
   // Releases the lock, if it is held, without waiting.
   ~SemaphoreMutex() override = default;
 
@@ -39,6 +40,7 @@ class SemaphoreMutex final : public InterProcessLock {
   bool IsAcquiredInThisProcess() const override;
 
  private:
+  const std::string path_;
   Semaphore semaphore_;
   mutable std::mutex mutex_;
   std::optional<Lease> lease_;  // guarded by mutex_; until Release, also if it was lost
