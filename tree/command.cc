@@ -25,11 +25,16 @@ constexpr size_t kMaxStringBytes = std::numeric_limits<int32_t>::max();
 constexpr size_t kMinIdentityBytes = 8;
 constexpr size_t kMinAclBytes = 12;
 constexpr size_t kMinOpBytes = 5;
+constexpr size_t kMinCompareBytes = 10;
 
 // Flags in the first byte of a request. A request without kEnforcesQuota has the same bytes as
 // before quotas were added.
 constexpr uint8_t kIsMulti = 1;
 constexpr uint8_t kEnforcesQuota = 2;
+constexpr uint8_t kHasBranches = 4;
+
+// The bit in the kind of a create that holds Op::with_parents.
+constexpr uint8_t kWithParents = 0x80;
 
 // The bit in a header's time field that holds CommandHeader::bounds_time.
 constexpr int64_t kBoundsTime = int64_t{1} << 62;
@@ -94,8 +99,15 @@ void AppendStat(const Stat& stat, LittleEndianWriter* writer) {
   writer->Int(stat.pzxid.value());
 }
 
+bool IsCreate(OpKind kind) {
+  return kind == OpKind::kCreate || kind == OpKind::kCreateContainer ||
+         kind == OpKind::kCreateTtl || kind == OpKind::kCreateIfNotExists;
+}
+
 void AppendOp(const Op& op, LittleEndianWriter* writer) {
-  writer->Int(static_cast<uint8_t>(op.kind));
+  ASSERT(!op.with_parents || IsCreate(op.kind), "only creates have missing parents");
+  writer->Int(
+      static_cast<uint8_t>(static_cast<uint8_t>(op.kind) | (op.with_parents ? kWithParents : 0)));
   AppendString(op.path, writer);
   switch (op.kind) {
     case OpKind::kCreate:
@@ -115,6 +127,9 @@ void AppendOp(const Op& op, LittleEndianWriter* writer) {
       writer->Int(op.version);
       return;
     case OpKind::kCheckAbsent:
+    case OpKind::kGet:
+    case OpKind::kExists:
+    case OpKind::kGetChildren:
       return;
     case OpKind::kRemoveSubtree:
       writer->Int(op.limit);
@@ -142,10 +157,30 @@ void AppendOp(const Op& op, LittleEndianWriter* writer) {
   ASSERT(false, "unknown kind of operation");
 }
 
+void AppendCompare(const Compare& compare, LittleEndianWriter* writer) {
+  writer->Int(static_cast<uint8_t>(compare.target));
+  writer->Int(static_cast<uint8_t>(compare.relation));
+  AppendString(compare.path, writer);
+  if (compare.target == CompareTarget::kValue) {
+    AppendString(compare.value, writer);
+  } else {
+    writer->Int(compare.number);
+  }
+}
+
+void AppendBranches(const Request& request, LittleEndianWriter* writer) {
+  ASSERT(request.multi, "a request with branches is a multi");
+  ASSERT(request.then_count <= request.ops.size());
+  writer->Int(static_cast<uint32_t>(request.then_count));
+  writer->Int(static_cast<uint32_t>(request.compares.size()));
+  for (const Compare& compare : request.compares) AppendCompare(compare, writer);
+}
+
 void AppendRequestBody(const Request& request, LittleEndianWriter* writer) {
   ASSERT(request.multi || request.ops.size() == 1, "several operations are a multi");
   writer->Int(static_cast<uint8_t>((request.multi ? kIsMulti : 0) |
-                                   (request.enforces_quota ? kEnforcesQuota : 0)));
+                                   (request.enforces_quota ? kEnforcesQuota : 0) |
+                                   (request.has_branches ? kHasBranches : 0)));
   writer->Int(static_cast<uint32_t>(request.identities.size()));
   for (const Identity& identity : request.identities) {
     AppendString(identity.scheme, writer);
@@ -153,6 +188,7 @@ void AppendRequestBody(const Request& request, LittleEndianWriter* writer) {
   }
   writer->Int(static_cast<uint32_t>(request.ops.size()));
   for (const Op& op : request.ops) AppendOp(op, writer);
+  if (request.has_branches) AppendBranches(request, writer);
 }
 
 std::string_view ReadString(LittleEndianReader* reader) {
@@ -214,7 +250,10 @@ void ReadStat(LittleEndianReader* reader, Stat* stat) {
 }
 
 void ReadOp(LittleEndianReader* reader, Op* op) {
-  op->kind = static_cast<OpKind>(reader->Int<uint8_t>());
+  const uint8_t kind = reader->Int<uint8_t>();
+  op->with_parents = (kind & kWithParents) != 0;
+  op->kind = static_cast<OpKind>(kind & ~kWithParents);
+  if (op->with_parents && !IsCreate(op->kind)) return reader->Fail();
   op->path = ReadString(reader);
   switch (op->kind) {
     case OpKind::kCreate:
@@ -234,6 +273,9 @@ void ReadOp(LittleEndianReader* reader, Op* op) {
       op->version = reader->Int<int32_t>();
       return;
     case OpKind::kCheckAbsent:
+    case OpKind::kGet:
+    case OpKind::kExists:
+    case OpKind::kGetChildren:
       return;
     case OpKind::kRemoveSubtree:
       op->limit = reader->Int<uint32_t>();
@@ -261,8 +303,37 @@ void ReadOp(LittleEndianReader* reader, Op* op) {
   reader->Fail();
 }
 
-uint32_t VersionNeeded(OpKind kind) {
-  switch (kind) {
+void ReadCompare(LittleEndianReader* reader, Compare* compare) {
+  const uint8_t target = reader->Int<uint8_t>();
+  const uint8_t relation = reader->Int<uint8_t>();
+  const bool is_known = target >= static_cast<uint8_t>(CompareTarget::kExists) &&
+                        target <= static_cast<uint8_t>(CompareTarget::kValue) &&
+                        relation >= static_cast<uint8_t>(CompareRelation::kEqual) &&
+                        relation <= static_cast<uint8_t>(CompareRelation::kGreater);
+  if (!is_known) return reader->Fail();
+  compare->target = static_cast<CompareTarget>(target);
+  compare->relation = static_cast<CompareRelation>(relation);
+  compare->path = ReadString(reader);
+  if (compare->target == CompareTarget::kValue) {
+    compare->value = ReadString(reader);
+  } else {
+    compare->number = reader->Int<int64_t>();
+  }
+}
+
+void ReadBranches(LittleEndianReader* reader, Request* request) {
+  request->then_count = reader->Int<uint32_t>();
+  if (!request->multi || request->then_count > request->ops.size()) return reader->Fail();
+  const uint32_t count = ReadCount(kMinCompareBytes, reader);
+  request->compares.reserve(count);
+  for (uint32_t i = 0; i < count && reader->ok(); ++i) {
+    ReadCompare(reader, &request->compares.emplace_back());
+  }
+}
+
+uint32_t VersionNeeded(const Op& op) {
+  if (op.with_parents) return kVersionTransactions;
+  switch (op.kind) {
     case OpKind::kCreate:
     case OpKind::kDelete:
     case OpKind::kSetData:
@@ -284,6 +355,10 @@ uint32_t VersionNeeded(OpKind kind) {
     case OpKind::kCheckStat:
     case OpKind::kTryDelete:
       return kVersionKeeper;
+    case OpKind::kGet:
+    case OpKind::kExists:
+    case OpKind::kGetChildren:
+      return kVersionTransactions;
   }
   ASSERT(false, "unknown kind of operation: decoding refuses it");
 }
@@ -303,9 +378,10 @@ absl::Status BadCommand(std::string_view what, std::string_view command) {
 absl::StatusOr<Request> ReadRequestBody(std::string_view command, LittleEndianReader* reader) {
   Request request;
   const uint8_t flags = reader->Int<uint8_t>();
-  if ((flags & ~(kIsMulti | kEnforcesQuota)) != 0) reader->Fail();
+  if ((flags & ~(kIsMulti | kEnforcesQuota | kHasBranches)) != 0) reader->Fail();
   request.multi = (flags & kIsMulti) != 0;
   request.enforces_quota = (flags & kEnforcesQuota) != 0;
+  request.has_branches = (flags & kHasBranches) != 0;
   const uint32_t identities = ReadCount(kMinIdentityBytes, reader);
   request.identities.reserve(identities);
   for (uint32_t i = 0; i < identities && reader->ok(); ++i) {
@@ -314,6 +390,7 @@ absl::StatusOr<Request> ReadRequestBody(std::string_view command, LittleEndianRe
   const uint32_t ops = ReadCount(kMinOpBytes, reader);
   request.ops.reserve(ops);
   for (uint32_t i = 0; i < ops && reader->ok(); ++i) ReadOp(reader, &request.ops.emplace_back());
+  if (request.has_branches) ReadBranches(reader, &request);
   if (!reader->ok()) return BadCommand("has a request that is cut short or malformed", command);
   if (!reader->empty()) return BadCommand("has bytes after its request", command);
   if (!request.multi && ops != 1) {
@@ -334,6 +411,14 @@ bool IsValidCreate(const Op& op) {
   return !has_ttl || IsValidTtl(op.ttl_ms);
 }
 
+std::span<const Op> OpsOf(const Request& request, Branch branch) {
+  const std::span<const Op> ops = request.ops;
+  ASSERT(branch != Branch::kCompares, "compares are no operations");
+  ASSERT((branch == Branch::kNone) != request.has_branches);
+  if (branch == Branch::kNone) return ops;
+  return branch == Branch::kThen ? ops.first(request.then_count) : ops.subspan(request.then_count);
+}
+
 bool AddsData(const Request& request) {
   return std::any_of(request.ops.begin(), request.ops.end(), [](const Op& op) {
     switch (op.kind) {
@@ -347,6 +432,9 @@ bool AddsData(const Request& request) {
       case OpKind::kRemoveSubtree:
       case OpKind::kCheckStat:
       case OpKind::kTryDelete:
+      case OpKind::kGet:
+      case OpKind::kExists:
+      case OpKind::kGetChildren:
         return false;
       default:
         return true;
@@ -366,7 +454,8 @@ uint32_t VersionNeeded(CommandKind kind) {
 
 uint32_t VersionNeeded(const Request& request) {
   uint32_t needed = request.enforces_quota ? kVersionExpiry : kVersionFirst;
-  for (const Op& op : request.ops) needed = std::max(needed, VersionNeeded(op.kind));
+  if (request.has_branches) needed = kVersionTransactions;
+  for (const Op& op : request.ops) needed = std::max(needed, VersionNeeded(op));
   return needed;
 }
 

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,8 @@ inline constexpr uint32_t kVersionCheckCreated = 5;    // also kRefused with a `
 inline constexpr uint32_t kVersionBoundedTime = 7;     // CommandHeader::bounds_time
 inline constexpr uint32_t kVersionKeeper = 8;          // the operations of ClickHouse Keeper
 inline constexpr uint32_t kVersionLocalSessions = 10;  // requests of local sessions
+// Requests with branches, reads, creates with parents.
+inline constexpr uint32_t kVersionTransactions = 12;
 
 struct Proposer {
   uint16_t member = 0;
@@ -126,6 +129,13 @@ enum class OpKind : uint8_t {
                             // from `version` or `expected`; the node must be readable
   kTryDelete = 16,          // as kDelete, but succeeds without a change if the node does not exist,
                             // has another version or has children
+
+  // Reads. They see the changes of the operations before them in the request. Their paths must be
+  // legal, or they fail with kBadArguments. They fail with kTooLarge if the reads of the request
+  // together exceed kReadCostMax.
+  kGet = 17,          // data and stat
+  kExists = 18,       // whether there is a node, and its stat; needs no permission
+  kGetChildren = 19,  // the names of the children, and the stat
 };
 
 // An operation. The bytes to which its views point must outlive it.
@@ -144,6 +154,36 @@ struct Op {
   ErrorCode refusal = ErrorCode::kBadArguments;  // refused
   uint32_t limit = 0;                            // removeSubtree: the most nodes that it may remove
   Stat expected;                                 // checkStat; a field of -1 matches any value
+  // Creates: missing parents are created too, as persistent nodes with the ACL of this operation and
+  // empty data. The permission to create is needed of the lowest node above them that exists. They
+  // count against kDeleteRecursiveMax: kTooLarge if there are too many.
+  bool with_parents = false;
+};
+
+// What a compare looks at. The permission to read is needed for all but existence and czxid, which
+// are not protected.
+enum class CompareTarget : uint8_t {
+  kExists = 1,  // 1 if the node exists, otherwise 0
+  kCzxid = 2,
+  kMzxid = 3,
+  kPzxid = 4,
+  kVersion = 5,
+  kCversion = 6,
+  kAversion = 7,
+  kValue = 8,  // the data, as unsigned bytes; null data are as empty data
+};
+
+enum class CompareRelation : uint8_t { kEqual = 1, kNotEqual = 2, kLess = 3, kGreater = 4 };
+
+// A condition of a request with branches: the target is equal to, not equal to, less than or greater
+// than `number`, or `value` if the target is the data. If the node does not exist, its zxids count
+// as 0, and no relation holds for its versions and its data.
+struct Compare {
+  CompareTarget target = CompareTarget::kExists;
+  CompareRelation relation = CompareRelation::kEqual;
+  std::string_view path;  // must be legal, or the request fails with kBadArguments
+  int64_t number = 0;
+  std::string_view value;
 };
 
 // Returns whether kRefused may carry this error.
@@ -161,7 +201,19 @@ struct Request {
   // Whether hard quota limits are enforced. The server that accepts the request decides it by its
   // configuration: the outcome must not depend on the server that applies the request.
   bool enforces_quota = false;
+
+  // A request with branches: if all compares hold, the first `then_count` operations are tried,
+  // otherwise the others. Either branch may be empty. A compare that does not hold is no error; one
+  // that cannot be made (kBadArguments, kNoAuth) fails the request. REQUIRES: if it has branches, it
+  // is a multi.
+  bool has_branches = false;
+  std::vector<Compare> compares = {};
+  size_t then_count = 0;
 };
+
+// Returns the operations of a branch. REQUIRES: it is not kCompares; it is kNone if and only if the
+// request has no branches.
+std::span<const Op> OpsOf(const Request& request, Branch branch);
 
 // Returns whether the request may make the tree larger.
 bool AddsData(const Request& request);

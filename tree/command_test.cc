@@ -84,6 +84,15 @@ Request SampleMulti() {
   check_stat.expected = {Zxid(1), Zxid(2), 3, 4, 5, 6, 7, SessionId(8), 9, 10, Zxid(11)};
   Op try_delete = remove;
   try_delete.kind = OpKind::kTryDelete;
+  Op with_parents = ttl;
+  with_parents.with_parents = true;
+  Op get;
+  get.kind = OpKind::kGet;
+  get.path = "/i";
+  Op exists = get;
+  exists.kind = OpKind::kExists;
+  Op get_children = get;
+  get_children.kind = OpKind::kGetChildren;
   request.ops = {create,
                  remove,
                  set,
@@ -100,7 +109,23 @@ Request SampleMulti() {
                  create_if_not_exists,
                  remove_subtree,
                  check_stat,
-                 try_delete};
+                 try_delete,
+                 with_parents,
+                 get,
+                 exists,
+                 get_children};
+  return request;
+}
+
+// Gives the request branches.
+Request WithBranches(Request request) {
+  request.has_branches = true;
+  request.then_count = 3;
+  request.compares = {
+      {CompareTarget::kExists, CompareRelation::kEqual, "/a", 1, {}},
+      {CompareTarget::kMzxid, CompareRelation::kLess, "/b", 0x0102030405060708, {}},
+      {CompareTarget::kValue, CompareRelation::kGreater, "/c", 0, std::string_view("x\0y", 3)},
+      {CompareTarget::kVersion, CompareRelation::kNotEqual, "/d", -1, {}}};
   return request;
 }
 
@@ -123,6 +148,18 @@ void RequireSame(const Request& a, const Request& b) {
     REQUIRE(a.ops[i].refusal == b.ops[i].refusal);
     REQUIRE(a.ops[i].limit == b.ops[i].limit);
     REQUIRE(a.ops[i].expected == b.ops[i].expected);
+    REQUIRE(a.ops[i].with_parents == b.ops[i].with_parents);
+  }
+  REQUIRE(a.has_branches == b.has_branches);
+  REQUIRE(a.then_count == b.then_count);
+  REQUIRE(a.compares.size() == b.compares.size());
+  for (size_t i = 0; i < a.compares.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(a.compares[i].target == b.compares[i].target);
+    REQUIRE(a.compares[i].relation == b.compares[i].relation);
+    REQUIRE(a.compares[i].path == b.compares[i].path);
+    REQUIRE(a.compares[i].number == b.compares[i].number);
+    REQUIRE(a.compares[i].value == b.compares[i].value);
   }
 }
 
@@ -271,7 +308,7 @@ TEST_CASE("a request is decoded as it was encoded") {
   AppendRequest(SampleHeader(), enforced, &other);
   REQUIRE(DecodeRequest(other).ok());
   RequireSame(*DecodeRequest(other), enforced);
-  other[kCommandHeaderBytes] = 4;
+  other[kCommandHeaderBytes] = 9;  // an unknown flag
   CHECK_FALSE(DecodeRequest(other).ok());
 
   CHECK_FALSE(read->ops[2].has_data);
@@ -317,6 +354,37 @@ TEST_CASE("a sequenced request is decoded as it was encoded, at the documented o
   CHECK(DecodeSequencedRequest(bytes).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
+TEST_CASE("a request with branches is decoded as it was encoded") {
+  const Request request = WithBranches(SampleMulti());
+  std::string bytes;
+  AppendRequest(SampleHeader(), request, &bytes);
+  const absl::StatusOr<Request> read = DecodeRequest(bytes);
+  REQUIRE(read.ok());
+  RequireSame(*read, request);
+  CHECK(OpsOf(*read, Branch::kThen).size() == 3);
+  CHECK(OpsOf(*read, Branch::kThen).front().path == "/a");
+  CHECK(OpsOf(*read, Branch::kOtherwise).size() == request.ops.size() - 3);
+  CHECK(OpsOf(*read, Branch::kOtherwise).front().has_data);
+  CHECK(OpsOf(SampleMulti(), Branch::kNone).size() == request.ops.size());
+  CHECK(FirstPathOf(bytes) == "/a");
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    CAPTURE(size);
+    REQUIRE_FALSE(DecodeRequest(std::string_view(bytes).substr(0, size)).ok());
+  }
+  CHECK_FALSE(DecodeRequest(bytes + '\0').ok());
+
+  // Branches without any operation or compare.
+  std::string empty;
+  AppendRequest(SampleHeader(), Request{true, {}, {}, false, true, {}, 0}, &empty);
+  REQUIRE(DecodeRequest(empty).ok());
+  const size_t then_count = empty.size() - 8;
+  StoreInt<std::endian::little>(empty.data() + then_count, uint32_t{1});
+  CHECK_FALSE(DecodeRequest(empty).ok());  // more operations of a branch than of the request
+  StoreInt<std::endian::little>(empty.data() + then_count, uint32_t{0});
+  StoreInt<std::endian::little>(empty.data() + then_count + 4, uint32_t{0xFFFFFFFF});
+  CHECK_FALSE(DecodeRequest(empty).ok());  // a count that exceeds the command
+}
+
 TEST_CASE("a request that is cut short or has further bytes is refused") {
   std::string bytes;
   AppendRequest(SampleHeader(), SampleMulti(), &bytes);
@@ -355,8 +423,9 @@ TEST_CASE("a request that is not a multi has exactly one operation") {
 // Any bytes that decode are exactly the bytes that AppendRequest would write. All other bytes are
 // refused without a crash.
 TEST_CASE("decoding a command accepts only bytes that encoding writes, and never crashes") {
+  const bool has_branches = GENERATE(false, true);
   std::string good;
-  AppendRequest(SampleHeader(), SampleMulti(), &good);
+  AppendRequest(SampleHeader(), has_branches ? WithBranches(SampleMulti()) : SampleMulti(), &good);
   std::mt19937_64 random(20240229);
   int accepted = 0;
   for (int round = 0; round < 200'000; ++round) {
@@ -408,6 +477,11 @@ TEST_CASE("operations that older members do not know need a newer version, alone
   Request request = SampleMulti();
   CommandHeader numbered = SampleHeader();
   numbered.kind = CommandKind::kSequencedRequest;
+  for (; request.ops.size() > 17; request.ops.pop_back()) {
+    CAPTURE(request.ops.size());
+    CHECK(VersionNeeded(Request{false, {request.ops.back()}, {}}) == kVersionTransactions);
+    CHECK(VersionNeeded(request) == kVersionTransactions);
+  }
   for (; request.ops.size() > 12; request.ops.pop_back()) {
     CAPTURE(request.ops.size());
     CHECK(VersionNeeded(Request{false, {request.ops.back()}, {}}) == kVersionKeeper);
@@ -432,6 +506,8 @@ TEST_CASE("operations that older members do not know need a newer version, alone
   local.kind = CommandKind::kRequest;
   local.attach_zxid = Zxid(0);
   CHECK(VersionNeeded(local, request) == kVersionLocalSessions);
+  request.has_branches = true;
+  CHECK(VersionNeeded(request) == kVersionTransactions);
   CHECK(VersionNeeded(CommandKind::kSequencedRequest) == kVersionNumbered);
   CHECK(VersionNeeded(CommandKind::kRequest) == kVersionFirst);
   CHECK(VersionNeeded(CommandKind::kExpireSession) == kVersionFirst);

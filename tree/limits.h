@@ -29,14 +29,22 @@ inline constexpr int64_t kLeapHoldMs = 600'000;
 // The maximum number of operations of a numbered request: far more than a log entry can hold.
 inline constexpr uint64_t kAnswerOperationsMax = 1u << 24;
 
-// The maximum number of nodes, and the maximum size of their paths in bytes, that the recursive
-// deletes of one request may remove together. They are limited because nothing else is applied in
-// the meantime, and because the watchers of each path are notified.
+// The maximum number of nodes, and the maximum size of their paths in bytes, that one request may
+// remove by recursive deletes and add as the missing parents of its creates, together. They are
+// limited because nothing else is applied in the meantime, and because the watchers of each path are
+// notified.
 inline constexpr size_t kDeleteRecursiveMax = 10'000;
 inline constexpr size_t kDeleteRecursivePathBytesMax = 8u << 20;
 
-// The maximum size in bytes of the response to one operation without its path. Only creates have a
-// path in the response.
+// The maximum cost of the reads in one request. A read costs kReadCost, plus the bytes of the data
+// that it returns, plus kReadChildCost and the bytes of the name for each child. Every member looks
+// at what a request reads while nothing else is applied, and keeps it if the request is numbered.
+inline constexpr size_t kReadCostMax = 1u << 20;
+inline constexpr size_t kReadCost = 128;
+inline constexpr size_t kReadChildCost = 16;
+
+// The maximum size in bytes of the response to one operation without its path and without what a
+// read returns. Only creates have a path in the response.
 inline constexpr size_t kAnswerNumbersBytesMax = 128;
 static_assert(kAnswersMax * kAnswerNumbersBytesMax <= kAnswerBytesMax,
               "kAnswersMax alone limits the responses without paths");

@@ -15,7 +15,15 @@ namespace {
 constexpr uint8_t kHasPath = 1;
 constexpr uint8_t kHasStat = 2;
 constexpr uint8_t kHasRemoved = 4;
-constexpr uint8_t kAllFlags = kHasPath | kHasStat | kHasRemoved;
+constexpr uint8_t kHasFound = 8;
+constexpr uint8_t kHasData = 16;
+constexpr uint8_t kHasChildren = 32;
+constexpr uint8_t kAllFlags =
+    kHasPath | kHasStat | kHasRemoved | kHasFound | kHasData | kHasChildren;
+
+// Where the number of the branch begins in the number of operations.
+constexpr int kBranchShift = 25;
+static_assert(kAnswerOperationsMax < uint64_t{1} << kBranchShift);
 
 constexpr int kBitsOfByte = 7;
 constexpr uint8_t kMoreFollows = 1 << kBitsOfByte;
@@ -136,17 +144,34 @@ Stat ReadStat(Zxid zxid, NumberReader* reader) {
   return stat;
 }
 
+void AppendBytes(std::string_view bytes, std::string* out) {
+  AppendNumber(bytes.size(), out);
+  out->append(bytes);
+}
+
 void AppendResult(const OpResult& result, Zxid zxid, std::string* out) {
   const bool has_stat = result.stat != Stat{};
-  out->push_back(static_cast<char>((result.path.empty() ? 0 : kHasPath) |
-                                   (has_stat ? kHasStat : 0) |
-                                   (result.removed == 0 ? 0 : kHasRemoved)));
-  if (!result.path.empty()) {
-    AppendNumber(result.path.size(), out);
-    out->append(result.path);
-  }
+  out->push_back(static_cast<char>(
+      (result.path.empty() ? 0 : kHasPath) | (has_stat ? kHasStat : 0) |
+      (result.removed == 0 ? 0 : kHasRemoved) | (result.found ? kHasFound : 0) |
+      (result.data.empty() ? 0 : kHasData) | (result.children.empty() ? 0 : kHasChildren)));
+  if (!result.path.empty()) AppendBytes(result.path, out);
   if (has_stat) AppendStat(result.stat, zxid, out);
   if (result.removed != 0) AppendNumber(result.removed, out);
+  if (!result.data.empty()) AppendBytes(result.data, out);
+  if (result.children.empty()) return;
+  AppendNumber(result.children.size(), out);
+  for (const std::string& child : result.children) AppendBytes(child, out);
+}
+
+void ReadChildren(NumberReader* reader, std::vector<std::string>* children) {
+  const uint64_t count = reader->Number();
+  // Each name takes at least one byte.
+  if (count == 0 || count > reader->rest().size()) return reader->Fail();
+  children->reserve(count);
+  for (uint64_t i = 0; i < count && reader->ok(); ++i) {
+    children->emplace_back(reader->Bytes(reader->Number()));
+  }
 }
 
 void ReadResult(Zxid zxid, NumberReader* reader, OpResult* result) {
@@ -165,17 +190,24 @@ void ReadResult(Zxid zxid, NumberReader* reader, OpResult* result) {
     result->removed = reader->Number();
     if (result->removed == 0) reader->Fail();
   }
+  result->found = (flags & kHasFound) != 0;
+  if ((flags & kHasData) != 0) {
+    result->data = reader->Bytes(reader->Number());
+    if (result->data.empty()) reader->Fail();
+  }
+  if ((flags & kHasChildren) != 0) ReadChildren(reader, &result->children);
 }
 
 }  // namespace
 
-void EncodeAnswer(Zxid zxid, std::span<const OpResult> results, std::string* answer) {
+void EncodeAnswer(Zxid zxid, Branch branch, std::span<const OpResult> results,
+                  std::string* answer) {
   ASSERT(results.size() <= kAnswerOperationsMax, "a log entry cannot hold so many");
   answer->clear();
   size_t failed = 0;
   while (failed < results.size() && results[failed].error == ErrorCode::kOk) ++failed;
   AppendNumber(static_cast<uint64_t>(zxid.value()), answer);
-  AppendNumber(results.size(), answer);
+  AppendNumber(results.size() | static_cast<uint64_t>(branch) << kBranchShift, answer);
   AppendNumber(failed == results.size() ? 0 : failed + 1, answer);
   if (failed < results.size()) {
     AppendSigned(static_cast<int32_t>(results[failed].error), answer);
@@ -184,11 +216,17 @@ void EncodeAnswer(Zxid zxid, std::span<const OpResult> results, std::string* ans
   }
 }
 
-bool DecodeAnswer(std::string_view answer, Zxid* zxid, std::vector<OpResult>* results) {
+bool DecodeAnswer(std::string_view answer, Zxid* zxid, Branch* branch,
+                  std::vector<OpResult>* results) {
   NumberReader reader(answer);
   *zxid = Zxid(static_cast<int64_t>(reader.Number()));
-  const uint64_t count = reader.Number();
+  const uint64_t branch_and_count = reader.Number();
+  const uint64_t count = branch_and_count & ((uint64_t{1} << kBranchShift) - 1);
   const uint64_t failed = reader.Number();
+  const uint64_t branch_number = branch_and_count >> kBranchShift;
+  if (branch_number > static_cast<uint64_t>(Branch::kCompares)) return false;
+  *branch = static_cast<Branch>(branch_number);
+  if (*branch == Branch::kCompares && failed == 0) return false;
   if (!reader.ok() || *zxid <= Zxid(0) || failed > count || count > kAnswerOperationsMax) {
     return false;
   }
@@ -289,7 +327,10 @@ bool ResponseCache::IsValid(uint64_t last_sequence, uint64_t acknowledged, std::
   for (uint64_t at = acknowledged; at < last_sequence; ++at) {
     const std::string_view answer = reader.Bytes(reader.Number());
     const Zxid before = *zxid;
-    if (!reader.ok() || !DecodeAnswer(answer, zxid, nullptr) || *zxid <= before) return false;
+    Branch branch;
+    if (!reader.ok() || !DecodeAnswer(answer, zxid, &branch, nullptr) || *zxid <= before) {
+      return false;
+    }
   }
   return reader.rest().empty();
 }

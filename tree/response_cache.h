@@ -6,10 +6,12 @@
 // Layout of one response; numbers have 7 bits a byte, the lowest first, and the top bit of a byte
 // says that more bytes follow. Signed numbers are mapped so that small ones are short (0, -1, 1,
 // -2, ...).
-//   header         zxid; the number of operations; 0 if all succeeded, else 1 more than the place
-//                  of the one that failed
+//   header         zxid; the number of operations, plus 2^25 times the Branch; 0 if all succeeded,
+//                  else 1 more than the place of the one that failed
 //   all succeeded  each operation: u8 flags: 1 for a path, 2 for a stat, 4 for a count of removed
-//                  nodes; then those that are present: length and path; the stat; the count
+//                  nodes, 8 for a read that found its node, 16 for data, 32 for children; then those
+//                  that are present: length and path; the stat; the count; length and data; the
+//                  number of children, and for each the length and the name
 //   one failed     the error of that operation, which implies the others' errors
 //   stat           how far czxid, mzxid and pzxid are below the response's zxid; mtime_ms; how far
 //                  ctime_ms is below that; version, cversion, aversion, owner, data length,
@@ -33,10 +35,11 @@ namespace quorate::tree {
 // Encodes a response and replaces `*answer` with it. REQUIRES: `results` are those of one applied
 // request: either all operations succeeded, or one failed and the others have the errors that
 // ApplyResult describes.
-void EncodeAnswer(Zxid zxid, std::span<const OpResult> results, std::string* answer);
+void EncodeAnswer(Zxid zxid, Branch branch, std::span<const OpResult> results, std::string* answer);
 // Decodes a response and replaces `*results`, which may be nullptr. Returns false if EncodeAnswer
 // cannot have written the bytes.
-bool DecodeAnswer(std::string_view answer, Zxid* zxid, std::vector<OpResult>* results);
+bool DecodeAnswer(std::string_view answer, Zxid* zxid, Branch* branch,
+                  std::vector<OpResult>* results);
 
 // The response cache of one session. The writes are numbered from 1. The cache has a response for
 // each number from acknowledged() + 1 to last_sequence().

@@ -44,23 +44,26 @@ Stat ExtremeStat() {
   return stat;
 }
 
-std::string Encode(Zxid zxid, const std::vector<OpResult>& results) {
+std::string Encode(Zxid zxid, const std::vector<OpResult>& results, Branch branch = Branch::kNone) {
   std::string answer;
-  EncodeAnswer(zxid, results, &answer);
+  EncodeAnswer(zxid, branch, results, &answer);
   return answer;
 }
 
-void RequireSurvives(Zxid zxid, const std::vector<OpResult>& results) {
-  const std::string answer = Encode(zxid, results);
+void RequireSurvives(Zxid zxid, const std::vector<OpResult>& results,
+                     Branch branch = Branch::kNone) {
+  const std::string answer = Encode(zxid, results, branch);
   Zxid read_zxid;
+  Branch read_branch = Branch::kNone;
   std::vector<OpResult> read = {OpResult{}};
-  REQUIRE(DecodeAnswer(answer, &read_zxid, &read));
+  REQUIRE(DecodeAnswer(answer, &read_zxid, &read_branch, &read));
+  CHECK(read_branch == branch);
   CHECK(read_zxid == zxid);
   CHECK((read == results));
   for (size_t size = 0; size < answer.size(); ++size) {
-    REQUIRE_FALSE(DecodeAnswer(answer.substr(0, size), &read_zxid, nullptr));
+    REQUIRE_FALSE(DecodeAnswer(answer.substr(0, size), &read_zxid, &read_branch, nullptr));
   }
-  REQUIRE_FALSE(DecodeAnswer(answer + '\0', &read_zxid, nullptr));
+  REQUIRE_FALSE(DecodeAnswer(answer + '\0', &read_zxid, &read_branch, nullptr));
 }
 
 TEST_CASE("a response is decoded as it was encoded") {
@@ -101,6 +104,35 @@ TEST_CASE("the response of a setData takes few bytes") {
   CHECK(Encode(Zxid(std::numeric_limits<int64_t>::max()), {set}).size() < kAnswerNumbersBytesMax);
 }
 
+TEST_CASE("a response with a branch and with reads is decoded as it was encoded") {
+  const Zxid zxid(5'000'000);
+  OpResult absent;
+  OpResult empty;
+  empty.found = true;  // a system node can have a stat without any number
+  OpResult get;
+  get.found = true;
+  get.stat = LikelyStat(zxid);
+  get.data = std::string("\0data", 5);
+  OpResult children;
+  children.found = true;
+  children.stat = LikelyStat(zxid);
+  children.children = {"a", "b", std::string(300, 'c')};
+  for (const Branch branch : {Branch::kNone, Branch::kThen, Branch::kOtherwise}) {
+    RequireSurvives(zxid, {absent, empty, get, children}, branch);
+    RequireSurvives(zxid, {}, branch);
+  }
+  std::vector<OpResult> failed(3);
+  SetFailed(ErrorCode::kNoAuth, 2, failed);
+  RequireSurvives(zxid, failed, Branch::kCompares);
+  // Compares have no result but an error.
+  Zxid read_zxid;
+  Branch branch = Branch::kNone;
+  CHECK_FALSE(
+      DecodeAnswer(Encode(zxid, {absent}, Branch::kCompares), &read_zxid, &branch, nullptr));
+  // A response without branches has the bytes that it had before there were any.
+  CHECK(Encode(Zxid(5), {absent}) == std::string("\x05\x01\x00\x00", 4));
+}
+
 // Any bytes that decode are exactly the bytes that EncodeAnswer would write. All other bytes are
 // refused, without a crash and without much memory.
 TEST_CASE("decoding a response accepts only bytes that encoding writes, and never crashes") {
@@ -111,8 +143,15 @@ TEST_CASE("decoding a response accepts only bytes that encoding writes, and neve
   removed_many.removed = 300;
   std::vector<OpResult> failed(3);
   SetFailed(ErrorCode::kNoNode, 1, failed);
-  const std::vector<std::string> good = {Encode(Zxid(200'000), {create, removed_many}),
-                                         Encode(Zxid(200'000), failed)};
+  OpResult children;
+  children.found = true;
+  children.children = {"a", "bc"};
+  OpResult get = children;
+  get.children.clear();
+  get.data = "data";
+  const std::vector<std::string> good = {
+      Encode(Zxid(200'000), {create, removed_many, children, get}, Branch::kThen),
+      Encode(Zxid(200'000), failed, Branch::kCompares)};
   std::mt19937_64 random(20240301);
   int accepted = 0;
   for (int round = 0; round < 30'000; ++round) {
@@ -131,14 +170,15 @@ TEST_CASE("decoding a response accepts only bytes that encoding writes, and neve
     Zxid zxid;
     std::vector<OpResult> results;
     const std::string_view view(exact.data(), exact.size());
-    const bool is_sound = DecodeAnswer(view, &zxid, nullptr);
+    Branch branch = Branch::kNone;
+    const bool is_sound = DecodeAnswer(view, &zxid, &branch, nullptr);
     // A short response of a failed request may have a million operations, which take long to
     // compare.
     if (round % 2 == 1) continue;
-    REQUIRE(is_sound == DecodeAnswer(view, &zxid, &results));
+    REQUIRE(is_sound == DecodeAnswer(view, &zxid, &branch, &results));
     if (!is_sound) continue;
     ++accepted;
-    REQUIRE(Encode(zxid, results) == bytes);
+    REQUIRE(Encode(zxid, results, branch) == bytes);
   }
   CHECK(accepted > 1000);
 }

@@ -45,6 +45,8 @@ struct ApplyResult {
   //                           kTooManyUnacknowledged; then `ops` is empty
   ErrorCode error = ErrorCode::kOk;
   int32_t timeout_ms = 0;  // create or attach a session: its timeout
+  // Which operations `ops` are those of: one element for each.
+  Branch branch = Branch::kNone;
   std::vector<OpResult> ops;
   uint64_t client_sequence = 0;  // sequenced request: its number within the session
   bool repeated = false;         // the number was applied before; this is the cached response

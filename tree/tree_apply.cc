@@ -209,7 +209,9 @@ void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view comm
                         request->enforces_quota,
                         wanted ? listener : nullptr,
                         /*is_local=*/session == nullptr && header.session != kNoSession};
-  if (TryOps(*request, context, wanted ? &result->ops : nullptr)) CommitRequest(zxid, listener);
+  if (TryOps(*request, context, &result->branch, wanted ? &result->ops : nullptr)) {
+    CommitRequest(zxid, listener);
+  }
   if (session != nullptr) result->session_ephemerals = session->ephemeral_count;
 }
 
@@ -224,7 +226,7 @@ ErrorCode Tree::Impl::FindAttached(const CommandHeader& header, Session** sessio
   return attached ? ErrorCode::kOk : ErrorCode::kSessionMoved;
 }
 
-bool Tree::Impl::TryOps(const Request& request, const Context& context,
+bool Tree::Impl::TryOps(const Request& request, const Context& context, Branch* branch,
                         std::vector<OpResult>* results) {
   ASSERT(undo_.empty(), "the previous request was committed or rolled back");
   events_.clear();
@@ -232,12 +234,24 @@ bool Tree::Impl::TryOps(const Request& request, const Context& context,
   numbered_paths_.clear();
   recursive_nodes_ = 0;
   recursive_path_bytes_ = 0;
+  read_cost_ = 0;
+  *branch = Branch::kNone;
+  if (request.has_branches) {
+    size_t place = 0;
+    ErrorCode error = ErrorCode::kOk;
+    *branch = MakeCompares(request, context.identities, &place, &error);
+    if (*branch == Branch::kCompares) {
+      if (results == nullptr) return false;
+      results->resize(request.compares.size());
+      SetFailed(error, place, *results);
+      return false;
+    }
+  }
   const Totals before = totals_;
-  const size_t count = request.ops.size();
-  if (results != nullptr) results->assign(count, OpResult{});
-  for (size_t i = 0; i < count; ++i) {
-    const ErrorCode error =
-        ApplyOp(request.ops[i], context, results == nullptr ? nullptr : &(*results)[i]);
+  const std::span<const Op> ops = OpsOf(request, *branch);
+  if (results != nullptr) results->assign(ops.size(), OpResult{});
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const ErrorCode error = ApplyOp(ops[i], context, results == nullptr ? nullptr : &(*results)[i]);
     if (error == ErrorCode::kOk) continue;
     Rollback(before);
     if (results != nullptr) SetFailed(error, i, *results);
@@ -308,6 +322,10 @@ ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* re
       return TryDelete(op, context, result);
     case OpKind::kSetAcl:
       return SetAcl(op, context, result);
+    case OpKind::kGet:
+    case OpKind::kExists:
+    case OpKind::kGetChildren:
+      return Read(op, context, result);
   }
   ASSERT(false, "unknown kind of operation: decoding refuses it");
 }
@@ -333,9 +351,19 @@ ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* res
     return ErrorCode::kBadArguments;
   }
   if (!ResolveOpAcl(op, context)) return ErrorCode::kInvalidAcl;
-  Znode* parent = Lookup(op.path.substr(0, op.path.rfind('/')));
-  if (parent == nullptr) return ErrorCode::kNoNode;
-  if (!IsPermitted(*parent, context.identities, permission::kCreate)) return ErrorCode::kNoAuth;
+  Znode* parent = nullptr;
+  bool parent_is_new = false;
+  if (op.with_parents) {
+    if (!IsValidPath(op.path, IsSequential(op.mode))) return ErrorCode::kBadArguments;
+    const ErrorCode error = AddParents(op, context, &parent, &parent_is_new);
+    if (error != ErrorCode::kOk) return error;
+  } else {
+    parent = Lookup(op.path.substr(0, op.path.rfind('/')));
+    if (parent == nullptr) return ErrorCode::kNoNode;
+  }
+  if (!parent_is_new && !IsPermitted(*parent, context.identities, permission::kCreate)) {
+    return ErrorCode::kNoAuth;
+  }
   const std::string_view path = NumberedPath(op, *parent);
   if (!IsValidPath(path)) return ErrorCode::kBadArguments;
   if (path == "/" || parent->children().Find(LastSegment(path)) != nullptr) {
@@ -344,7 +372,11 @@ ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* res
     return ErrorCode::kOk;
   }
   if (parent->is_ephemeral()) return ErrorCode::kNoChildrenForEphemerals;
+  return AddNode(parent, path, owner, op, context, result);
+}
 
+ErrorCode Tree::Impl::AddNode(Znode* parent, std::string_view path, SessionId owner, const Op& op,
+                              const Context& context, OpResult* result) {
   const int64_t bytes = static_cast<int64_t>(op.data.size());
   if (const ErrorCode error = CheckQuota(path, bytes, 1, context); error != ErrorCode::kOk) {
     return error;
@@ -746,6 +778,9 @@ void Tree::Impl::UndoOne(Undo* undo) {
     case OpKind::kRemoveSubtree:
     case OpKind::kCheckStat:
     case OpKind::kTryDelete:
+    case OpKind::kGet:
+    case OpKind::kExists:
+    case OpKind::kGetChildren:
       break;
   }
   ASSERT(false, "the undo log has no such kind");

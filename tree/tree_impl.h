@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The implementation of Tree. tree.cc has construction, time and digest; tree_apply.cc the changes;
-// tree_sequenced.cc the numbered requests; tree_quota.cc quotas; tree_read.cc the reads;
+// tree_sequenced.cc the numbered requests; tree_transaction.cc compares, reads and missing parents;
+// tree_quota.cc quotas; tree_read.cc the reads;
 // snapshot.cc the conversion to and from records.
 #pragma once
 
@@ -156,10 +157,12 @@ class Tree::Impl {
   // `*session` nullptr.
   // REQUIRES: *session is nullptr.
   ErrorCode FindAttached(const CommandHeader& header, Session** session);
-  // Tries the operations of a request in order, until one fails. Stores their results in
-  // `*results`, unless that is nullptr. Returns true if all succeeded: then CommitRequest or
-  // Rollback must follow. If one failed, undoes the others and returns false.
-  bool TryOps(const Request& request, const Context& context, std::vector<OpResult>* results);
+  // Makes the compares of a request, and tries the operations of the branch in order, until one
+  // fails. Sets `*branch`, and stores the results in `*results`, unless that is nullptr. Returns true
+  // if all succeeded: then CommitRequest or Rollback must follow. If a compare or an operation
+  // failed, undoes the others and returns false.
+  bool TryOps(const Request& request, const Context& context, Branch* branch,
+              std::vector<OpResult>* results);
   void CommitRequest(Zxid zxid, ApplyListener* listener);
   // Notifies the listener of an event at `path`. REQUIRES: it is not committed yet.
   void TellEvent(const Event& event, std::string_view path, Zxid zxid, ApplyListener* listener);
@@ -167,10 +170,29 @@ class Tree::Impl {
   void ApplyDeleteContainer(std::string_view command, Zxid zxid, ApplyListener* listener,
                             ApplyResult* result);
 
-  // Each of these makes its checks in ZooKeeper's order, and changes nothing unless it returns kOk.
+  // Makes the compares of a request until one does not hold, and returns the branch. Returns
+  // kCompares, and sets `*place` and `*error`, if a compare cannot be made.
+  Branch MakeCompares(const Request& request, std::span<const Identity> identities, size_t* place,
+                      ErrorCode* error) const;
+  ErrorCode MakeCompare(const Compare& compare, std::span<const Identity> identities,
+                        bool* holds) const;
+
+  // Each of these makes its checks in ZooKeeper's order, and changes nothing unless it returns kOk;
+  // but a create that fails may leave the parents that it has added, which Rollback removes.
   // `result` may be nullptr.
   ErrorCode ApplyOp(const Op& op, const Context& context, OpResult* result);
   ErrorCode Create(const Op& op, const Context& context, OpResult* result);
+  // Adds the missing parents of `op.path`, from the top. Sets `*parent` to its parent, and
+  // `*is_new` to whether that was added. REQUIRES: the path is legal; resolved_acl_ is that of the
+  // operation.
+  ErrorCode AddParents(const Op& op, const Context& context, Znode** parent, bool* is_new);
+  // Adds a node with its event and its part of the quota, and stores its path and stat in
+  // `*result`. REQUIRES: the caller has made all checks but that of the quota.
+  ErrorCode AddNode(Znode* parent, std::string_view path, SessionId owner, const Op& op,
+                    const Context& context, OpResult* result);
+  ErrorCode Read(const Op& op, const Context& context, OpResult* result);
+  // Adds to the cost of the request's reads. Returns kTooLarge if they exceed kReadCostMax.
+  ErrorCode AddReadCost(size_t cost);
   ErrorCode Delete(const Op& op, const Context& context);
   ErrorCode DeleteRecursive(const Op& op, const Context& context, OpResult* result);
   ErrorCode SetData(const Op& op, const Context& context, OpResult* result);
@@ -250,8 +272,10 @@ class Tree::Impl {
   std::deque<std::string> numbered_paths_;
   std::vector<Acl> resolved_acl_;
   std::vector<Znode*> subtree_;
-  size_t recursive_nodes_ = 0;  // of all recursive deletes of the request
+  // Of all recursive deletes of the request, and of all missing parents of its creates.
+  size_t recursive_nodes_ = 0;
   size_t recursive_path_bytes_ = 0;
+  size_t read_cost_ = 0;           // of all reads of the request
   std::vector<OpResult> results_;  // used when the caller does not want the results
   std::string answer_;             // the encoded response
 };

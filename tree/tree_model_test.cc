@@ -14,6 +14,7 @@ namespace {
 TEST_CASE("trees agree with a model and with each other") {
   std::map<ErrorCode, int> errors;
   std::map<std::pair<OpKind, ErrorCode>, int> outcomes;
+  std::map<Branch, int> branches;
   int expired = 0;
   int subtrees = 0;
   int repeated = 0;
@@ -26,6 +27,7 @@ TEST_CASE("trees agree with a model and with each other") {
     }
     run.Compare();
     for (const auto& [error, count] : run.errors()) errors[error] += count;
+    for (const auto& [branch, count] : run.branches()) branches[branch] += count;
     for (const auto& [outcome, count] : run.outcomes()) outcomes[outcome] += count;
     expired += run.expired();
     subtrees += run.subtrees();
@@ -54,10 +56,20 @@ TEST_CASE("trees agree with a model and with each other") {
       {OpKind::kCheckStat, ErrorCode::kNoAuth},
       {OpKind::kTryDelete, ErrorCode::kOk},
       {OpKind::kTryDelete, ErrorCode::kNoAuth},
+      {OpKind::kGet, ErrorCode::kOk},
+      {OpKind::kGet, ErrorCode::kNoAuth},
+      {OpKind::kExists, ErrorCode::kOk},
+      {OpKind::kGetChildren, ErrorCode::kOk},
+      {OpKind::kGetChildren, ErrorCode::kNoAuth},
   };
   for (const auto& outcome : kOfKeeper) {
     CAPTURE(outcome.first, outcome.second);
     CHECK(outcomes[outcome] > 1);
+  }
+  for (const Branch branch :
+       {Branch::kNone, Branch::kThen, Branch::kOtherwise, Branch::kCompares}) {
+    CAPTURE(branch);
+    CHECK(branches[branch] > 20);
   }
   CHECK(expired > 100);
   CHECK(subtrees > 10);

@@ -35,15 +35,15 @@ void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_
   // Every server stores the response, including those that do not send it.
   std::vector<OpResult>& results = wanted ? result->ops : results_;
   const Totals before = totals_;
-  bool applied = TryOps(request, context, &results);
-  EncodeAnswer(zxid, results, &answer_);
+  bool applied = TryOps(request, context, &result->branch, &results);
+  EncodeAnswer(zxid, result->branch, results, &answer_);
   if (ResponseCache::IsTooLarge(answer_.size())) {
     // The response would never fit, however long the client waited. Therefore the request fails.
     ASSERT(applied, "the response of a failed request is short");
     Rollback(before);
     applied = false;
     SetFailed(ErrorCode::kTooLarge, 0, results);
-    EncodeAnswer(zxid, results, &answer_);
+    EncodeAnswer(zxid, result->branch, results, &answer_);
   }
   if (session->answers != nullptr && !session->answers->HasRoom(answer_.size())) {
     if (applied) Rollback(before);
@@ -72,7 +72,8 @@ ErrorCode Tree::Impl::CheckSequence(const Session& session, uint64_t sequence,
   if (sequence <= session.last_sequence()) {
     if (SeededBug("a repeated write is made again")) return ErrorCode::kOk;
     result->repeated = true;
-    const bool decoded = DecodeAnswer(session.answers->Find(sequence), &result->zxid, &result->ops);
+    const bool decoded =
+        DecodeAnswer(session.answers->Find(sequence), &result->zxid, &result->branch, &result->ops);
     ASSERT(decoded, "the cache holds encoded responses");
     return ErrorCode::kOk;
   }

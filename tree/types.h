@@ -100,10 +100,22 @@ struct Stat {
 struct OpResult {
   ErrorCode error = ErrorCode::kOk;
   std::string path;  // create: the final path, with the sequence number
-  Stat stat;         // create, setData, setAcl, when error is kOk
+  Stat stat;         // create, setData, setAcl, when error is kOk; reads, when `found`
   // deleteRecursive, removeSubtree and tryDelete: the number of removed nodes, when error is kOk.
   uint64_t removed = 0;
+  bool found = false;  // reads: the node exists
+  std::string data;    // get: the node's data; null data are as empty data
+  // getChildren: the names of the children, in byte order.
+  std::vector<std::string> children;
   friend bool operator==(const OpResult&, const OpResult&) = default;
+};
+
+// Which operations of a request its results belong to.
+enum class Branch : uint8_t {
+  kNone = 0,       // the request has no branches: all of its operations
+  kThen = 1,       // all compares held: the operations of `then`
+  kOtherwise = 2,  // some compare did not hold: the operations of `otherwise`
+  kCompares = 3,   // a compare failed with an error, so that no operation was tried: the compares
 };
 
 // Sets `results` for a request whose operation at `place` failed with `error`, so that no operation

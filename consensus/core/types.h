@@ -50,7 +50,7 @@ inline constexpr uint32_t kVersionBase = 1;        // commands and no-ops
 inline constexpr uint32_t kVersionMembership = 2;  // membership entries, snapshot transfer
 inline constexpr uint32_t kVersionLossNotice = 3;
 // The state machine's commands and the other messages between members share this numbering:
-// versions 4, 5, 7, 8 and 10 concern the tree alone. From version 6 on, the log has the membership: a
+// versions 4, 5, 7, 8, 10 and 12 concern the tree alone. From version 6 on, the log has the membership: a
 // membership entry precedes the entry that raises the version to 6 or above.
 inline constexpr uint32_t kVersionMembershipInLog = 6;
 inline constexpr uint32_t kVersionSnapshotWindow = 6;  // several chunks at a time, SnapshotRejected
@@ -59,7 +59,7 @@ inline constexpr uint32_t kVersionSnapshotWindow = 6;  // several chunks at a ti
 inline constexpr uint32_t kVersionAddresses = 9;
 // From version 11 on, followers may feed observers (raft_feeding.cc).
 inline constexpr uint32_t kVersionFeeding = 11;
-inline constexpr uint32_t kVersionNewest = 11;
+inline constexpr uint32_t kVersionNewest = 12;
 
 struct Entry {
   Index index;

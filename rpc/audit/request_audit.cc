@@ -129,17 +129,20 @@ void RecordFailed(tree::SessionId session, const tree::Request& request, const C
   log->Record(event);
 }
 
-// Records a request whose operations were applied, with one result for each.
+// Records a request whose operations were applied, with one result for each of the branch.
 void RecordApplied(tree::SessionId session, const tree::Request& request, const Client& client,
-                   std::span<const tree::OpResult> results, AuditLog* log) {
+                   const tree::ApplyResult& result, AuditLog* log) {
+  const std::span<const tree::OpResult> results = result.ops;
   const bool failed = std::ranges::any_of(
-      results, [](const tree::OpResult& result) { return result.error != tree::ErrorCode::kOk; });
-  if (failed || results.size() != request.ops.size()) {
+      results, [](const tree::OpResult& one) { return one.error != tree::ErrorCode::kOk; });
+  // Of a command that was refused as a whole, the branch is not known.
+  if (failed || result.error != tree::ErrorCode::kOk) {
     RecordFailed(session, request, client, log);
     return;
   }
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Op& op = request.ops[i];
+  const std::span<const Op> ops = tree::OpsOf(request, result.branch);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const Op& op = ops[i];
     const std::string_view path = results[i].path.empty() ? op.path : results[i].path;
     const bool had_effect = !HadNoEffect(op, results[i]);
     RecordOp(op, path, had_effect ? AuditResult::kSuccess : AuditResult::kFailure,
@@ -171,6 +174,9 @@ std::string_view AuditOperation(const Op& op) {
     case OpKind::kCheckCreated:
     case OpKind::kCheckNotExists:
     case OpKind::kCheckStat:
+    case OpKind::kGet:
+    case OpKind::kExists:
+    case OpKind::kGetChildren:
     case OpKind::kRefused:  // the front end that refused the request has recorded it
       break;
   }
@@ -210,13 +216,13 @@ void RequestAudit::OnCommandApplied(std::string_view command, const tree::ApplyR
   if (result.header.kind == tree::CommandKind::kRequest) {
     const absl::StatusOr<tree::Request> request = tree::DecodeRequest(command);
     if (request.ok()) {
-      RecordApplied(session, *request, Client(request->identities, any_sasl_id_), result.ops, log_);
+      RecordApplied(session, *request, Client(request->identities, any_sasl_id_), result, log_);
     }
   } else if (result.header.kind == tree::CommandKind::kSequencedRequest) {
     const absl::StatusOr<tree::SequencedRequest> sequenced = tree::DecodeSequencedRequest(command);
     if (!sequenced.ok()) return;
     const tree::Request& inner = sequenced->request;
-    RecordApplied(session, inner, Client(inner.identities, any_sasl_id_), result.ops, log_);
+    RecordApplied(session, inner, Client(inner.identities, any_sasl_id_), result, log_);
   }
 }
 

@@ -56,6 +56,9 @@ class Fixture : private tree::ApplyListener {
     tree::Request request;
     request.multi = multi;
     request.ops = std::move(ops);
+    return Do(std::move(request));
+  }
+  Lines Do(tree::Request request) {
     request.identities = identities;
     std::string command;
     tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &command);
@@ -168,6 +171,26 @@ TEST_CASE("a multi that succeeds has a line for each change, and one that fails 
   CHECK(f.Do({CreateOp("/never"), CreateOp("/m")}, /*multi=*/true) == failed);
   CHECK(f.Do({OpOf(OpKind::kCheck, "/none")}, /*multi=*/true) == failed);
   CHECK(f.Do({OpOf(OpKind::kCheck, "/m")}, /*multi=*/true).empty());
+}
+
+TEST_CASE("of a transaction with branches, the changes of the branch that was made are recorded") {
+  Fixture f;
+  tree::Request request;
+  request.multi = true;
+  request.has_branches = true;
+  request.compares = {{tree::CompareTarget::kExists, tree::CompareRelation::kEqual, "/a", 0, {}}};
+  request.ops = {CreateOp("/a"), OpOf(OpKind::kGet, "/a"), OpOf(OpKind::kSetData, "/a"),
+                 OpOf(OpKind::kDelete, "/a")};
+  request.then_count = 2;
+  CHECK(f.Do(request) ==
+        Lines{kBegin + "operation=create znode=/a znode_type=persistent result=success"});
+  CHECK(f.Do(request) == Lines{kBegin + "operation=setData znode=/a result=success",
+                               kBegin + "operation=delete znode=/a result=success"});
+  const Lines failed = {kBegin + "operation=multiOperation result=failure"};
+  request.ops[0].path = "/none/a";
+  CHECK(f.Do(request) == failed);
+  request.compares[0].path = "a";
+  CHECK(f.Do(request) == failed);
 }
 
 TEST_CASE("users are those that the client has proved to be, without hashes, and its address") {

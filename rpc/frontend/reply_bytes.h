@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "tree/command.h"
+#include "tree/limits.h"
 
 namespace quorate::rpc {
 
@@ -18,6 +19,7 @@ inline size_t ResultBytesMax(const tree::Request& request) {
   constexpr size_t kStatBytesMax = 128;  // with the head of the stat
   constexpr size_t kSequenceBytes = 11;  // after the path of a sequential znode
   size_t bytes = 0;
+  bool reads = false;
   for (const tree::Op& op : request.ops) {
     bytes += kHeadBytesMax;
     switch (op.kind) {
@@ -42,9 +44,16 @@ inline size_t ResultBytesMax(const tree::Request& request) {
       case tree::OpKind::kCheckStat:
       case tree::OpKind::kTryDelete:
         break;
+      case tree::OpKind::kGet:
+      case tree::OpKind::kExists:
+      case tree::OpKind::kGetChildren:
+        bytes += kStatBytesMax;
+        reads = true;
+        break;
     }
   }
-  return bytes;
+  // Each part of what is read counts with more bytes than it takes in a reply.
+  return bytes + (reads ? tree::kReadCostMax : 0);
 }
 
 }  // namespace quorate::rpc

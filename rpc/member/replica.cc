@@ -33,7 +33,7 @@ constexpr int kResendElections = 4;
 constexpr int kInTouchElections = 3;
 
 static_assert(tree::kVersionFirst == consensus::kVersionBase);
-static_assert(tree::kVersionLocalSessions <= consensus::kVersionNewest, "one numbering for all");
+static_assert(tree::kVersionTransactions <= consensus::kVersionNewest, "one numbering for all");
 static_assert(kVersionDigests <= consensus::kVersionNewest);
 
 // Returns the length of a tick, short enough that members draw different election timeouts. Ticks

@@ -172,6 +172,24 @@ void AddCommands(const Corpus& corpus) {
   write.clear();
   tree::AppendRequest(header, request, &write);
   corpus.Add("command", "recursive", Piece<uint16_t>(write) + Piece<uint16_t>(write));
+
+  request.has_branches = true;
+  request.compares = {
+      {tree::CompareTarget::kCzxid, tree::CompareRelation::kEqual, "/a", 0, {}},
+      {tree::CompareTarget::kValue, tree::CompareRelation::kNotEqual, "/", 0, "value"},
+      {tree::CompareTarget::kVersion, tree::CompareRelation::kLess, "/zookeeper", 1, {}}};
+  request.ops = {{.kind = tree::OpKind::kCreate,
+                  .path = "/a/b/c",
+                  .acl = tree::OpenAcl(),
+                  .with_parents = true},
+                 {.kind = tree::OpKind::kGetChildren, .path = "/a"},
+                 {.kind = tree::OpKind::kGet, .path = "/a/b/c"},
+                 {.kind = tree::OpKind::kExists, .path = "/a/b"},
+                 {.kind = tree::OpKind::kDeleteRecursive, .path = "/a"}};
+  request.then_count = 2;
+  write.clear();
+  tree::AppendRequest(header, request, &write);
+  corpus.Add("command", "branches", Piece<uint16_t>(write) + Piece<uint16_t>(write));
 }
 
 std::vector<consensus::Message> Messages() {

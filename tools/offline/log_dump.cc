@@ -78,6 +78,48 @@ std::string_view NameOf(OpKind kind) {
       return "checkStat";
     case OpKind::kTryDelete:
       return "tryDelete";
+    case OpKind::kGet:
+      return "get";
+    case OpKind::kExists:
+      return "exists";
+    case OpKind::kGetChildren:
+      return "getChildren";
+  }
+  return "unknown";
+}
+
+std::string_view NameOf(tree::CompareTarget target) {
+  switch (target) {
+    case tree::CompareTarget::kExists:
+      return "exists";
+    case tree::CompareTarget::kCzxid:
+      return "czxid";
+    case tree::CompareTarget::kMzxid:
+      return "mzxid";
+    case tree::CompareTarget::kPzxid:
+      return "pzxid";
+    case tree::CompareTarget::kVersion:
+      return "version";
+    case tree::CompareTarget::kCversion:
+      return "cversion";
+    case tree::CompareTarget::kAversion:
+      return "aversion";
+    case tree::CompareTarget::kValue:
+      return "data";
+  }
+  return "unknown";
+}
+
+std::string_view NameOf(tree::CompareRelation relation) {
+  switch (relation) {
+    case tree::CompareRelation::kEqual:
+      return "=";
+    case tree::CompareRelation::kNotEqual:
+      return "!=";
+    case tree::CompareRelation::kLess:
+      return "<";
+    case tree::CompareRelation::kGreater:
+      return ">";
   }
   return "unknown";
 }
@@ -195,6 +237,7 @@ class EntryFacts {
       if (IsCreate(op.kind)) one["mode"] = NameOf(op.mode);
       if (op.kind == OpKind::kCreateTtl) one["ttl_ms"] = op.ttl_ms;
       if (!IsCreate(op.kind) && op.version != tree::kAnyVersion) one["version"] = op.version;
+      if (op.with_parents) one["with_parents"] = true;
       if (op.kind == OpKind::kCheckCreated) one["created_zxid"] = op.created_zxid.value();
       if (op.kind == OpKind::kRefused) one["why"] = tree::ToString(op.refusal);
       if (IsCreate(op.kind) || op.kind == OpKind::kSetData) {
@@ -203,6 +246,25 @@ class EntryFacts {
         if (shows_data_ && op.has_data) SetText("data", op.data, &one);
       }
       (*facts)["operations"].push_back(std::move(one));
+    }
+    if (request.has_branches) AddBranches(request, facts);
+  }
+
+  // Adds the compares, and how many of the operations are those of the first branch.
+  void AddBranches(const tree::Request& request, ordered_json* facts) const {
+    (*facts)["then"] = request.then_count;
+    (*facts)["compares"] = ordered_json::array();
+    for (const tree::Compare& compare : request.compares) {
+      ordered_json one = {{"target", NameOf(compare.target)},
+                          {"relation", NameOf(compare.relation)}};
+      SetText("path", compare.path, &one);
+      if (compare.target != tree::CompareTarget::kValue) {
+        one["number"] = compare.number;
+      } else {
+        one["data_bytes"] = compare.value.size();
+        if (shows_data_) SetText("data", compare.value, &one);
+      }
+      (*facts)["compares"].push_back(std::move(one));
     }
   }
 
@@ -229,6 +291,7 @@ std::string OperationText(const ordered_json& operation) {
   if (operation.contains("why")) {
     absl::StrAppend(&text, ": ", operation["why"].get<std::string>());
   }
+  if (operation.contains("with_parents")) text += " with parents";
   if (operation.contains("mode") && operation["mode"] != "persistent") {
     absl::StrAppend(&text, " ", operation["mode"].get<std::string>());
   }
@@ -246,6 +309,19 @@ std::string OperationText(const ordered_json& operation) {
     absl::StrAppend(&text, " hex:", operation["data_hex"].get<std::string>());
   }
   return text;
+}
+
+std::string CompareText(const ordered_json& compare) {
+  std::string text =
+      absl::StrCat(compare["target"].get<std::string>(), " of ", TextOf(compare, "path"), " ",
+                   compare["relation"].get<std::string>(), " ");
+  if (compare.contains("number")) {
+    return absl::StrCat(text, compare["number"].get<int64_t>());
+  }
+  if (compare.contains("data") || compare.contains("data_hex")) {
+    return text + TextOf(compare, "data");
+  }
+  return absl::StrCat(text, "(", compare["data_bytes"].get<uint64_t>(), " bytes)");
 }
 
 // Returns the line of an entry: "12 term 3 setData ...". The operations of a transaction follow on
@@ -267,7 +343,14 @@ std::string LineOf(const ordered_json& facts) {
     const ordered_json& operations = facts["operations"];
     const bool is_multi = facts.contains("multi");
     if (is_multi) absl::StrAppend(&line, "multi of ", Count(operations.size(), "operation"));
+    if (facts.contains("compares")) {
+      for (const ordered_json& compare : facts["compares"]) {
+        absl::StrAppend(&line, "\n    if ", CompareText(compare));
+      }
+    }
+    size_t place = 0;
     for (const ordered_json& operation : operations) {
+      if (facts.contains("then") && facts["then"] == place++) line += "\n   otherwise";
       absl::StrAppend(&line, is_multi ? "\n    " : "", OperationText(operation));
     }
     return line;

@@ -438,6 +438,48 @@ TEST_CASE("a line of a log dump names session and operation, and is safe for a t
   CHECK_THAT(out.str(), !Catch::Contains("\x1b"));
 }
 
+TEST_CASE("a log dump shows the compares and both branches of a transaction") {
+  Member member;
+  tree::Request request;
+  request.multi = true;
+  request.has_branches = true;
+  request.compares = {
+      {tree::CompareTarget::kMzxid, tree::CompareRelation::kNotEqual, "/a", 5, {}},
+      {tree::CompareTarget::kValue, tree::CompareRelation::kLess, "/b", 0, "\x1b[2J"}};
+  request.ops = {tree::MakeCreate("/a/b"), tree::MakeDelete("/c")};
+  request.ops[0].with_parents = true;
+  request.then_count = 1;
+  std::string command;
+  AppendRequest(tree::CommandHeader(), request, &command);
+  const Entry entry{Member::First() + 5, Term(kTestTerm + 1), EntryKind::kCommand,
+                    Slice(std::move(command))};
+  {
+    auto dir = member.Open();
+    REQUIRE(dir->log().Append({&entry, 1}).ok());
+    REQUIRE(dir->log().Sync().ok());
+  }
+  LogDumpOptions options;
+  options.from = entry.index.value();
+  const auto dump = [&] {
+    std::ostringstream out;
+    REQUIRE(DumpLog(member.paths(), options, out).ok());
+    return out.str();
+  };
+  CHECK_THAT(dump(), Catch::EndsWith("multi of 2 operations\n"
+                                     "    if mzxid of /a != 5\n"
+                                     "    if data of /b < (4 bytes)\n"
+                                     "    create /a/b with parents (0 bytes)\n"
+                                     "   otherwise\n"
+                                     "    delete /c\n"));
+  options.data = true;
+  CHECK_THAT(dump(), Catch::Contains("if data of /b < hex:1b5b324a\n"));
+  options.json = true;
+  const json shown = json::parse(dump())["items"].back();
+  CHECK(shown["then"] == 1);
+  CHECK(shown["compares"][0]["number"] == 5);
+  CHECK(shown["operations"][0]["with_parents"] == true);
+}
+
 TEST_CASE("a dump of a tree shows all fields of znodes, and no secrets") {
   Member member;
   std::ostringstream out;

@@ -249,6 +249,9 @@ void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResu
     case tree::OpKind::kRefused:
     case tree::OpKind::kCheckNotExists:
     case tree::OpKind::kCheckStat:
+    case tree::OpKind::kGet:
+    case tree::OpKind::kExists:
+    case tree::OpKind::kGetChildren:
       break;
   }
 }

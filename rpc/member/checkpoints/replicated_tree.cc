@@ -27,12 +27,14 @@ constexpr int64_t kQuotaLogIntervalMs = 15 * 60 * 1000;
 constexpr size_t kQuotasLoggedMax = 1000;
 
 // Returns about how many changes a request makes; more than kChangesAtOnceMax if it deletes a
-// subtree.
+// subtree, creates the parents of a node, or reads.
 size_t ChangesOf(const tree::Request& request) {
   const bool is_deep = std::any_of(request.ops.begin(), request.ops.end(), [](const tree::Op& op) {
-    return op.kind == tree::OpKind::kDeleteRecursive || op.kind == tree::OpKind::kRemoveSubtree;
+    return op.kind == tree::OpKind::kDeleteRecursive || op.kind == tree::OpKind::kRemoveSubtree ||
+           op.with_parents || op.kind == tree::OpKind::kGet ||
+           op.kind == tree::OpKind::kGetChildren;
   });
-  return is_deep ? kChangesAtOnceMax + 1 : request.ops.size();
+  return is_deep ? kChangesAtOnceMax + 1 : request.ops.size() + request.compares.size();
 }
 
 }  // namespace
