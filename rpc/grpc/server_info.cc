@@ -18,6 +18,9 @@ void SetServer(uint32_t cluster_version, v1::Server* server) {
   if (cluster_version >= tree::kVersionKeeper) {
     server->add_features(v1::FEATURE_KEEPER_OPERATIONS);
   }
+  if (cluster_version >= tree::kVersionTransactions) {
+    server->add_features(v1::FEATURE_TRANSACTIONS);
+  }
 }
 
 absl::Status CheckRevision(uint32_t min_revision) {

@@ -29,7 +29,10 @@ TEST_CASE("a feature is named as soon as the cluster version has it") {
   CHECK(features(tree::kVersionCheckCreated) == "FEATURE_CHECK_CREATED ");
   CHECK(features(tree::kVersionKeeper - 1) == "FEATURE_CHECK_CREATED ");
   CHECK(features(tree::kVersionKeeper) == "FEATURE_CHECK_CREATED FEATURE_KEEPER_OPERATIONS ");
-  CHECK(features(UINT32_MAX) == "FEATURE_CHECK_CREATED FEATURE_KEEPER_OPERATIONS ");
+  CHECK(features(tree::kVersionTransactions - 1) ==
+        "FEATURE_CHECK_CREATED FEATURE_KEEPER_OPERATIONS ");
+  CHECK(features(UINT32_MAX) ==
+        "FEATURE_CHECK_CREATED FEATURE_KEEPER_OPERATIONS FEATURE_TRANSACTIONS ");
 }
 
 TEST_CASE("a client that needs a later revision learns which one this member has") {

@@ -73,7 +73,7 @@ def shared_calls_do_what_they_say_at_every_member(cluster):
 
 
 def shared_clients_learn_what_a_member_can_do(cluster):
-    features = {types.FEATURE_CHECK_CREATED, types.FEATURE_KEEPER_OPERATIONS}
+    features = {types.FEATURE_CHECK_CREATED, types.FEATURE_KEEPER_OPERATIONS, types.FEATURE_TRANSACTIONS}
     with native.Member(_grpc(cluster, 1)) as member, native.Session(_grpc(cluster, 1), min_revision=1) as session:
         server = session.opened.server
         assert server.revision == 1 and set(server.features) == features, server
@@ -112,6 +112,95 @@ def shared_the_writes_of_clickhouse_keeper_are_conditional(cluster):
         assert tree.call("RemoveRecursive", remove).removed == 2
         assert tree.call("RemoveRecursive", remove).removed == 0
         assert tree.call("TryRemove", attempt).removed == 0
+
+
+def shared_compares_choose_the_branch_of_a_transaction(cluster):
+    path = _fresh("branches")
+    operation = types.Operation
+
+    def txn(compares, operations, otherwise=()):
+        return native.tree.TxnRequest(compares=compares, operations=operations, otherwise=otherwise)
+
+    def read(of):
+        return operation(get=operation.Get(path=of))
+
+    absent = types.Compare(path=path, created_zxid=0)
+    create = operation(create=operation.Create(path=path + "/a/b", data=b"1", with_parents=True))
+    acquire = txn([absent], [create, operation(list=operation.List(path=path))], [read(path + "/a/b")])
+    with native.Tree(_grpc(cluster, 1)) as first, native.Tree(_grpc(cluster, 2)) as second:
+        taken = first.call("Txn", acquire)
+        assert taken.branch == types.BRANCH_OPERATIONS, taken
+        assert taken.results[0].stat.created_zxid == taken.zxid and list(taken.results[1].children) == ["a"], taken
+        assert first.get(path).result.stat.created_zxid == taken.zxid
+        # The other member's transaction is made behind the first, and sees it.
+        missed = second.call("Txn", acquire)
+        assert missed.branch == types.BRANCH_OTHERWISE and [r.data for r in missed.results] == [b"1"], missed
+        assert missed.results[0].stat.created_zxid == taken.zxid
+
+        is_less = types.Compare(path=path + "/a/b", data=b"0", relation=types.COMPARE_RELATION_LESS)
+        assert first.call("Txn", txn([is_less], [], [])).branch == types.BRANCH_OTHERWISE
+        is_less.data = b"11"
+        assert first.call("Txn", txn([is_less], [], [])).branch == types.BRANCH_OPERATIONS
+
+        failure = _expect("NOT_FOUND", "NO_NODE", first.call, "Txn", txn(
+            [absent], [], [native.set_(path, b"x"), read(path + "/none")]))
+        assert (failure.detail.branch, failure.detail.operation_index, failure.detail.path) == (
+            types.BRANCH_OTHERWISE, 1, path + "/none"), failure.detail
+        assert first.get(path, linearizable=True).result.stat.version == 0, "a part of a failed branch was applied"
+
+
+def shared_transactions_that_are_not_valid_or_too_large_are_refused(cluster):
+    path = _fresh("refused")
+    operation = types.Operation
+    compare = types.Compare(path="/", exists=True)
+    with native.Tree(_grpc(cluster, 3)) as tree:
+        tree.create(path, b"x" * 600_000)
+
+        def refused(error, **fields):
+            code = {"BAD_ARGUMENTS": "INVALID_ARGUMENT", "TOO_LARGE": "OUT_OF_RANGE", "NO_AUTH": "PERMISSION_DENIED"}
+            return _expect(code[error], error, tree.call, "Txn", native.tree.TxnRequest(**fields)).detail
+
+        refused("BAD_ARGUMENTS")
+        refused("BAD_ARGUMENTS", compares=[types.Compare(path="/")])
+        refused("BAD_ARGUMENTS", compares=[types.Compare(path="/", exists=True, relation=99)])
+        refused("BAD_ARGUMENTS", compares=[types.Compare(path="/", exists=True, relation=types.COMPARE_RELATION_LESS)])
+        refused("BAD_ARGUMENTS", compares=[compare], otherwise=[operation()])
+        detail = refused("BAD_ARGUMENTS", compares=[compare, types.Compare(path="no path", version=1)])
+        assert (detail.branch, detail.operation_index, detail.path) == (types.BRANCH_COMPARES, 1, "no path"), detail
+        secret = native.create(path + "/secret")
+        secret.create.acl.add(permissions=31, scheme="digest", id="nobody:x")
+        tree.call("Txn", native.tree.TxnRequest(operations=[secret]))
+        detail = refused("NO_AUTH", compares=[types.Compare(path=path + "/secret", data=b"")])
+        assert detail.branch == types.BRANCH_COMPARES, detail
+        refused("TOO_LARGE", compares=[compare] * 400_000)
+        refused("TOO_LARGE", compares=[types.Compare(path="/", data=b"x" * 600_000)],
+                otherwise=[native.set_(path, b"x" * 600_000)])
+        read = operation(get=operation.Get(path=path))
+        detail = refused("TOO_LARGE", operations=[native.set_(path, b"x" * 600_000), read, read])
+        assert detail.operation_index == 2, detail
+        deep = [operation(create=operation.Create(path=f"{path}/{i}" + "/a" * 1500, with_parents=True)) for i in range(4)]
+        assert refused("TOO_LARGE", operations=deep).operation_index == 3
+        assert tree.get(path, linearizable=True).result.stat.children == 1
+        assert tree.get(path, linearizable=True).result.stat.version == 0
+
+
+def shared_a_transaction_of_a_session_is_made_once(cluster):
+    path = _fresh("once")
+    operation = types.Operation
+    create = native.session.Request.Write(
+        sequence=1, compares=[types.Compare(path=path, exists=False)],
+        operations=[native.create(path, b"1"), operation(get=operation.Get(path=path))],
+        otherwise=[operation(delete=operation.Delete(path=path))])
+    with native.Session(_grpc(cluster, 1)) as session:
+        first = session.call(write=create)
+        assert first.write.branch == types.BRANCH_OPERATIONS and first.write.results[1].data == b"1", first
+        # Sent again, it is not made again, and what it has read is as it was then.
+        session.call(write=native.session.Request.Write(sequence=2, operations=[native.set_(path, b"2")]))
+        again = session.call(write=create)
+        assert again.write == first.write and again.zxid == first.zxid, again
+        create.sequence = 3
+        assert session.call(write=create).write.branch == types.BRANCH_OTHERWISE
+        session.close()
 
 
 def shared_lists_have_details_of_the_children_or_everything_below(cluster):

@@ -22,50 +22,58 @@ constexpr char kUnknownOutcome[] =
     "the write may or may not have been made: this member lost touch with the others before it "
     "knew; read, or use a session, in which writes can be sent again";
 
+constexpr char kRepliesExceed[] =
+    "replies that clients do not fetch take too much of this member's memory (memoryLimitMb); try "
+    "again, or try another one";
+
 // A reply of at most this size is sent even if replies take too much memory.
 constexpr size_t kSmallReplyBytes = 64u << 10;
 
-using Operations = google::protobuf::RepeatedPtrField<v1::Operation>;
+using Write = v1::Request::Write;
 
-// Return the operations of each kind of write.
-Operations OperationsOf(v1::CreateRequest&& request) {
-  Operations operations;
-  *operations.Add()->mutable_create() = std::move(*request.mutable_create());
-  return operations;
+// Return each kind of write in the form that it has in a session.
+Write WriteOf(v1::CreateRequest&& request) {
+  Write write;
+  *write.add_operations()->mutable_create() = std::move(*request.mutable_create());
+  return write;
 }
 
-Operations OperationsOf(v1::SetRequest&& request) {
-  Operations operations;
-  *operations.Add()->mutable_set() = std::move(*request.mutable_set());
-  return operations;
+Write WriteOf(v1::SetRequest&& request) {
+  Write write;
+  *write.add_operations()->mutable_set() = std::move(*request.mutable_set());
+  return write;
 }
 
-Operations OperationsOf(v1::DeleteRequest&& request) {
-  Operations operations;
-  *operations.Add()->mutable_delete_() = std::move(*request.mutable_delete_());
-  return operations;
+Write WriteOf(v1::DeleteRequest&& request) {
+  Write write;
+  *write.add_operations()->mutable_delete_() = std::move(*request.mutable_delete_());
+  return write;
 }
 
-Operations OperationsOf(v1::CreateIfNotExistsRequest&& request) {
-  Operations operations;
-  *operations.Add()->mutable_create_if_not_exists() = std::move(*request.mutable_create());
-  return operations;
+Write WriteOf(v1::CreateIfNotExistsRequest&& request) {
+  Write write;
+  *write.add_operations()->mutable_create_if_not_exists() = std::move(*request.mutable_create());
+  return write;
 }
 
-Operations OperationsOf(v1::RemoveRecursiveRequest&& request) {
-  Operations operations;
-  *operations.Add()->mutable_remove_recursive() = std::move(*request.mutable_remove());
-  return operations;
+Write WriteOf(v1::RemoveRecursiveRequest&& request) {
+  Write write;
+  *write.add_operations()->mutable_remove_recursive() = std::move(*request.mutable_remove());
+  return write;
 }
 
-Operations OperationsOf(v1::TryRemoveRequest&& request) {
-  Operations operations;
-  *operations.Add()->mutable_try_remove() = std::move(*request.mutable_remove());
-  return operations;
+Write WriteOf(v1::TryRemoveRequest&& request) {
+  Write write;
+  *write.add_operations()->mutable_try_remove() = std::move(*request.mutable_remove());
+  return write;
 }
 
-Operations OperationsOf(v1::TxnRequest&& request) {
-  return std::move(*request.mutable_operations());
+Write WriteOf(v1::TxnRequest&& request) {
+  Write write;
+  write.mutable_operations()->Swap(request.mutable_operations());
+  write.mutable_compares()->Swap(request.mutable_compares());
+  write.mutable_otherwise()->Swap(request.mutable_otherwise());
+  return write;
 }
 
 RequestKind KindOf(Method method) {
@@ -250,9 +258,7 @@ absl::Status Call::SendRead(const google::protobuf::MessageLite& response) {
   MemoryBudget& memory = loop_->frontend().service().memory();
   if (memory.replies_exceed() && response.ByteSizeLong() > kSmallReplyBytes) {
     memory.CountRefused();
-    return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
-                    "replies that clients do not fetch take too much of this member's memory "
-                    "(memoryLimitMb); try again, or try another one");
+    return ToStatus(v1::ERROR_CODE_UNAVAILABLE, kRepliesExceed);
   }
   Send(response);
   return absl::OkStatus();
@@ -272,35 +278,46 @@ absl::Status Call::BeginWrite(std::string_view bytes) {
   if (absl::Status s = CheckParts(*Request::descriptor(), bytes); !s.ok()) return s;
   Request message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
-  const Operations operations = OperationsOf(std::move(message));
-  kind_ = KindOf(operations);
-  for (const v1::Operation& operation : operations) paths_.emplace_back(PathOf(operation));
+  const Write write = WriteOf(std::move(message));
+  kind_ = KindOf(write);
+  const auto add_paths = [this](const auto& parts) {
+    for (const auto& part : parts) paths_.emplace_back(PathOf(part));
+  };
+  add_paths(write.operations());
+  add_paths(write.otherwise());
+  add_paths(write.compares());
   if (absl::Status s = Admit(); !s.ok()) return s;
-  return BeginWrite(operations);
+  return BeginWrite(write);
 }
 
-absl::Status Call::BeginWrite(const Operations& operations) {
-  const absl::Status status = TryToWrite(operations);
+absl::Status Call::BeginWrite(const Write& write) {
+  const absl::Status status = TryToWrite(write);
   if (!status.ok()) {
-    RecordRefused(loop_->frontend().request_audit(), tree::kNoSession, identities().shown(),
-                  operations);
+    RecordRefused(loop_->frontend().request_audit(), tree::kNoSession, identities().shown(), write);
   }
   return status;
 }
 
-absl::Status Call::TryToWrite(const Operations& operations) {
+absl::Status Call::TryToWrite(const Write& write) {
   Service& service = loop_->frontend().service();
   if (absl::Status s = CheckServing(service); !s.ok()) return s;
   if (service.congested()) {
     return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                     "this member has too much to do; the write was not made: try again");
   }
+  // The answer of what was written cannot be refused later, so a write with reads is refused now.
+  MemoryBudget& memory = service.memory();
+  if (memory.replies_exceed() && HasReads(write)) {
+    memory.CountRefused();
+    return ToStatus(v1::ERROR_CODE_UNAVAILABLE, kRepliesExceed);
+  }
   tree::Request request;
   request.identities = identities().all();
   request.enforces_quota = loop_->frontend().config().enforce_quota;
-  const v1::ErrorCode refused =
-      MakeRequest(operations, loop_->frontend().config(), service, &request);
-  if (refused != v1::ERROR_CODE_UNSPECIFIED) return Fail(refused, {});
+  const v1::ErrorCode refused = MakeRequest(write, loop_->frontend().config(), service, &request);
+  if (refused != v1::ERROR_CODE_UNSPECIFIED) {
+    return Fail(refused, {}, ReasonOf(refused, request, service.cluster_version()));
+  }
   asked_ = KindsOf(request);
   tree::CommandHeader header;
   header.kind = tree::CommandKind::kRequest;
@@ -322,10 +339,12 @@ absl::Status Call::OnResult(tree::ApplyResult result) {
   response.set_zxid(result.zxid.value());
   v1::ErrorCode failed = ToProto(result.error);
   if (failed == v1::ERROR_CODE_UNSPECIFIED)
-    failed = ToProto(result.ops, asked_, response.mutable_results());
+    failed = ToProto(result.ops, result.branch, asked_, response.mutable_results());
+  response.set_branch(ToProto(result.branch));
   if (failed != v1::ERROR_CODE_UNSPECIFIED) {
     v1::ErrorDetail detail;
     detail.set_zxid(response.zxid());
+    detail.set_branch(response.branch());
     detail.mutable_results()->Swap(response.mutable_results());
     return Fail(failed, std::move(detail));
   }
@@ -373,19 +392,27 @@ void Call::SendRemoved(Response response, int64_t zxid, const v1::OperationResul
   Send(response);
 }
 
-absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {
+size_t Call::FirstPathOf(v1::Branch branch) const {
+  // The paths are in the order of operations, otherwise, compares.
+  if (branch == v1::BRANCH_OTHERWISE) return asked_.then_count;
+  return branch == v1::BRANCH_COMPARES ? asked_.kinds.size() : 0;
+}
+
+absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail,
+                        std::string_view message) const {
   const std::optional<uint32_t> failed = v1::FailedIndexOf(detail.results());
   if (method_ != Method::kTxn) {
     detail.set_path(paths_.front());
     detail.clear_results();
-  } else if (failed.has_value() && *failed < paths_.size()) {
-    detail.set_path(paths_[*failed]);
+  } else if (failed.has_value()) {
+    const size_t at = FirstPathOf(detail.branch()) + *failed;
+    if (at < paths_.size()) detail.set_path(paths_[at]);
     detail.set_operation_index(*failed);
   }
   if (code == v1::ERROR_CODE_TOO_LARGE) {
     detail.set_data_bytes_max(loop_->frontend().config().jute_max_buffer_bytes);
   }
-  return ToStatus(code, {}, std::move(detail));
+  return ToStatus(code, message, std::move(detail));
 }
 
 absl::Status Call::OnTreeReplaced() {

@@ -18,6 +18,8 @@
 #include "rpc/grpc/native/list_reader.h"
 #include "rpc/grpc/native/request_record.h"
 #include "rpc/grpc/native/stream.h"
+#include "rpc/grpc/native/translation.h"
+#include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
 
 namespace quorate::rpc::native {
@@ -55,9 +57,9 @@ class Call final : public Stream {
   absl::Status BeginRead(std::string_view bytes);
   template <class Request>
   absl::Status BeginWrite(std::string_view bytes);
-  absl::Status BeginWrite(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
+  absl::Status BeginWrite(const v1::Request::Write& write);
   // As BeginWrite, but does not record a write that is refused in the audit log.
-  absl::Status TryToWrite(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
+  absl::Status TryToWrite(const v1::Request::Write& write);
   // Adds what the credentials prove, and checks the limits of the client.
   absl::Status Admit();
   template <class Response>
@@ -66,8 +68,12 @@ class Call final : public Stream {
   absl::Status DoList();
   absl::Status SendList(v1::Response list);
   absl::Status FailRead(v1::ErrorCode code) const;
-  // Ends the call with an error. `detail` has the results, if there are any.
-  absl::Status Fail(v1::ErrorCode code, v1::ErrorDetail detail) const;
+  // Returns the place of the first path of a branch in `paths_`.
+  size_t FirstPathOf(v1::Branch branch) const;
+  // Ends the call with an error. `detail` has the results, if there are any. An empty message stands
+  // for v1::TextOf(code).
+  absl::Status Fail(v1::ErrorCode code, v1::ErrorDetail detail,
+                    std::string_view message = {}) const;
   void Send(const google::protobuf::MessageLite& response);
   // Sends the response of a write of one operation, which was made with `result`.
   void SendOnly(int64_t zxid, v1::OperationResult* result);
@@ -92,8 +98,9 @@ class Call final : public Stream {
   std::string path_;           // path of a read
   v1::Request list_request_;   // of a list, in the form that it has in a session
   v1::ReadOptions options_;
-  std::vector<std::string> paths_;  // the paths of a write's operations
-  std::vector<tree::OpKind> asked_;
+  // The paths of a write: of its operations, then of `otherwise`, then of its compares.
+  std::vector<std::string> paths_;
+  AskedKinds asked_;
   std::unique_ptr<ListReader> list_;  // reader of the list in progress
 };
 

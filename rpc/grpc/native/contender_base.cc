@@ -122,15 +122,17 @@ bool ContenderBase::FindNode(const std::string& name, tree::Stat* stat) {
 
 // --- Writes --------------------------------------------------------------------------------------
 
-absl::Status ContenderBase::Submit(const Operations& operations) {
-  const absl::Status status = TryToSubmit(operations);
+absl::Status ContenderBase::Submit(Operations operations) {
+  v1::Request::Write write;
+  write.mutable_operations()->Swap(&operations);
+  const absl::Status status = TryToSubmit(write);
   if (!status.ok()) {
-    RecordRefused(loop_->frontend().request_audit(), session_, identities().shown(), operations);
+    RecordRefused(loop_->frontend().request_audit(), session_, identities().shown(), write);
   }
   return status;
 }
 
-absl::Status ContenderBase::TryToSubmit(const Operations& operations) {
+absl::Status ContenderBase::TryToSubmit(const v1::Request::Write& write) {
   Service& service = loop_->frontend().service();
   if (absl::Status s = CheckServing(service); !s.ok()) return s;
   if (service.congested()) {
@@ -140,8 +142,7 @@ absl::Status ContenderBase::TryToSubmit(const Operations& operations) {
   tree::Request request;
   request.identities = identities().all();
   request.enforces_quota = loop_->frontend().config().enforce_quota;
-  const v1::ErrorCode refused =
-      MakeRequest(operations, loop_->frontend().config(), service, &request);
+  const v1::ErrorCode refused = MakeRequest(write, loop_->frontend().config(), service, &request);
   if (refused != v1::ERROR_CODE_UNSPECIFIED) return Fail(refused);
   tree::CommandHeader header;
   header.kind = tree::CommandKind::kRequest;
@@ -160,7 +161,7 @@ absl::Status ContenderBase::TryToSubmit(const Operations& operations) {
 absl::Status ContenderBase::SubmitDelete(std::string_view name) {
   Operations operations;
   operations.Add()->mutable_delete_()->set_path(PathOf(name));
-  return Submit(operations);
+  return Submit(std::move(operations));
 }
 
 v1::ErrorCode ContenderBase::ErrorOf(const tree::ApplyResult& result) {

@@ -24,6 +24,7 @@
 #include "rpc/grpc/native/contender_queue.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/lock.pb.h"
+#include "rpc/proto/quorate/v1/session.pb.h"
 
 namespace quorate::rpc::native {
 
@@ -70,7 +71,7 @@ class ContenderBase : public Stream {
 
   // Submits a write. It fails with SESSION_MOVED when the session was attached again since FindSession.
   // A write that is refused here is recorded in the audit log.
-  absl::Status Submit(const Operations& operations);
+  absl::Status Submit(Operations operations);
   absl::Status SubmitDelete(std::string_view name);
   // Returns whether this write, which has failed, was refused because the session was attached again.
   static bool IsOfEarlierAttachment(const tree::ApplyResult& result) {
@@ -95,7 +96,7 @@ class ContenderBase : public Stream {
  private:
   absl::Status TakeMessage(const google::protobuf::Descriptor& type, std::string_view bytes);
   static absl::Status NotARequest();
-  absl::Status TryToSubmit(const Operations& operations);
+  absl::Status TryToSubmit(const v1::Request::Write& write);
 
   const std::chrono::steady_clock::time_point opened_;
   bool is_new_ = true;  // no message has arrived

@@ -92,7 +92,7 @@ absl::Status ContenderCall::Flush() {
   check->set_path("/");
   check->set_absent(true);
   state_ = State::kFlushing;
-  return Submit(operations);
+  return Submit(std::move(operations));
 }
 
 absl::Status ContenderCall::Write(const std::string& name) {
@@ -102,7 +102,7 @@ absl::Status ContenderCall::Write(const std::string& name) {
   v1::Operation::Set* set = operations.Add()->mutable_set();
   set->set_path(PathOf(name));
   set->set_data(data_);
-  return Submit(operations);
+  return Submit(std::move(operations));
 }
 
 absl::Status ContenderCall::OnResult(tree::ApplyResult result) {

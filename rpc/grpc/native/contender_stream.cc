@@ -149,7 +149,7 @@ absl::Status ContenderStream::Create() {
     state_ = State::kStarting;
     return absl::OkStatus();
   }
-  if (absl::Status s = Submit(operations); !s.ok()) return s;
+  if (absl::Status s = Submit(std::move(operations)); !s.ok()) return s;
   tenants().SetEphemerals(1);
   state_ = State::kCreating;
   return absl::OkStatus();
@@ -318,7 +318,7 @@ absl::Status ContenderStream::Withdraw() {
     operations.Add()->mutable_check()->set_path(PathOf(before_name_));
   }
   operations.Add()->mutable_delete_()->set_path(PathOf(own_name_));
-  if (absl::Status s = Submit(operations); !s.ok()) return s;
+  if (absl::Status s = Submit(std::move(operations)); !s.ok()) return s;
   state_ = State::kWithdrawing;
   return absl::OkStatus();
 }

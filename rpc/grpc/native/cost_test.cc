@@ -391,6 +391,29 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
   for (size_t i = 0; i < kRequestBytes / 10; ++i) *txn.add_operations() = SetOp("/d/m", "");
   cost("Txn", "1 MB of Set", Method::kTxn, txn.SerializeAsString(),
        {16 * kMiB, 8 * kMiB, 256 * kMiB});
+  v1::TxnRequest reads;
+  for (size_t i = 0; i < 500'000 / 2 - 1; ++i)
+    reads.add_operations()->mutable_exists()->set_path("/d");
+  cost("Txn", "more than 1 MB of reads", Method::kTxn, reads.SerializeAsString(),
+       {16 * kMiB, 8 * kMiB, 256 * kMiB});
+  reads.mutable_operations()->DeleteSubrange(0, reads.operations_size() - 1000);
+  reads.add_operations()->mutable_get()->set_path("/d");
+  cost("Txn", "1 MB of reads", Method::kTxn, reads.SerializeAsString(),
+       {2 * kMiB, kMiB, 32 * kMiB});
+  v1::TxnRequest compares;
+  for (size_t i = 0; i < 500'000 / 2 - 1; ++i) {
+    v1::Compare* compare = compares.add_compares();
+    compare->set_path("/d");
+    compare->set_exists(true);
+  }
+  cost("Txn", "2 MB of compares", Method::kTxn, compares.SerializeAsString(),
+       {100, 8 * kMiB, 256 * kMiB});
+  v1::TxnRequest deep_create;
+  v1::Operation::Create* with_parents = deep_create.add_operations()->mutable_create();
+  for (int i = 0; i < 2800; ++i) with_parents->mutable_path()->append("/a");
+  with_parents->set_with_parents(true);
+  cost("Txn", "a create with 8 MB of paths of parents", Method::kTxn,
+       deep_create.SerializeAsString(), {16'000, 16'000, 32 * kMiB});
   // Each operation takes two bytes here, and far more in memory.
   v1::TxnRequest empty;
   for (size_t i = 0; i < 4 * kMiB - 16; ++i) empty.add_operations();

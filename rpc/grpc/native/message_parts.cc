@@ -117,16 +117,19 @@ std::optional<int64_t> ContenderSessionOf(std::string_view bytes) {
 size_t DecodedBytes(const v1::Request& request) {
   size_t bytes = request.ByteSizeLong();
   if (request.kind_case() != v1::Request::kWrite) return bytes;
-  for (const v1::Operation& operation : request.write().operations()) {
-    size_t acls = 0;
-    if (operation.has_create()) acls = static_cast<size_t>(operation.create().acl_size());
-    if (operation.has_create_if_not_exists()) {
-      acls = static_cast<size_t>(operation.create_if_not_exists().acl_size());
+  const v1::Request::Write& write = request.write();
+  for (const auto* operations : {&write.operations(), &write.otherwise()}) {
+    for (const v1::Operation& operation : *operations) {
+      size_t acls = 0;
+      if (operation.has_create()) acls = static_cast<size_t>(operation.create().acl_size());
+      if (operation.has_create_if_not_exists()) {
+        acls = static_cast<size_t>(operation.create_if_not_exists().acl_size());
+      }
+      if (operation.has_set_acl()) acls = static_cast<size_t>(operation.set_acl().acl_size());
+      bytes += kOperationBytes + kAclBytes * acls;
     }
-    if (operation.has_set_acl()) acls = static_cast<size_t>(operation.set_acl().acl_size());
-    bytes += kOperationBytes + kAclBytes * acls;
   }
-  return bytes;
+  return bytes + kOperationBytes * static_cast<size_t>(write.compares_size());
 }
 
 }  // namespace quorate::rpc::native

@@ -2,6 +2,7 @@
 
 #include "rpc/grpc/native/request_record.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -40,9 +41,10 @@ static_assert(std::size(kNames) == static_cast<size_t>(RequestKind::kUnknown) + 
 
 std::span<const std::string_view> RequestKindNames() { return kNames; }
 
-RequestKind KindOf(const google::protobuf::RepeatedPtrField<v1::Operation>& operations) {
-  if (operations.size() != 1) return RequestKind::kTxn;
-  switch (operations[0].kind_case()) {
+RequestKind KindOf(const v1::Request::Write& write) {
+  const bool has_branches = write.compares_size() > 0 || write.otherwise_size() > 0;
+  if (write.operations_size() != 1 || has_branches) return RequestKind::kTxn;
+  switch (write.operations(0).kind_case()) {
     case v1::Operation::kCreate:
       return RequestKind::kCreate;
     case v1::Operation::kSet:
@@ -62,6 +64,10 @@ RequestKind KindOf(const google::protobuf::RepeatedPtrField<v1::Operation>& oper
       return RequestKind::kRemoveRecursive;
     case v1::Operation::kTryRemove:
       return RequestKind::kTryRemove;
+    case v1::Operation::kGet:
+    case v1::Operation::kExists:
+    case v1::Operation::kList:
+      return RequestKind::kTxn;
     case v1::Operation::KIND_NOT_SET:
       break;
   }
@@ -81,7 +87,7 @@ RequestKind KindOf(const v1::Request& request) {
     case v1::Request::kGetAcl:
       return RequestKind::kGetAcl;
     case v1::Request::kWrite:
-      return KindOf(request.write().operations());
+      return KindOf(request.write());
     case v1::Request::kSync:
       return RequestKind::kSync;
     case v1::Request::kWatch:
@@ -121,6 +127,14 @@ bool IsWrite(RequestKind kind) {
   }
 }
 
+bool HasReads(const v1::Request::Write& write) {
+  const auto reads = [](const v1::Operation& operation) {
+    return operation.has_get() || operation.has_exists() || operation.has_list();
+  };
+  return std::any_of(write.operations().begin(), write.operations().end(), reads) ||
+         std::any_of(write.otherwise().begin(), write.otherwise().end(), reads);
+}
+
 std::string_view PathOf(const v1::Operation& operation) {
   switch (operation.kind_case()) {
     case v1::Operation::kCreate:
@@ -145,6 +159,12 @@ std::string_view PathOf(const v1::Operation& operation) {
       return operation.check_stat().path();
     case v1::Operation::kTryRemove:
       return operation.try_remove().path();
+    case v1::Operation::kGet:
+      return operation.get().path();
+    case v1::Operation::kExists:
+      return operation.exists().path();
+    case v1::Operation::kList:
+      return operation.list().path();
     case v1::Operation::KIND_NOT_SET:
       break;
   }

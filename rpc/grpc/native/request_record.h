@@ -49,11 +49,16 @@ std::span<const std::string_view> RequestKindNames();
 
 // Returns the kind of a request of a session.
 RequestKind KindOf(const v1::Request& request);
-// Returns the kind of a write: kTxn if it has several operations, otherwise the kind of the only one.
-RequestKind KindOf(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
+// Returns the kind of a write: the kind of its only operation, or kTxn if it has several, branches or a
+// read.
+RequestKind KindOf(const v1::Request::Write& write);
 bool IsWrite(RequestKind kind);
+// Returns whether the answer to a write may have what the write reads of the tree.
+bool HasReads(const v1::Request::Write& write);
 // Returns the path of an operation of a write; empty: it has none.
 std::string_view PathOf(const v1::Operation& operation);
+// Returns the path of a compare.
+inline std::string_view PathOf(const v1::Compare& compare) { return compare.path(); }
 // Takes the path out of a request of a session that is no write; empty: it has none.
 std::string TakePath(v1::Request* request);
 

@@ -119,6 +119,7 @@ absl::Status SessionStream::OnMessage(std::string_view bytes) {
     pending.request.reset(request);
     pending.kind = request->kind_case();
     pending.what = KindOf(*request);
+    pending.has_reads = request->has_write() && HasReads(request->write());
     pending.was_alone = pipeline_.size() == 1;
     pending.received = loop_->now();
     pending.id = request->id();
@@ -280,7 +281,12 @@ tree::CommandHeader SessionStream::Header(tree::CommandKind kind) const {
 
 bool SessionStream::CanBegin(const Pending& pending) const {
   if (state_ != State::kUp || closing_ || finished()) return false;
+  if (pending.has_reads && reading_writes_ >= ReadingWritesMax()) return false;
   return IsRead(pending.kind) || pending.kind == Kind::kSync || reads_begun_ == 0;
+}
+
+size_t SessionStream::ReadingWritesMax() const {
+  return loop_->frontend().service().memory().replies_exceed() ? 1 : kReadingWritesMax;
 }
 
 void SessionStream::Begin() {
@@ -330,6 +336,7 @@ void SessionStream::BeginOne(Pending* pending) {
 
 void SessionStream::BeginWrite(Pending* pending) {
   const v1::Request::Write& write = pending->request->write();
+  if (pending->has_reads) ++reading_writes_;
   if (write.sequence() == 0) {
     Audit(*pending);
     v1::Response response;
@@ -340,8 +347,8 @@ void SessionStream::BeginWrite(Pending* pending) {
   tree::Request request;
   request.identities = identities().all();
   request.enforces_quota = loop_->frontend().config().enforce_quota;
-  pending->refused = MakeRequest(write.operations(), loop_->frontend().config(),
-                                 loop_->frontend().service(), &request);
+  pending->refused =
+      MakeRequest(write, loop_->frontend().config(), loop_->frontend().service(), &request);
   pending->asked = KindsOf(request);
   const uint32_t version = loop_->frontend().service().cluster_version();
   // `shown` is the error for the client, `why` the one for the tree.
@@ -382,7 +389,7 @@ void SessionStream::BeginWrite(Pending* pending) {
 
 void SessionStream::Audit(const Pending& pending) const {
   RecordRefused(loop_->frontend().request_audit(), session_, identities().shown(),
-                pending.request->write().operations());
+                pending.request->write());
 }
 
 void SessionStream::DoAddCredential(Pending* pending) {
@@ -457,8 +464,10 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
     if (pending->refused != v1::ERROR_CODE_UNSPECIFIED && IsRefusalWithoutReason(result.ops)) {
       response.set_error(pending->refused);
     } else {
+      v1::Response::WriteResult* write = response.mutable_write();
+      write->set_branch(ToProto(result.branch));
       response.set_error(
-          ToProto(result.ops, pending->asked, response.mutable_write()->mutable_results()));
+          ToProto(result.ops, result.branch, pending->asked, write->mutable_results()));
     }
     if (pending->refused == v1::ERROR_CODE_QUOTA_EXCEEDED &&
         response.error() == v1::ERROR_CODE_NO_SPACE) {
@@ -577,6 +586,7 @@ bool SessionStream::AnswerFirst() {
   outbox().Close();
   loop_->CountAnswered(*this, RecordOf(first));
   if (first.kind == Kind::kClose) Finish(absl::OkStatus());
+  if (first.has_reads) --reading_writes_;
   pipeline_.pop_front();
   --begun_;
   return !finished();

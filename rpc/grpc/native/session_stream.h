@@ -28,6 +28,7 @@
 #include "rpc/grpc/native/request_record.h"
 #include "rpc/grpc/native/scoped_watches.h"
 #include "rpc/grpc/native/stream.h"
+#include "rpc/grpc/native/translation.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 
 namespace quorate::rpc::native {
@@ -61,6 +62,9 @@ class SessionStream final : public Stream {
   // message, the watches, and the bytes of their paths.
   static constexpr size_t kPipelineRequestsMax = 4096;
   static constexpr size_t kHeldBytesMax = 8u << 20;
+  // The most writes with reads that are begun and whose answers are not sent: each answer may have
+  // 1 MB, however short the write is. Only one if replies take too much memory.
+  static constexpr size_t kReadingWritesMax = 8;
   static constexpr size_t kMessageRequestsMax = 16384;
   static constexpr size_t kWatchesMax = 100'000;
   static constexpr size_t kWatchBytesMax = 16u << 20;
@@ -120,11 +124,12 @@ class SessionStream final : public Stream {
     uint64_t barrier = 0;  // in flight: the number of the barrier; 0: a command
     // Kept until it is begun; a read, and a refused write for the audit log, until it is done.
     std::unique_ptr<v1::Request> request;
-    size_t bytes = 0;                 // size of the request
-    std::vector<tree::OpKind> asked;  // kinds of the operations of a write in flight
+    size_t bytes = 0;  // size of the request
+    AskedKinds asked;  // kinds of the operations of a write in flight
     v1::ErrorCode refused =
         v1::ERROR_CODE_UNSPECIFIED;  // error of a write in flight that was refused
     size_t ephemerals = 0;           // that a write in flight may create
+    bool has_reads = false;          // a write whose answer may have what it reads
     std::string answer;              // if done: an encoded SessionResponse
     // What the statistics need, as in RequestRecord. `command` is set while a write is in flight. When its
     // result comes, a write that cannot be answered at once lets go of it and keeps the beginning of its
@@ -155,6 +160,7 @@ class SessionStream final : public Stream {
   // Takes a token for a request. If there is none, the stream is slowed until a timer ends that.
   bool TakeToken(const Pending& pending);
   bool CanBegin(const Pending& pending) const;
+  size_t ReadingWritesMax() const;
   void BeginOne(Pending* pending);
   void BeginWrite(Pending* pending);
   // Records a write that is refused in the audit log. REQUIRES: it has its request.
@@ -217,10 +223,11 @@ class SessionStream final : public Stream {
   uint64_t acknowledged_ = 0;
 
   std::deque<Pending> pipeline_;
-  size_t begun_ = 0;        // number of requests begun, from the front
-  size_t reads_begun_ = 0;  // number of reads that are begun and not done
-  size_t held_bytes_ = 0;   // bytes of the requests that are kept
-  bool paused_ = false;     // too many bytes are unsent
+  size_t begun_ = 0;           // number of requests begun, from the front
+  size_t reads_begun_ = 0;     // number of reads that are begun and not done
+  size_t reading_writes_ = 0;  // number of writes with reads that are begun and not sent
+  size_t held_bytes_ = 0;      // bytes of the requests that are kept
+  bool paused_ = false;        // too many bytes are unsent
 
   ScopedWatches watches_;  // by watch id
   absl::btree_map<uint64_t, WatchPlace> watch_places_;

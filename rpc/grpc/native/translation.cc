@@ -6,6 +6,7 @@
 #include <google/protobuf/stubs/common.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -87,6 +88,7 @@ bool FromCreate(const v1::Operation::Create& create, tree::Op* op) {
     if (!ttl_ms.has_value()) return false;
     op->ttl_ms = *ttl_ms;
   }
+  op->with_parents = create.with_parents();
   return create.has_ttl() == (op->kind == tree::OpKind::kCreateTtl);
 }
 
@@ -249,11 +251,46 @@ void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResu
     case tree::OpKind::kRefused:
     case tree::OpKind::kCheckNotExists:
     case tree::OpKind::kCheckStat:
+      break;
     case tree::OpKind::kGet:
     case tree::OpKind::kExists:
     case tree::OpKind::kGetChildren:
+      to->set_exists(result.found);
+      if (result.found) ToProto(result.stat, to->mutable_stat());
+      to->set_data(result.data);
+      for (const std::string& child : result.children) to->add_children(ShownText(child));
       break;
   }
+}
+
+std::span<const tree::OpKind> AskedKinds::Of(tree::Branch branch) const {
+  const std::span<const tree::OpKind> all = kinds;
+  const size_t count = std::min(then_count, all.size());
+  switch (branch) {
+    case tree::Branch::kNone:
+      return all;
+    case tree::Branch::kThen:
+      return all.first(count);
+    case tree::Branch::kOtherwise:
+      return all.subspan(count);
+    case tree::Branch::kCompares:
+      break;
+  }
+  return {};
+}
+
+v1::Branch ToProto(tree::Branch branch) {
+  switch (branch) {
+    case tree::Branch::kNone:
+      return v1::BRANCH_UNSPECIFIED;
+    case tree::Branch::kThen:
+      return v1::BRANCH_OPERATIONS;
+    case tree::Branch::kOtherwise:
+      return v1::BRANCH_OTHERWISE;
+    case tree::Branch::kCompares:
+      return v1::BRANCH_COMPARES;
+  }
+  ASSERT(false, "the tree knows no other branch");
 }
 
 bool FromProto(const v1::Operation& operation, tree::Op* op) {
@@ -324,7 +361,69 @@ bool FromProto(const v1::Operation& operation, tree::Op* op) {
       op->version = remove.has_version() ? remove.version() : tree::kAnyVersion;
       return true;
     }
+    case v1::Operation::kGet:
+      op->kind = tree::OpKind::kGet;
+      op->path = operation.get().path();
+      return true;
+    case v1::Operation::kExists:
+      op->kind = tree::OpKind::kExists;
+      op->path = operation.exists().path();
+      return true;
+    case v1::Operation::kList:
+      op->kind = tree::OpKind::kGetChildren;
+      op->path = operation.list().path();
+      return true;
     case v1::Operation::KIND_NOT_SET:
+      break;
+  }
+  return false;
+}
+
+bool FromProto(const v1::Compare& compare, tree::Compare* to) {
+  to->path = compare.path();
+  switch (compare.relation()) {
+    case v1::COMPARE_RELATION_UNSPECIFIED:
+    case v1::COMPARE_RELATION_EQUAL:
+      to->relation = tree::CompareRelation::kEqual;
+      break;
+    case v1::COMPARE_RELATION_NOT_EQUAL:
+      to->relation = tree::CompareRelation::kNotEqual;
+      break;
+    case v1::COMPARE_RELATION_LESS:
+      to->relation = tree::CompareRelation::kLess;
+      break;
+    case v1::COMPARE_RELATION_GREATER:
+      to->relation = tree::CompareRelation::kGreater;
+      break;
+    default:
+      return false;
+  }
+  const auto set = [to](tree::CompareTarget target, int64_t number) {
+    to->target = target;
+    to->number = number;
+    return true;
+  };
+  switch (compare.target_case()) {
+    case v1::Compare::kExists:
+      return set(tree::CompareTarget::kExists, compare.exists() ? 1 : 0) &&
+             to->relation <= tree::CompareRelation::kNotEqual;
+    case v1::Compare::kCreatedZxid:
+      return set(tree::CompareTarget::kCzxid, compare.created_zxid());
+    case v1::Compare::kModifiedZxid:
+      return set(tree::CompareTarget::kMzxid, compare.modified_zxid());
+    case v1::Compare::kChildrenModifiedZxid:
+      return set(tree::CompareTarget::kPzxid, compare.children_modified_zxid());
+    case v1::Compare::kVersion:
+      return set(tree::CompareTarget::kVersion, compare.version());
+    case v1::Compare::kChildrenVersion:
+      return set(tree::CompareTarget::kCversion, compare.children_version());
+    case v1::Compare::kAclVersion:
+      return set(tree::CompareTarget::kAversion, compare.acl_version());
+    case v1::Compare::kData:
+      to->target = tree::CompareTarget::kValue;
+      to->value = compare.data();
+      return true;
+    case v1::Compare::TARGET_NOT_SET:
       break;
   }
   return false;
@@ -359,6 +458,8 @@ size_t DataBytesOf(const v1::Operation& operation) {
       return 0;
   }
 }
+
+size_t DataBytesOf(const v1::Compare& compare) { return compare.data().size(); }
 
 void AppendField(int number, const google::protobuf::MessageLite& message, std::string* to) {
   const size_t size = message.ByteSizeLong();

@@ -31,12 +31,26 @@ void ToProto(const tree::Acl& acl, v1::Acl* to);
 void ToProto(const tree::Identity& identity, std::string* scheme, std::string* id);
 // Translates the result of an operation of kind `asked`.
 void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResult* to);
-// Translates all results of a write. Returns the error of the operation that failed, or OK if none
-// failed. `asked` may be shorter than `results`, if a client sent a write again with other
+// The kinds of the operations of a write: the first `then_count` are those of `then`, if the write has
+// branches.
+struct AskedKinds {
+  std::vector<tree::OpKind> kinds;
+  size_t then_count = 0;
+
+  // Returns the kinds of the operations of a branch; none for kCompares. The write need not have
+  // that branch.
+  std::span<const tree::OpKind> Of(tree::Branch branch) const;
+};
+
+// Translates a branch. That of a write without branches is BRANCH_UNSPECIFIED.
+v1::Branch ToProto(tree::Branch branch);
+// Translates all results of a write. Returns the error of the operation or compare that failed, or OK
+// if none failed. There may be fewer kinds than results, if a client sent a write again with other
 // operations.
 template <class Repeated>
-v1::ErrorCode ToProto(std::span<const tree::OpResult> results, std::span<const tree::OpKind> asked,
-                      Repeated* to) {
+v1::ErrorCode ToProto(std::span<const tree::OpResult> results, tree::Branch branch,
+                      const AskedKinds& asked_kinds, Repeated* to) {
+  const std::span<const tree::OpKind> asked = asked_kinds.Of(branch);
   v1::ErrorCode failed = v1::ERROR_CODE_UNSPECIFIED;
   for (size_t i = 0; i < results.size(); ++i) {
     v1::OperationResult* result = to->Add();
@@ -50,11 +64,14 @@ v1::ErrorCode ToProto(std::span<const tree::OpResult> results, std::span<const t
 // Translates an operation. `*op` gets views into `operation`, which must outlive it. Returns false
 // if the tree has no such operation: it has no kind, or an unknown mode.
 bool FromProto(const v1::Operation& operation, tree::Op* op);
+// Translates a compare, as an operation. Returns false if the tree has no such compare.
+bool FromProto(const v1::Compare& compare, tree::Compare* to);
 // Translates a scope. Returns false if the scope is unknown.
 bool FromProto(v1::WatchScope scope, Scope* to);
 
-// Returns the bytes of data in an operation.
+// Return the bytes of data in an operation and in a compare.
 size_t DataBytesOf(const v1::Operation& operation);
+size_t DataBytesOf(const v1::Compare& compare);
 
 // Appends `message` to the bytes of another message, as an element of its field `number`.
 void AppendField(int number, const google::protobuf::MessageLite& message, std::string* to);

@@ -3,6 +3,7 @@
 #include "rpc/grpc/native/writes.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
@@ -75,21 +76,30 @@ absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied) {
                    applied.value(), "; try another one"));
 }
 
-v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
-                          const Config& config, const Service& service, tree::Request* request) {
+v1::ErrorCode MakeRequest(const v1::Request::Write& write, const Config& config,
+                          const Service& service, tree::Request* request) {
+  const size_t then_count = static_cast<size_t>(write.operations_size());
+  const size_t count = then_count + static_cast<size_t>(write.otherwise_size());
+  const size_t compares = static_cast<size_t>(write.compares_size());
   // This is checked before memory is allocated for each operation: a short message can have very
   // many.
-  if (!ChecksFit(static_cast<size_t>(operations.size()), request->identities.size())) {
-    return v1::ERROR_CODE_TOO_LARGE;
-  }
-  request->multi = operations.size() > 1;
-  request->ops.resize(static_cast<size_t>(operations.size()));
+  if (!ChecksFit(count + compares, request->identities.size())) return v1::ERROR_CODE_TOO_LARGE;
+  request->has_branches = compares > 0 || count > then_count;
+  request->multi = request->has_branches || count > 1;
+  request->then_count = request->has_branches ? then_count : 0;
+  request->ops.resize(count);
+  request->compares.resize(compares);
   size_t data_bytes = 0;
-  bool is_good = !operations.empty();
-  for (int i = 0; is_good && i < operations.size(); ++i) {
-    is_good = FromProto(operations[i], &request->ops[static_cast<size_t>(i)]);
-    data_bytes += DataBytesOf(operations[i]);
-  }
+  bool is_good = count + compares > 0;
+  const auto translate = [&](const auto& from, auto to) {
+    for (int i = 0; is_good && i < from.size(); ++i, ++to) {
+      is_good = FromProto(from[i], &*to);
+      data_bytes += DataBytesOf(from[i]);
+    }
+  };
+  translate(write.operations(), request->ops.begin());
+  translate(write.otherwise(), request->ops.begin() + static_cast<ptrdiff_t>(then_count));
+  translate(write.compares(), request->compares.begin());
   if (!is_good) return v1::ERROR_CODE_BAD_ARGUMENTS;
   if (tree::VersionNeeded(*request) > service.cluster_version())
     return v1::ERROR_CODE_UNIMPLEMENTED;
@@ -112,6 +122,9 @@ void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request) {
     op.kind = tree::OpKind::kDelete;
   }
   request->multi = false;
+  request->has_branches = false;
+  request->compares.clear();
+  request->then_count = 0;
   request->ops.assign(1, op);
 }
 
@@ -119,21 +132,30 @@ bool IsRefusalWithoutReason(std::span<const tree::OpResult> results) {
   return results.size() == 1 && results[0].error == tree::ErrorCode::kBadArguments;
 }
 
-std::vector<tree::OpKind> KindsOf(const tree::Request& request) {
-  std::vector<tree::OpKind> kinds;
-  kinds.reserve(request.ops.size());
-  for (const tree::Op& op : request.ops) kinds.push_back(op.kind);
-  return kinds;
+std::string ReasonOf(v1::ErrorCode refused, const tree::Request& request, uint32_t version) {
+  if (refused != v1::ERROR_CODE_UNIMPLEMENTED) return {};
+  return absl::StrCat("the write needs cluster version ", tree::VersionNeeded(request),
+                      ", and the cluster has version ", version,
+                      "; update the servers that run an older program, start those that are "
+                      "stopped, and remove clusterVersionMax");
+}
+
+AskedKinds KindsOf(const tree::Request& request) {
+  AskedKinds asked;
+  asked.kinds.reserve(request.ops.size());
+  for (const tree::Op& op : request.ops) asked.kinds.push_back(op.kind);
+  asked.then_count = request.then_count;
+  return asked;
 }
 
 void RecordRefused(RequestAudit* audit, tree::SessionId session,
-                   std::span<const tree::Identity> identities,
-                   const google::protobuf::RepeatedPtrField<v1::Operation>& operations) {
+                   std::span<const tree::Identity> identities, const v1::Request::Write& write) {
   if (audit == nullptr) return;
   tree::Request request;
-  request.multi = operations.size() != 1;
+  request.multi =
+      write.operations_size() != 1 || write.compares_size() > 0 || write.otherwise_size() > 0;
   // Of an operation that is not valid, what was translated is recorded.
-  if (!request.multi) FromProto(operations[0], &request.ops.emplace_back());
+  if (!request.multi) FromProto(write.operations(0), &request.ops.emplace_back());
   audit->OnRefused(session, identities, request);
 }
 

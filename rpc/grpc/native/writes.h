@@ -6,16 +6,16 @@
 // Thread-safety: functions without state.
 #pragma once
 
-#include <google/protobuf/repeated_ptr_field.h>
-
 #include <chrono>
 #include <span>
-#include <vector>
+#include <string>
 
 #include "absl/status/status.h"
 #include "rpc/audit/request_audit.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/service.h"
+#include "rpc/grpc/native/translation.h"
+#include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/types.pb.h"
 #include "tree/command.h"
 
@@ -45,22 +45,24 @@ absl::Status CheckFresh(const ServerStatus& status, const Config& config);
 size_t PathBytesMax(const Config& config);
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied);
 
-// Sets `*request` to the operations of a write, with views into `operations`. If the result is not
-// OK, the write must not be executed (see MakeRefused). REQUIRES: the request has the identities of
-// the caller.
-v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
-                          const Config& config, const Service& service, tree::Request* request);
+// Sets `*request` to the operations and compares of a write, with views into `write`. If the result is
+// not OK, the write must not be executed (see MakeRefused). REQUIRES: the request has the identities
+// of the caller.
+v1::ErrorCode MakeRequest(const v1::Request::Write& write, const Config& config,
+                          const Service& service, tree::Request* request);
+// Returns the reason for the client of a write that was refused, if there is more to say than
+// v1::TextOf does: the cluster version that the write needs. Otherwise empty.
+std::string ReasonOf(v1::ErrorCode refused, const tree::Request& request, uint32_t version);
 // Turns `*request` into a request that changes nothing and fails on every tree. It fails with `why`
 // if all members understand such requests (`version` is the cluster version), otherwise with
 // BAD_ARGUMENTS. REQUIRES: `why` is an error that MakeRequest returned.
 void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request);
 // Returns whether these can be the results of a MakeRefused request that failed with BAD_ARGUMENTS.
 bool IsRefusalWithoutReason(std::span<const tree::OpResult> results);
-std::vector<tree::OpKind> KindsOf(const tree::Request& request);
+AskedKinds KindsOf(const tree::Request& request);
 // Records a write that is not executed in the audit log. Does nothing if `audit` is null. `session`
 // may be kNoSession.
 void RecordRefused(RequestAudit* audit, tree::SessionId session,
-                   std::span<const tree::Identity> identities,
-                   const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
+                   std::span<const tree::Identity> identities, const v1::Request::Write& write);
 
 }  // namespace quorate::rpc::native
