@@ -362,25 +362,23 @@ Call<bool> Client::AsyncTryRemove(std::string_view path, TryRemoveOptions option
 }
 
 Call<TransactionResult> Client::AsyncCommit(const Transaction& transaction, CallOptions options) {
-  if (transaction.operations().empty()) {
-    return Failed<TransactionResult>(
-        engine_, absl::InvalidArgumentError("the transaction has no operation"));
-  }
   auto request = std::make_unique<v1::Request>();
-  for (const Transaction::Operation& operation : transaction.operations()) {
-    v1::Operation* to = request->mutable_write()->add_operations();
-    if (absl::Status s = internal::ToProto(operation, chroot_, to); !s.ok()) {
-      return Failed<TransactionResult>(engine_, s);
-    }
+  if (absl::Status s = internal::ToProto(transaction, chroot_, request->mutable_write()); !s.ok()) {
+    return Failed<TransactionResult>(engine_, s);
   }
   return Send<TransactionResult>(
       engine_, std::move(request), DeadlineOf(options.deadline_ms),
       [chroot = chroot_](v1::Response* response) {
         TransactionResult result;
         result.zxid = response->zxid();
-        for (const v1::OperationResult& each : response->write().results()) {
-          result.results.push_back(
-              {internal::StripChroot(chroot, each.path()), FromProto(each.stat()), each.removed()});
+        result.succeeded = response->write().branch() != v1::BRANCH_OTHERWISE;
+        for (v1::OperationResult& each : *response->mutable_write()->mutable_results()) {
+          result.results.push_back({internal::StripChroot(chroot, each.path()),
+                                    FromProto(each.stat()),
+                                    each.removed(),
+                                    each.exists(),
+                                    std::move(*each.mutable_data()),
+                                    {each.children().begin(), each.children().end()}});
         }
         return result;
       });

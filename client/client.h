@@ -464,8 +464,9 @@ class Client {
   absl::StatusOr<bool> TryRemove(std::string_view path, TryRemoveOptions options = {});
   Call<bool> AsyncTryRemove(std::string_view path, TryRemoveOptions options = {});
 
-  // Makes all operations of the transaction, or none. The error is that of the operation that
-  // failed; FailedOperationOf returns the index of that operation.
+  // Makes all operations of the transaction, or none: those of Else if it has compares and one does
+  // not hold, which is no error. The error is that of the operation that failed, or of the compare
+  // that could not be made; FailedPartOf and FailedOperationOf return which one that is.
   absl::StatusOr<TransactionResult> Commit(const Transaction& transaction,
                                            CallOptions options = {});
   Call<TransactionResult> AsyncCommit(const Transaction& transaction, CallOptions options = {});

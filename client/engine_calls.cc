@@ -55,8 +55,9 @@ NoWaiting::~NoWaiting() { --no_waiting_depth; }
 void Engine::Submit(std::unique_ptr<Pending> pending) {
   if (pending->done != nullptr) Trace(pending.get());
   absl::Status refused;
-  if (pending->bytes > kRequestBytesMax ||
-      pending->request->write().operations_size() > kOperationsMax) {
+  const v1::Request::Write& write = pending->request->write();
+  const int parts = write.operations_size() + write.otherwise_size() + write.compares_size();
+  if (pending->bytes > kRequestBytesMax || parts > kOperationsMax) {
     refused = MakeError(v1::ERROR_CODE_TOO_LARGE, Describe(*pending->request));
   } else {
     refused = TakeSpace(*pending);

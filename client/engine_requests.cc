@@ -109,8 +109,11 @@ void Engine::OnResponse(v1::Response* response) {
     return Fail(MakeError(v1::ERROR_CODE_SESSION_EXPIRED, "the session has ended"));
   }
   const v1::Request& request = *pending_.front()->request;
+  const int results_expected = response->write().branch() == v1::BRANCH_OTHERWISE
+                                   ? request.write().otherwise_size()
+                                   : request.write().operations_size();
   if (response->error() == v1::ERROR_CODE_UNSPECIFIED && request.has_write() &&
-      response->write().results_size() != request.write().operations_size()) {
+      response->write().results_size() != results_expected) {
     return Abandon(absl::InternalError("the member answered a write without its results"));
   }
   const std::string server = stream_->address();

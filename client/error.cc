@@ -40,6 +40,12 @@ std::string DescribeOperation(const v1::Operation& operation) {
       return absl::StrCat("CheckStat ", operation.check_stat().path());
     case v1::Operation::kCheckCreated:
       return absl::StrCat("Check ", operation.check_created().path());
+    case v1::Operation::kGet:
+      return absl::StrCat("Get ", operation.get().path());
+    case v1::Operation::kExists:
+      return absl::StrCat("Exists ", operation.exists().path());
+    case v1::Operation::kList:
+      return absl::StrCat("List ", operation.list().path());
     default:
       return absl::StrCat("Check ", operation.check().path());
   }
@@ -57,6 +63,14 @@ std::optional<size_t> FailedOperationOf(const absl::Status& status) {
   const std::optional<v1::ErrorDetail> detail = v1::DetailOf(status);
   if (!detail.has_value() || !detail->has_operation_index()) return std::nullopt;
   return detail->operation_index();
+}
+
+std::optional<TransactionPart> FailedPartOf(const absl::Status& status) {
+  const std::optional<v1::ErrorDetail> detail = v1::DetailOf(status);
+  if (!detail.has_value() || !detail->has_operation_index()) return std::nullopt;
+  if (detail->branch() == v1::BRANCH_OTHERWISE) return TransactionPart::kElse;
+  if (detail->branch() == v1::BRANCH_COMPARES) return TransactionPart::kCompares;
+  return TransactionPart::kOperations;
 }
 
 std::optional<int64_t> ZxidOf(const absl::Status& status) {
@@ -85,6 +99,7 @@ absl::Status MakeError(v1::ErrorCode code, const std::string& what, const v1::Re
   v1::ErrorDetail detail;
   if (response != nullptr) {
     *detail.mutable_results() = response->write().results();
+    detail.set_branch(response->write().branch());
     const std::optional<uint32_t> failed = v1::FailedIndexOf(detail.results());
     if (failed.has_value()) detail.set_operation_index(*failed);
     detail.set_zxid(response->zxid());
@@ -131,6 +146,13 @@ std::string Describe(const v1::Request& request) {
       break;
   }
   const int operations = request.write().operations_size();
+  const int compares = request.write().compares_size();
+  if (compares > 0 || request.write().otherwise_size() > 0) {
+    return absl::StrCat(
+        "Commit of ", operations, " operations, or ", request.write().otherwise_size(),
+        " otherwise, by ", compares, " compares",
+        compares == 0 ? "" : ", the first one of " + request.write().compares(0).path());
+  }
   if (operations == 0) return "Commit of nothing";
   if (operations == 1) return DescribeOperation(request.write().operations(0));
   // The last operation identifies the write best: those before it are often conditions for it.

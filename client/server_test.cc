@@ -154,6 +154,85 @@ TEST_CASE("the writes of ClickHouse Keeper work with a real server, below a chro
   CHECK(ErrorOf(app.Commit(Transaction().CheckNotExists("/a")).status()) == ErrorCode::kNodeExists);
 }
 
+TEST_CASE("transactions with compares work with a real server, below a chroot") {
+  const auto servers = StartServers(1);
+  REQUIRE(Connect(*servers)->Create("/app").ok());
+  auto connected = Client::Connect({.servers = servers->servers() + "/app"});
+  REQUIRE(connected.ok());
+  Client& app = **connected;
+  const Transaction transaction = Transaction()
+                                      .If(Compare::CreatedZxid("/a/b/c", 0))
+                                      .CreateWithParents("/a/b/c", "1")
+                                      .List("/a/b")
+                                      .Else(Transaction().Get("/a/b/c").Exists("/none"));
+  const auto first = app.Commit(transaction);
+  REQUIRE(first.ok());
+  CHECK(first->succeeded);
+  REQUIRE(first->results.size() == 2);
+  CHECK(first->results[0].path == "/a/b/c");
+  CHECK(first->results[0].stat.created_zxid == first->zxid);
+  CHECK(first->results[1].children == std::vector<std::string>{"c"});
+  const auto second = app.Commit(transaction);
+  REQUIRE(second.ok());
+  CHECK_FALSE(second->succeeded);
+  REQUIRE(second->results.size() == 2);
+  CHECK(second->results[0].exists);
+  CHECK(second->results[0].data == "1");
+  CHECK(second->results[0].stat == first->results[0].stat);
+  CHECK_FALSE(second->results[1].exists);
+
+  const Stat stat = app.Set("/a/b/c", "5").value();
+  const Compare kHolds[] = {
+      Compare::Exists("/a"),
+      Compare::Exists("/none", false),
+      Compare::CreatedZxid("/a/b/c", first->zxid),
+      Compare::ModifiedZxid("/a/b/c", stat.modified_zxid),
+      Compare::ModifiedZxid("/a/b/c", stat.modified_zxid + 1, Relation::kLess),
+      Compare::ChildrenModifiedZxid("/a/b", first->zxid),
+      Compare::Version("/a/b/c", 0, Relation::kGreater),
+      Compare::ChildrenVersion("/a/b", 1),
+      Compare::AclVersion("/a", 1, Relation::kNotEqual),
+      Compare::Data("/a/b/c", "5"),
+      Compare::Data("/a/b/c", "49", Relation::kGreater),
+  };
+  for (const Compare& compare : kHolds) {
+    CAPTURE(static_cast<int>(compare.target));
+    CHECK(app.Commit(Transaction().If(compare))->succeeded);
+    Compare other = compare;
+    other.relation =
+        compare.relation == Relation::kNotEqual ? Relation::kEqual : Relation::kNotEqual;
+    if (compare.relation == Relation::kEqual || compare.relation == Relation::kNotEqual) {
+      CHECK_FALSE(app.Commit(Transaction().If(other))->succeeded);
+    }
+  }
+
+  const absl::Status otherwise = app.Commit(Transaction()
+                                                .If(Compare::Exists("/none"))
+                                                .Then(Transaction().Delete("/a"))
+                                                .Else(Transaction().Exists("/a").Get("/none")))
+                                     .status();
+  CHECK(ErrorOf(otherwise) == ErrorCode::kNoNode);
+  CHECK(FailedPartOf(otherwise) == TransactionPart::kElse);
+  CHECK(FailedOperationOf(otherwise) == 1);
+  const absl::Status compares =
+      app.Commit(Transaction().If(Compare{"/a", Compare::Target::kExists, Relation::kLess, 1, {}}))
+          .status();
+  CHECK(ErrorOf(compares) == ErrorCode::kBadArguments);
+  CHECK(FailedPartOf(app.Commit(Transaction().Delete("/a")).status()) ==
+        TransactionPart::kOperations);
+  CHECK(app.Commit(Transaction().If(Compare::Exists("a"))).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  CHECK(app.Commit(Transaction()).status().code() == absl::StatusCode::kInvalidArgument);
+  const Transaction inner = Transaction().If(Compare::Exists("/a")).Delete("/a/b/c");
+  for (const Transaction& nested :
+       {Transaction().Then(inner), Transaction().Delete("/a/b/c").Else(inner),
+        Transaction().Then(Transaction().Then(Transaction().Exists("/").Else(Transaction())))}) {
+    const absl::Status status = app.Commit(nested).status();
+    CHECK((status.code() == absl::StatusCode::kInvalidArgument) == nested.has_nested_branches());
+  }
+  CHECK(app.Get("/a/b/c").ok());
+}
+
 TEST_CASE("lists with details and recursive lists work with a real server, below a chroot") {
   const auto servers = StartServers(1);
   REQUIRE(Connect(*servers)->Create("/app").ok());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A list of operations that the servers make together, as one change of the tree, or not at all.
-// Client::Commit commits it.
+// A list of operations that the servers make together, as one change of the tree, or not at all; and,
+// if it has compares, another list that they make instead if a compare does not hold. Client::Commit
+// commits it.
 //
 // Thread-safety: as a std::vector. A Transaction can be committed any number of times.
 #pragma once
@@ -17,7 +18,78 @@
 
 namespace quorate {
 
-// Operations that the servers make all, or none (Client::Commit).
+// How the value of a znode has to compare to the given one.
+enum class Relation { kEqual = 1, kNotEqual = 2, kLess = 3, kGreater = 4 };
+
+// A condition that chooses what a transaction does (Transaction::If). The functions make one of each
+// kind: the field of the znode's Stat with that name, or its data, is equal to, not equal to, less
+// than or greater than the given value. Data are compared as unsigned bytes.
+//
+// If there is no znode, its zxids compare as 0, which no znode has that a client has created: so a
+// CreatedZxid of 0 holds only if it does not exist. A compare of its versions or its data does not
+// hold then, whatever the relation. The permission to read is needed, but for Exists and CreatedZxid.
+struct Compare {
+  // What is compared: whether the znode exists, a field of its Stat, or its data.
+  enum class Target {
+    kExists,
+    kCreatedZxid,
+    kModifiedZxid,
+    kChildrenModifiedZxid,
+    kVersion,
+    kChildrenVersion,
+    kAclVersion,
+    kData,
+  };
+
+  // Each of these functions returns a compare of the target of its name.
+  static Compare Exists(std::string path, bool exists = true) {
+    return {std::move(path), Target::kExists, Relation::kEqual, exists ? 1 : 0, {}};
+  }
+  static Compare CreatedZxid(std::string path, int64_t zxid, Relation relation = Relation::kEqual) {
+    return {std::move(path), Target::kCreatedZxid, relation, zxid, {}};
+  }
+  static Compare ModifiedZxid(std::string path, int64_t zxid,
+                              Relation relation = Relation::kEqual) {
+    return {std::move(path), Target::kModifiedZxid, relation, zxid, {}};
+  }
+  static Compare ChildrenModifiedZxid(std::string path, int64_t zxid,
+                                      Relation relation = Relation::kEqual) {
+    return {std::move(path), Target::kChildrenModifiedZxid, relation, zxid, {}};
+  }
+  static Compare Version(std::string path, int32_t version, Relation relation = Relation::kEqual) {
+    return {std::move(path), Target::kVersion, relation, version, {}};
+  }
+  static Compare ChildrenVersion(std::string path, int32_t version,
+                                 Relation relation = Relation::kEqual) {
+    return {std::move(path), Target::kChildrenVersion, relation, version, {}};
+  }
+  static Compare AclVersion(std::string path, int32_t version,
+                            Relation relation = Relation::kEqual) {
+    return {std::move(path), Target::kAclVersion, relation, version, {}};
+  }
+  static Compare Data(std::string path, std::string data, Relation relation = Relation::kEqual) {
+    return {std::move(path), Target::kData, relation, 0, std::move(data)};
+  }
+
+  std::string path;
+  Target target = Target::kExists;
+  Relation relation = Relation::kEqual;
+  int64_t number = 0;  // of all targets but kData; kExists: 1 if the znode is to exist, otherwise 0
+  std::string data;    // of kData
+};
+
+// Operations that the servers make all, or none (Client::Commit). With compares, it does one of two
+// lists of operations:
+//
+//   client->Commit(Transaction()
+//                      .If(Compare::ModifiedZxid("/config", seen))
+//                      .Set("/config", data)
+//                      .Else(Transaction().Get("/config")));
+//
+// A compare that does not hold is no error; a Check that fails is one. The servers limit what a
+// transaction may cost: the data that it has and reads, the znodes that it deletes and creates as
+// parents (docs/reference/grpc.md, TreeService.Txn). They refuse one that exceeds that with
+// TOO_LARGE.
 class Transaction {
  public:
   // What the function Create appends; each of the types below belongs to the function of its name.
@@ -27,6 +99,7 @@ class Transaction {
     CreateMode mode = CreateMode::kPersistent;
     std::vector<Acl> acl;  // empty: all clients have all permissions
     int64_t ttl_ms = 0;
+    bool with_parents = false;  // missing parents are created too
   };
   // As Client::Set.
   struct SetOperation {
@@ -81,11 +154,24 @@ class Transaction {
     std::string path;
     std::optional<int32_t> version;
   };
+  // The data and the Stat of a znode.
+  struct GetOperation {
+    std::string path;
+  };
+  // Whether a znode exists, and its Stat.
+  struct ExistsOperation {
+    std::string path;
+  };
+  // The names of a znode's children, and its Stat.
+  struct ListOperation {
+    std::string path;
+  };
   // One operation of a transaction.
   using Operation =
       std::variant<CreateOperation, SetOperation, SetAclOperation, DeleteOperation, CheckOperation,
                    CheckCreatedOperation, CheckNotExistsOperation, CreateIfNotExistsOperation,
-                   RemoveRecursiveOperation, CheckStatOperation, TryRemoveOperation>;
+                   RemoveRecursiveOperation, CheckStatOperation, TryRemoveOperation, GetOperation,
+                   ExistsOperation, ListOperation>;
 
   // Each of these functions appends an operation. `version` is the version that the znode must
   // have; nullopt accepts any version.
@@ -157,6 +243,48 @@ class Transaction {
     return Add(TryRemoveOperation{std::move(path), version});
   }
 
+  // The functions below need cluster version 12. They fail the transaction with UNIMPLEMENTED while
+  // the cluster has an older one.
+
+  // Appends a compare. If all compares hold in the state before the transaction, the servers make
+  // the operations that the other functions append, otherwise those of Else. A compare that cannot
+  // be made fails the transaction: NO_AUTH, or BAD_ARGUMENTS if an exists is compared with another
+  // relation than kEqual and kNotEqual.
+  Transaction& If(Compare compare) {
+    compares_.push_back(std::move(compare));
+    return *this;
+  }
+  // Appends the operations of `then`, as the functions that append one: for those who like to see
+  // both branches as lists. Branches cannot be nested: if `then` has compares or an Else, Commit
+  // fails with INVALID_ARGUMENT.
+  Transaction& Then(Transaction then) {
+    has_nested_branches_ |= then.has_branches();
+    for (Operation& operation : then.operations_) operations_.push_back(std::move(operation));
+    return *this;
+  }
+  // Appends the operations of `otherwise` to those that the servers make if a compare does not hold.
+  // Fails as Then if `otherwise` has branches. What a recipe's Guard appends to the transaction is
+  // checked only in the first branch: append it to `otherwise` too if that needs it.
+  Transaction& Else(Transaction otherwise) {
+    has_nested_branches_ |= otherwise.has_branches();
+    for (Operation& operation : otherwise.operations_) otherwise_.push_back(std::move(operation));
+    return *this;
+  }
+  // As Create, but creates the parents that do not exist too, as persistent znodes with empty data
+  // and with `acl`. The permission to create is needed of the lowest existing znode above them only.
+  Transaction& CreateWithParents(std::string path, std::string data = {},
+                                 CreateMode mode = CreateMode::kPersistent,
+                                 std::vector<Acl> acl = {}, int64_t ttl_ms = 0) {
+    return Add(CreateOperation{std::move(path), std::move(data), mode, std::move(acl), ttl_ms,
+                               /*with_parents=*/true});
+  }
+  // Each of these functions appends a read, whose result is part of the transaction's. It sees the
+  // operations before it. Get and List fail the transaction with NO_NODE or NO_AUTH. The results of
+  // all reads of a transaction can have about 1 MB.
+  Transaction& Get(std::string path) { return Add(GetOperation{std::move(path)}); }
+  Transaction& Exists(std::string path) { return Add(ExistsOperation{std::move(path)}); }
+  Transaction& List(std::string path) { return Add(ListOperation{std::move(path)}); }
+
   // Appends an operation that was made elsewhere.
   Transaction& Add(Operation operation) {
     operations_.push_back(std::move(operation));
@@ -164,9 +292,21 @@ class Transaction {
   }
   // Returns the operations in the order in which they were appended.
   const std::vector<Operation>& operations() const { return operations_; }
+  // Return what If and Else have appended.
+  const std::vector<Compare>& compares() const { return compares_; }
+  const std::vector<Operation>& otherwise() const { return otherwise_; }
+  // Returns whether Then or Else was called with a transaction that has branches itself.
+  bool has_nested_branches() const { return has_nested_branches_; }
 
  private:
+  bool has_branches() const {
+    return !compares_.empty() || !otherwise_.empty() || has_nested_branches_;
+  }
+
   std::vector<Operation> operations_;
+  std::vector<Compare> compares_;
+  std::vector<Operation> otherwise_;
+  bool has_nested_branches_ = false;
 };
 
 // The result of one operation of a committed transaction.
@@ -179,13 +319,21 @@ struct OperationResult {
   Stat stat;
   // Of a Delete, DeleteRecursive, RemoveRecursive or TryRemove: how many znodes were deleted.
   uint32_t removed = 0;
+  // Of a Get, Exists or List: whether the znode exists. Its metadata is in `stat`.
+  bool exists = false;
+  // Of a Get: the data.
+  std::string data;
+  // Of a List: the names of the children, in byte order.
+  std::vector<std::string> children;
 };
 
 // The outcome of a committed transaction.
 struct TransactionResult {
   int64_t zxid = 0;
-  // One for each operation, in the same order.
+  // One for each operation that was made, in the same order: those of Else if a compare did not hold.
   std::vector<OperationResult> results;
+  // Whether all compares held; true if the transaction has none.
+  bool succeeded = true;
 };
 
 }  // namespace quorate

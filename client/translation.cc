@@ -14,6 +14,7 @@ static_assert(static_cast<int>(CreateMode::kPersistentSequentialWithTtl) ==
 static_assert(static_cast<int>(EventType::kNodeDataChanged) == v1::EVENT_TYPE_NODE_DATA_CHANGED);
 static_assert(static_cast<int>(WatchScope::kSubtree) == v1::WATCH_SCOPE_SUBTREE);
 static_assert(static_cast<int>(ChildKind::kEphemeral) == v1::CHILD_KIND_EPHEMERAL);
+static_assert(static_cast<int>(Relation::kGreater) == v1::COMPARE_RELATION_GREATER);
 
 bool IsSequential(CreateMode mode) {
   return mode == CreateMode::kPersistentSequential || mode == CreateMode::kEphemeralSequential ||
@@ -105,11 +106,21 @@ class Translator {
     if (from.version.has_value()) remove->set_version(*from.version);
     return SetPath(from.path, remove);
   }
+  absl::Status operator()(const Transaction::GetOperation& from) {
+    return SetPath(from.path, to_->mutable_get());
+  }
+  absl::Status operator()(const Transaction::ExistsOperation& from) {
+    return SetPath(from.path, to_->mutable_exists());
+  }
+  absl::Status operator()(const Transaction::ListOperation& from) {
+    return SetPath(from.path, to_->mutable_list());
+  }
 
  private:
   absl::Status Fill(const Transaction::CreateOperation& from, v1::Operation::Create* create) {
     create->set_data(from.data);
     create->set_mode(static_cast<v1::CreateMode>(from.mode));
+    create->set_with_parents(from.with_parents);
     if (from.ttl_ms != 0) *create->mutable_ttl() = v1::DurationOfMs(from.ttl_ms);
     if (absl::Status s = ToProto(from.acl, create->mutable_acl()); !s.ok()) return s;
     return SetPath(from.path, create, IsSequential(from.mode));
@@ -125,6 +136,35 @@ class Translator {
   const std::string_view chroot_;
   v1::Operation* const to_;
 };
+
+void SetTarget(const Compare& compare, v1::Compare* to) {
+  switch (compare.target) {
+    case Compare::Target::kExists:
+      return to->set_exists(compare.number != 0);
+    case Compare::Target::kCreatedZxid:
+      return to->set_created_zxid(compare.number);
+    case Compare::Target::kModifiedZxid:
+      return to->set_modified_zxid(compare.number);
+    case Compare::Target::kChildrenModifiedZxid:
+      return to->set_children_modified_zxid(compare.number);
+    case Compare::Target::kVersion:
+      return to->set_version(static_cast<int32_t>(compare.number));
+    case Compare::Target::kChildrenVersion:
+      return to->set_children_version(static_cast<int32_t>(compare.number));
+    case Compare::Target::kAclVersion:
+      return to->set_acl_version(static_cast<int32_t>(compare.number));
+    case Compare::Target::kData:
+      return to->set_data(compare.data);
+  }
+}
+
+absl::Status ToProto(const Compare& compare, std::string_view chroot, v1::Compare* to) {
+  if (absl::Status s = CheckPath(compare.path); !s.ok()) return s;
+  to->set_path(AddChroot(chroot, compare.path));
+  to->set_relation(static_cast<v1::CompareRelation>(compare.relation));
+  SetTarget(compare, to);
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -153,6 +193,29 @@ std::vector<Acl> FromProto(const google::protobuf::RepeatedPtrField<v1::Acl>& ac
 absl::Status ToProto(const Transaction::Operation& operation, std::string_view chroot,
                      v1::Operation* to) {
   return std::visit(Translator(chroot, to), operation);
+}
+
+absl::Status ToProto(const Transaction& transaction, std::string_view chroot,
+                     v1::Request::Write* to) {
+  if (transaction.operations().empty() && transaction.compares().empty() &&
+      transaction.otherwise().empty()) {
+    return absl::InvalidArgumentError("the transaction has no operation");
+  }
+  if (transaction.has_nested_branches()) {
+    return absl::InvalidArgumentError(
+        "branches of a transaction cannot be nested: Then and Else take a transaction without If "
+        "and Else");
+  }
+  for (const Transaction::Operation& operation : transaction.operations()) {
+    if (absl::Status s = ToProto(operation, chroot, to->add_operations()); !s.ok()) return s;
+  }
+  for (const Compare& compare : transaction.compares()) {
+    if (absl::Status s = ToProto(compare, chroot, to->add_compares()); !s.ok()) return s;
+  }
+  for (const Transaction::Operation& operation : transaction.otherwise()) {
+    if (absl::Status s = ToProto(operation, chroot, to->add_otherwise()); !s.ok()) return s;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ToProto(const Credential& credential, v1::Credential* to) {

@@ -186,9 +186,19 @@ enum class ErrorCode {
 // and too many pending calls.
 std::optional<ErrorCode> ErrorOf(const absl::Status& status);
 
-// Returns the index, from 0, of the operation that failed if `status` is that of a transaction that
-// the servers refused; nothing for other statuses.
+// Returns the index, from 0, of the operation that failed within its part of the transaction if
+// `status` is that of a transaction that the servers refused; nothing for other statuses.
 std::optional<size_t> FailedOperationOf(const absl::Status& status);
+
+// The parts of a transaction (client/transaction.h).
+enum class TransactionPart {
+  kOperations = 1,  // what the transaction does if all of its compares hold
+  kElse = 2,        // what it does otherwise
+  kCompares = 3,    // its compares
+};
+
+// Returns the part of the operation or compare that failed, as FailedOperationOf its index.
+std::optional<TransactionPart> FailedPartOf(const absl::Status& status);
 
 // Returns the zxid at which the servers refused a request: of a write, that of its transaction; of a
 // read, the last zxid that the server had applied. Nothing for other statuses, and for a request
