@@ -46,6 +46,12 @@ uint32_t AclTable::Ref(const std::vector<Acl>& acl) {
   return id;
 }
 
+void AclTable::Ref(uint32_t id) {
+  if (id == kOpenAclId) return;
+  ASSERT(id < entries_.size() && entries_[id].references > 0, "the list is referenced");
+  ++entries_[id].references;
+}
+
 uint32_t AclTable::Add(const std::vector<Acl>& acl) {
   uint32_t id = static_cast<uint32_t>(entries_.size());
   if (free_.empty()) {

@@ -27,6 +27,8 @@ class AclTable {
 
   // Returns the id of `acl`, which it adds to the table if it is new, and adds a reference to it.
   uint32_t Ref(const std::vector<Acl>& acl);
+  // Adds a reference to the list with that id. REQUIRES: the id is referenced.
+  void Ref(uint32_t id);
   // Drops a reference. When the last one is dropped, the list is removed and its id may be used
   // again. REQUIRES: the id is referenced.
   void Unref(uint32_t id);

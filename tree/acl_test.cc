@@ -228,7 +228,7 @@ TEST_CASE("equal ACLs share an entry until the last reference is dropped") {
   const std::vector<Acl> b = {MakeAcl(2, "digest", "u:h")};
   const uint32_t id = table.Ref(a);
   CHECK(id != kOpenAclId);
-  CHECK(table.Ref(a) == id);
+  table.Ref(id);
   CHECK(table.Get(id) == a);
   CHECK(table.Hash(id) != table.Hash(kOpenAclId));
   const uint64_t hash = table.Hash(id);
@@ -242,6 +242,8 @@ TEST_CASE("equal ACLs share an entry until the last reference is dropped") {
   const uint32_t again = table.Ref(a);
   CHECK(again != id);
   CHECK(table.Hash(again) == hash);
+  CHECK(table.Ref(a) == again);
+  table.Ref(kOpenAclId);
   table.Unref(kOpenAclId);
   CHECK(table.Get(kOpenAclId) == OpenAcl());
 }

@@ -442,6 +442,12 @@ bool AddsData(const Request& request) {
   });
 }
 
+bool HasReads(const Request& request) {
+  return std::any_of(request.ops.begin(), request.ops.end(), [](const Op& op) {
+    return op.kind == OpKind::kGet || op.kind == OpKind::kExists || op.kind == OpKind::kGetChildren;
+  });
+}
+
 bool IsRefusal(ErrorCode error) {
   return error == ErrorCode::kBadArguments || error == ErrorCode::kTooLarge ||
          error == ErrorCode::kNoSpace || error == ErrorCode::kUnimplemented;

@@ -132,7 +132,7 @@ enum class OpKind : uint8_t {
 
   // Reads. They see the changes of the operations before them in the request. Their paths must be
   // legal, or they fail with kBadArguments. They fail with kTooLarge if the reads of the request
-  // together exceed kReadCostMax.
+  // together exceed kReadCostMax, or kNumberedReadCostMax if it is numbered.
   kGet = 17,          // data and stat
   kExists = 18,       // whether there is a node, and its stat; needs no permission
   kGetChildren = 19,  // the names of the children, and the stat
@@ -217,6 +217,9 @@ std::span<const Op> OpsOf(const Request& request, Branch branch);
 
 // Returns whether the request may make the tree larger.
 bool AddsData(const Request& request);
+// Returns whether the request has reads, in whichever branch. The response to a numbered request
+// with reads takes memory until the client has acknowledged it.
+bool HasReads(const Request& request);
 
 // Returns the cluster version that such a command needs. The command may be proposed only when
 // every member understands that version.

@@ -16,6 +16,10 @@ inline constexpr size_t kAnswersMax = 1024;
 // memory on every server. They are also part of the session's record, which every checkpoint after
 // a change of the session includes.
 inline constexpr size_t kAnswerBytesMax = 1u << 20;
+// The maximum size of those among them that have what a request has read, together. It is much
+// smaller, because a short request can read much, and because a client that becomes idle never
+// acknowledges its last response.
+inline constexpr size_t kReadAnswerBytesMax = 64u << 10;
 
 // The largest difference, in milliseconds, between a command's time and the tree's time that counts
 // as a normal difference between clocks: a later time then advances the tree's time, an earlier
@@ -40,8 +44,12 @@ inline constexpr size_t kDeleteRecursivePathBytesMax = 8u << 20;
 // that it returns, plus kReadChildCost and the bytes of the name for each child. Every member looks
 // at what a request reads while nothing else is applied, and keeps it if the request is numbered.
 inline constexpr size_t kReadCostMax = 1u << 20;
+// The same for a numbered request, whose response is kept.
+inline constexpr size_t kNumberedReadCostMax = kReadAnswerBytesMax;
 inline constexpr size_t kReadCost = 128;
-inline constexpr size_t kReadChildCost = 16;
+inline constexpr size_t kReadChildCost = 128;
+static_assert(kReadCostMax / kReadChildCost <= kDeleteRecursiveMax,
+              "a request looks at no more children than it may delete nodes");
 
 // The maximum size in bytes of the response to one operation without its path and without what a
 // read returns. Only creates have a path in the response.

@@ -2,6 +2,7 @@
 
 #include "tree/response_cache.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -18,12 +19,15 @@ constexpr uint8_t kHasRemoved = 4;
 constexpr uint8_t kHasFound = 8;
 constexpr uint8_t kHasData = 16;
 constexpr uint8_t kHasChildren = 32;
+constexpr uint8_t kHasParents = 64;
 constexpr uint8_t kAllFlags =
-    kHasPath | kHasStat | kHasRemoved | kHasFound | kHasData | kHasChildren;
+    kHasPath | kHasStat | kHasRemoved | kHasFound | kHasData | kHasChildren | kHasParents;
 
 // Where the number of the branch begins in the number of operations.
 constexpr int kBranchShift = 25;
 static_assert(kAnswerOperationsMax < uint64_t{1} << kBranchShift);
+// The bit in the number of operations of a response with what a request has read.
+constexpr uint64_t kHasReads = uint64_t{1} << (kBranchShift + 2);
 
 constexpr int kBitsOfByte = 7;
 constexpr uint8_t kMoreFollows = 1 << kBitsOfByte;
@@ -154,10 +158,12 @@ void AppendResult(const OpResult& result, Zxid zxid, std::string* out) {
   out->push_back(static_cast<char>(
       (result.path.empty() ? 0 : kHasPath) | (has_stat ? kHasStat : 0) |
       (result.removed == 0 ? 0 : kHasRemoved) | (result.found ? kHasFound : 0) |
-      (result.data.empty() ? 0 : kHasData) | (result.children.empty() ? 0 : kHasChildren)));
+      (result.data.empty() ? 0 : kHasData) | (result.children.empty() ? 0 : kHasChildren) |
+      (result.added_parents == 0 ? 0 : kHasParents)));
   if (!result.path.empty()) AppendBytes(result.path, out);
   if (has_stat) AppendStat(result.stat, zxid, out);
   if (result.removed != 0) AppendNumber(result.removed, out);
+  if (result.added_parents != 0) AppendNumber(result.added_parents, out);
   if (!result.data.empty()) AppendBytes(result.data, out);
   if (result.children.empty()) return;
   AppendNumber(result.children.size(), out);
@@ -190,12 +196,26 @@ void ReadResult(Zxid zxid, NumberReader* reader, OpResult* result) {
     result->removed = reader->Number();
     if (result->removed == 0) reader->Fail();
   }
+  if ((flags & kHasParents) != 0) {
+    result->added_parents = reader->Number();
+    if (result->added_parents == 0) reader->Fail();
+  }
   result->found = (flags & kHasFound) != 0;
   if ((flags & kHasData) != 0) {
     result->data = reader->Bytes(reader->Number());
     if (result->data.empty()) reader->Fail();
   }
   if ((flags & kHasChildren) != 0) ReadChildren(reader, &result->children);
+}
+
+// Returns the bytes that an encoded response takes in a cache.
+size_t KeptBytes(std::string_view answer) { return answer.size() + NumberBytes(answer.size()); }
+
+// Returns the bytes that an encoded response takes of kReadAnswerBytesMax.
+size_t ReadBytes(std::string_view answer) {
+  NumberReader reader(answer);
+  reader.Number();  // zxid
+  return (reader.Number() & kHasReads) != 0 ? KeptBytes(answer) : 0;
 }
 
 }  // namespace
@@ -207,7 +227,11 @@ void EncodeAnswer(Zxid zxid, Branch branch, std::span<const OpResult> results,
   size_t failed = 0;
   while (failed < results.size() && results[failed].error == ErrorCode::kOk) ++failed;
   AppendNumber(static_cast<uint64_t>(zxid.value()), answer);
-  AppendNumber(results.size() | static_cast<uint64_t>(branch) << kBranchShift, answer);
+  const bool has_reads =
+      std::ranges::any_of(results, [](const OpResult& result) { return result.found; });
+  AppendNumber(
+      results.size() | static_cast<uint64_t>(branch) << kBranchShift | (has_reads ? kHasReads : 0),
+      answer);
   AppendNumber(failed == results.size() ? 0 : failed + 1, answer);
   if (failed < results.size()) {
     AppendSigned(static_cast<int32_t>(results[failed].error), answer);
@@ -220,7 +244,9 @@ bool DecodeAnswer(std::string_view answer, Zxid* zxid, Branch* branch,
                   std::vector<OpResult>* results) {
   NumberReader reader(answer);
   *zxid = Zxid(static_cast<int64_t>(reader.Number()));
-  const uint64_t branch_and_count = reader.Number();
+  const uint64_t numbers = reader.Number();
+  const bool has_reads = (numbers & kHasReads) != 0;
+  const uint64_t branch_and_count = numbers & ~kHasReads;
   const uint64_t count = branch_and_count & ((uint64_t{1} << kBranchShift) - 1);
   const uint64_t failed = reader.Number();
   const uint64_t branch_number = branch_and_count >> kBranchShift;
@@ -236,15 +262,18 @@ bool DecodeAnswer(std::string_view answer, Zxid* zxid, Branch* branch,
     // it.
     if (count > reader.rest().size()) return false;
     if (results != nullptr) results->reserve(count);
+    bool found = false;
     for (uint64_t i = 0; i < count && reader.ok(); ++i) {
       OpResult result;
       ReadResult(*zxid, &reader, &result);
+      found |= result.found;
       if (results != nullptr) results->push_back(std::move(result));
     }
-    return reader.ok() && reader.rest().empty();
+    return reader.ok() && reader.rest().empty() && found == has_reads;
   }
   const auto error = static_cast<ErrorCode>(reader.Signed32());
-  if (!reader.ok() || !reader.rest().empty() || error == ErrorCode::kOk) return false;
+  const bool is_failure = !has_reads && error != ErrorCode::kOk;
+  if (!reader.ok() || !reader.rest().empty() || !is_failure) return false;
   if (results == nullptr) return true;
   results->resize(count);
   SetFailed(error, failed - 1, *results);
@@ -255,21 +284,23 @@ ResponseCache::ResponseCache(SessionId session) : session_(session) {
   ASSERT(session != kNoSession, "writes without a session are not numbered");
 }
 
-bool ResponseCache::IsTooLarge(size_t answer_bytes) {
-  return answer_bytes + NumberBytes(answer_bytes) > kAnswerBytesMax;
+bool ResponseCache::IsTooLarge(std::string_view answer) {
+  return KeptBytes(answer) > kAnswerBytesMax || ReadBytes(answer) > kReadAnswerBytesMax;
 }
 
-bool ResponseCache::HasRoom(size_t answer_bytes) const {
-  return size() < kAnswersMax &&
-         bytes().size() + answer_bytes + NumberBytes(answer_bytes) <= kAnswerBytesMax;
+bool ResponseCache::HasRoom(std::string_view answer) const {
+  const size_t read_bytes = ReadBytes(answer);
+  return size() < kAnswersMax && bytes().size() + KeptBytes(answer) <= kAnswerBytesMax &&
+         (read_bytes == 0 || read_bytes_ + read_bytes <= kReadAnswerBytesMax);
 }
 
 void ResponseCache::Append(std::string_view answer) {
-  ASSERT(HasRoom(answer.size()), "the caller has checked HasRoom");
+  ASSERT(HasRoom(answer), "the caller has checked HasRoom");
   AppendNumber(answer.size(), &bytes_);
   bytes_.append(answer);
   ++last_sequence_;
   hash_sum_ += HashAnswer(last_sequence_, answer);
+  read_bytes_ += ReadBytes(answer);
 }
 
 void ResponseCache::Acknowledge(uint64_t sequence) {
@@ -279,6 +310,7 @@ void ResponseCache::Acknowledge(uint64_t sequence) {
     ASSERT(reader.ok(), "the cache holds only responses that were appended");
     ++acknowledged_;
     hash_sum_ -= HashAnswer(acknowledged_, answer);
+    read_bytes_ -= ReadBytes(answer);
   }
   begin_ = bytes_.size() - reader.rest().size();
   if (begin_ == bytes_.size()) {
@@ -324,15 +356,17 @@ bool ResponseCache::IsValid(uint64_t last_sequence, uint64_t acknowledged, std::
   if (last_sequence == 0 || acknowledged > last_sequence) return false;
   if (last_sequence - acknowledged > kAnswersMax || bytes.size() > kAnswerBytesMax) return false;
   NumberReader reader(bytes);
+  size_t read_bytes = 0;
   for (uint64_t at = acknowledged; at < last_sequence; ++at) {
     const std::string_view answer = reader.Bytes(reader.Number());
     const Zxid before = *zxid;
+    read_bytes += ReadBytes(answer);
     Branch branch;
     if (!reader.ok() || !DecodeAnswer(answer, zxid, &branch, nullptr) || *zxid <= before) {
       return false;
     }
   }
-  return reader.rest().empty();
+  return reader.rest().empty() && read_bytes <= kReadAnswerBytesMax;
 }
 
 std::unique_ptr<ResponseCache> ResponseCache::Restore(SessionId session, uint64_t last_sequence,
@@ -344,7 +378,9 @@ std::unique_ptr<ResponseCache> ResponseCache::Restore(SessionId session, uint64_
   table->bytes_ = bytes;
   NumberReader reader(bytes);
   for (uint64_t at = acknowledged; at < last_sequence; ++at) {
-    table->hash_sum_ += table->HashAnswer(at + 1, reader.Bytes(reader.Number()));
+    const std::string_view answer = reader.Bytes(reader.Number());
+    table->hash_sum_ += table->HashAnswer(at + 1, answer);
+    table->read_bytes_ += ReadBytes(answer);
   }
   ASSERT(reader.ok(), "the caller has checked IsValid");
   return table;

@@ -6,12 +6,14 @@
 // Layout of one response; numbers have 7 bits a byte, the lowest first, and the top bit of a byte
 // says that more bytes follow. Signed numbers are mapped so that small ones are short (0, -1, 1,
 // -2, ...).
-//   header         zxid; the number of operations, plus 2^25 times the Branch; 0 if all succeeded,
-//                  else 1 more than the place of the one that failed
+//   header         zxid; the number of operations, plus 2^25 times the Branch, plus 2^27 if a read
+//                  has found its node; 0 if all succeeded, else 1 more than the place of the one
+//                  that failed
 //   all succeeded  each operation: u8 flags: 1 for a path, 2 for a stat, 4 for a count of removed
-//                  nodes, 8 for a read that found its node, 16 for data, 32 for children; then those
-//                  that are present: length and path; the stat; the count; length and data; the
-//                  number of children, and for each the length and the name
+//                  nodes, 8 for a read that found its node, 16 for data, 32 for children, 64 for a
+//                  count of added parents; then those that are present: length and path; the stat;
+//                  the count of removed nodes; that of added parents; length and data; the number of
+//                  children, and for each the length and the name
 //   one failed     the error of that operation, which implies the others' errors
 //   stat           how far czxid, mzxid and pzxid are below the response's zxid; mtime_ms; how far
 //                  ctime_ms is below that; version, cversion, aversion, owner, data length,
@@ -53,12 +55,12 @@ class ResponseCache {
   uint64_t acknowledged() const { return acknowledged_; }
   size_t size() const { return static_cast<size_t>(last_sequence_ - acknowledged_); }
 
-  // Returns whether the cache stays within kAnswersMax and kAnswerBytesMax if a response of
-  // `answer_bytes` is added.
-  bool HasRoom(size_t answer_bytes) const;
-  // Returns whether a response of `answer_bytes` does not fit even into an empty cache.
-  static bool IsTooLarge(size_t answer_bytes);
-  // Adds the response to write number last_sequence() + 1. REQUIRES: HasRoom(answer.size()).
+  // Returns whether the cache stays within kAnswersMax, kAnswerBytesMax and kReadAnswerBytesMax if
+  // `answer`, an encoded response, is added.
+  bool HasRoom(std::string_view answer) const;
+  // Returns whether an encoded response does not fit even into an empty cache.
+  static bool IsTooLarge(std::string_view answer);
+  // Adds the response to write number last_sequence() + 1. REQUIRES: HasRoom(answer).
   void Append(std::string_view answer);
   // Drops the responses up to number `sequence`, or all responses if that is above the last number.
   // Does nothing if they were dropped before. O(bytes dropped).
@@ -71,8 +73,9 @@ class ResponseCache {
   uint64_t Hash() const;
   uint64_t ComputeHash() const;
 
-  // Returns the memory of the cache in bytes.
-  size_t memory_bytes() const { return sizeof(ResponseCache) + bytes_.capacity(); }
+  // Returns the memory of the cache in bytes, without what is allocated for later responses. It is
+  // the same on every member.
+  size_t memory_bytes() const { return sizeof(ResponseCache) + bytes().size(); }
   // Returns the responses, each preceded by its length: the input of Restore.
   std::string_view bytes() const { return std::string_view(bytes_).substr(begin_); }
   // Returns whether `bytes` are valid for a cache with those two numbers, and have ascending zxids.
@@ -90,7 +93,8 @@ class ResponseCache {
   uint64_t last_sequence_ = 0;
   uint64_t acknowledged_ = 0;
   std::string bytes_;
-  size_t begin_ = 0;  // the bytes before belong to dropped responses
+  size_t begin_ = 0;       // the bytes before belong to dropped responses
+  size_t read_bytes_ = 0;  // of the responses that have what a request has read
   uint64_t hash_sum_ = 0;
 };
 

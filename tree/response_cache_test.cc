@@ -76,6 +76,9 @@ TEST_CASE("a response is decoded as it was encoded") {
   OpResult remove;
   OpResult removed_many;
   removed_many.removed = 10'000;
+  OpResult with_parents = create;
+  with_parents.added_parents = 300;
+  RequireSurvives(zxid, {with_parents});
   RequireSurvives(zxid, {create});
   RequireSurvives(zxid, {remove});
   RequireSurvives(Zxid(1), {set});
@@ -205,7 +208,7 @@ TEST_CASE("a response cache keeps the responses that were not acknowledged") {
   for (int round = 0; round < 3000; ++round) {
     const uint64_t size = random() % (random() % 50 == 0 ? 5000 : 60);
     std::string answer(size, static_cast<char>(random()));
-    if (table.HasRoom(answer.size())) {
+    if (table.HasRoom(answer)) {
       table.Append(answer);
       expected.answers.push_back(std::move(answer));
     }
@@ -249,25 +252,25 @@ TEST_CASE("response caches that differ have different hashes") {
 
 TEST_CASE("a response cache is bounded in responses and in bytes") {
   ResponseCache many(kSession);
-  while (many.HasRoom(0)) many.Append("");
+  while (many.HasRoom("")) many.Append("");
   CHECK(many.size() == kAnswersMax);
   many.Acknowledge(1);
-  CHECK(many.HasRoom(0));
+  CHECK(many.HasRoom(""));
 
   ResponseCache large(kSession);
   const std::string answer(2000, 'a');
-  while (large.HasRoom(answer.size())) large.Append(answer);
+  while (large.HasRoom(answer)) large.Append(answer);
   CHECK(large.bytes().size() <= kAnswerBytesMax);
   CHECK(large.bytes().size() + answer.size() + 2 > kAnswerBytesMax);
   large.Acknowledge(2);
-  CHECK(large.HasRoom(answer.size()));
+  CHECK(large.HasRoom(answer));
 
   // The length takes three bytes.
-  CHECK_FALSE(ResponseCache::IsTooLarge(kAnswerBytesMax - 3));
-  CHECK(ResponseCache::IsTooLarge(kAnswerBytesMax - 2));
+  CHECK_FALSE(ResponseCache::IsTooLarge(std::string(kAnswerBytesMax - 3, '\0')));
+  CHECK(ResponseCache::IsTooLarge(std::string(kAnswerBytesMax - 2, '\0')));
   ResponseCache empty(kSession);
-  CHECK(empty.HasRoom(kAnswerBytesMax - 3));
-  CHECK_FALSE(empty.HasRoom(kAnswerBytesMax - 2));
+  CHECK(empty.HasRoom(std::string(kAnswerBytesMax - 3, '\0')));
+  CHECK_FALSE(empty.HasRoom(std::string(kAnswerBytesMax - 2, '\0')));
 }
 
 TEST_CASE("IsValid refuses bytes that no response cache can hold") {
@@ -313,6 +316,41 @@ TEST_CASE("IsValid refuses bytes that no response cache can hold") {
     many += answer;
   }
   CHECK_FALSE(ResponseCache::IsValid(kAnswersMax + 1, 0, many, &newest));
+}
+
+TEST_CASE("the responses with reads have a lower limit together, also after they were restored") {
+  OpResult get;
+  get.found = true;
+  get.stat = LikelyStat(Zxid(200'000));
+  get.data = std::string(kReadAnswerBytesMax / 2, 'x');
+  OpResult create;
+  create.path = "/" + get.data;
+  const std::string read = Encode(Zxid(200'000), {get});
+  const std::string made = Encode(Zxid(200'001), {create});
+  ResponseCache cache(kSession);
+  REQUIRE(cache.HasRoom(read));
+  cache.Append(read);
+  CHECK_FALSE(cache.HasRoom(read));
+  CHECK(cache.HasRoom(made));
+  cache.Append(made);
+  CHECK(cache.memory_bytes() - sizeof(ResponseCache) == cache.bytes().size());
+  const auto restored = ResponseCache::Restore(kSession, 2, 0, cache.bytes());
+  CHECK_FALSE(restored->HasRoom(read));
+  restored->Acknowledge(1);
+  CHECK(restored->HasRoom(read));
+  CHECK(ResponseCache::IsTooLarge(Encode(Zxid(200'000), {get, get})));
+  CHECK_FALSE(ResponseCache::IsTooLarge(Encode(Zxid(200'000), {create, create})));
+  // A cache beyond the limit cannot have been written.
+  const std::string bytes(restored->bytes());
+  Zxid zxid;
+  CHECK(ResponseCache::IsValid(
+      1, 0, std::string(cache.bytes()).substr(0, cache.bytes().size() - bytes.size()), &zxid));
+  const std::string later = Encode(Zxid(200'002), {get});
+  std::string both(cache.bytes().substr(0, cache.bytes().size() - bytes.size()));
+  ResponseCache other(kSession);
+  other.Append(later);
+  both += other.bytes();
+  CHECK_FALSE(ResponseCache::IsValid(2, 0, both, &zxid));
 }
 
 }  // namespace

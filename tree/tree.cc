@@ -156,6 +156,7 @@ size_t Tree::data_bytes() const { return impl_->data_bytes(); }
 size_t Tree::node_memory_bytes() const { return impl_->node_memory_bytes(); }
 size_t Tree::free_node_memory_bytes() const { return impl_->free_node_memory_bytes(); }
 size_t Tree::session_memory_bytes() const { return impl_->session_memory_bytes(); }
+uint64_t Tree::visited_nodes() const { return impl_->visited_nodes(); }
 size_t Tree::answer_memory_bytes() const { return impl_->answer_memory_bytes(); }
 uint64_t Tree::digest() const { return impl_->digest(); }
 uint64_t Tree::ComputeDigest() const { return impl_->ComputeDigest(); }

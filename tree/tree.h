@@ -227,6 +227,9 @@ class Tree {
   size_t answer_memory_bytes() const;
   // Returns the bytes that are allocated from the system and free for new nodes.
   size_t free_node_memory_bytes() const;
+  // Returns about how many nodes the requests that were applied here have visited beyond one for
+  // each operation: by lists, recursive deletes and missing parents.
+  uint64_t visited_nodes() const;
   // Returns a hash of the whole tree with its sessions. It is updated with each change, and is
   // equal on all members at the same zxid.
   uint64_t digest() const;

@@ -212,6 +212,7 @@ void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view comm
   if (TryOps(*request, context, &result->branch, wanted ? &result->ops : nullptr)) {
     CommitRequest(zxid, listener);
   }
+  CountVisits();
   if (session != nullptr) result->session_ephemerals = session->ephemeral_count;
 }
 
@@ -259,6 +260,8 @@ bool Tree::Impl::TryOps(const Request& request, const Context& context, Branch* 
   }
   return true;
 }
+
+void Tree::Impl::CountVisits() { visited_nodes_ += recursive_nodes_ + read_cost_ / kReadChildCost; }
 
 void Tree::Impl::CommitRequest(Zxid zxid, ApplyListener* listener) {
   for (const Event& event : events_) {
@@ -338,6 +341,7 @@ std::string_view Tree::Impl::NumberedPath(const Op& op, const Znode& parent) {
 }
 
 bool Tree::Impl::ResolveOpAcl(const Op& op, const Context& context) {
+  resolved_acl_id_.reset();
   if (!IsOpenAcl(op.acl)) return ResolveAcl(op.acl, context.identities, &resolved_acl_);
   resolved_acl_.assign(op.acl.begin(), op.acl.end());
   return true;
@@ -355,8 +359,10 @@ ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* res
   bool parent_is_new = false;
   if (op.with_parents) {
     if (!IsValidPath(op.path, IsSequential(op.mode))) return ErrorCode::kBadArguments;
+    const size_t before = recursive_nodes_;
     const ErrorCode error = AddParents(op, context, &parent, &parent_is_new);
     if (error != ErrorCode::kOk) return error;
+    if (result != nullptr) result->added_parents = recursive_nodes_ - before;
   } else {
     parent = Lookup(op.path.substr(0, op.path.rfind('/')));
     if (parent == nullptr) return ErrorCode::kNoNode;
@@ -399,7 +405,12 @@ Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, SessionId owner,
                           const Context& context) {
   Znode* node = Znode::New(&memory_, parent, LastSegment(path), owner);
   node->data.Set(&memory_, op.has_data, op.data);
-  node->acl_id = acls_.Ref(resolved_acl_);
+  if (resolved_acl_id_.has_value()) {
+    acls_.Ref(*resolved_acl_id_);
+  } else {
+    resolved_acl_id_ = acls_.Ref(resolved_acl_);
+  }
+  node->acl_id = *resolved_acl_id_;
   node->czxid = node->mzxid = context.zxid;
   node->SetPzxid(&memory_, context.zxid);
   node->ctime_ms = node->mtime_ms = time_ms_;

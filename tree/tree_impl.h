@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "tree/command.h"
 #include "tree/dedup_table.h"
 #include "tree/expiry_index.h"
+#include "tree/limits.h"
 #include "tree/node_memory.h"
 #include "tree/quota.h"
 #include "tree/record.h"
@@ -74,6 +76,7 @@ class Tree::Impl {
   size_t answer_memory_bytes() const { return answer_bytes_; }
   size_t node_memory_bytes() const { return memory_.bytes_used(); }
   size_t free_node_memory_bytes() const { return memory_.bytes_reserved() - memory_.bytes_used(); }
+  uint64_t visited_nodes() const { return visited_nodes_; }
   uint64_t digest() const { return totals_.digest; }
   uint64_t ComputeDigest() const;
 
@@ -96,6 +99,7 @@ class Tree::Impl {
     bool enforces_quota = false;
     ApplyListener* listener = nullptr;  // nullptr unless this server proposed the command
     bool is_local = false;              // the session is local, and the tree does not know it
+    size_t read_cost_max = kReadCostMax;
   };
 
   // The values that a change replaced. Rollback restores them; Commit frees them.
@@ -164,6 +168,8 @@ class Tree::Impl {
   bool TryOps(const Request& request, const Context& context, Branch* branch,
               std::vector<OpResult>* results);
   void CommitRequest(Zxid zxid, ApplyListener* listener);
+  // Adds what the request has visited to visited_nodes_.
+  void CountVisits();
   // Notifies the listener of an event at `path`. REQUIRES: it is not committed yet.
   void TellEvent(const Event& event, std::string_view path, Zxid zxid, ApplyListener* listener);
 
@@ -191,8 +197,8 @@ class Tree::Impl {
   ErrorCode AddNode(Znode* parent, std::string_view path, SessionId owner, const Op& op,
                     const Context& context, OpResult* result);
   ErrorCode Read(const Op& op, const Context& context, OpResult* result);
-  // Adds to the cost of the request's reads. Returns kTooLarge if they exceed kReadCostMax.
-  ErrorCode AddReadCost(size_t cost);
+  // Adds to the cost of the request's reads. Returns kTooLarge if they exceed its maximum.
+  ErrorCode AddReadCost(const Context& context, size_t cost);
   ErrorCode Delete(const Op& op, const Context& context);
   ErrorCode DeleteRecursive(const Op& op, const Context& context, OpResult* result);
   ErrorCode SetData(const Op& op, const Context& context, OpResult* result);
@@ -222,7 +228,7 @@ class Tree::Impl {
   // Returns the path to create: `op.path`, followed by a sequence number if the mode is sequential.
   // The view is valid until the end of the request.
   std::string_view NumberedPath(const Op& op, const Znode& parent);
-  // Resolves the ACL of an operation into resolved_acl_.
+  // Resolves the ACL of an operation into resolved_acl_, and forgets the id of the one before.
   bool ResolveOpAcl(const Op& op, const Context& context);
   Znode* Attach(Znode* parent, std::string_view path, SessionId owner, const Op& op,
                 const Context& context);
@@ -271,11 +277,15 @@ class Tree::Impl {
   bool changes_acls_ = false;  // whether the request has set the ACL of a node
   std::deque<std::string> numbered_paths_;
   std::vector<Acl> resolved_acl_;
+  // The id of resolved_acl_, once a node that the operation has created has it: a long list is
+  // looked up once, not once for each missing parent.
+  std::optional<uint32_t> resolved_acl_id_;
   std::vector<Znode*> subtree_;
   // Of all recursive deletes of the request, and of all missing parents of its creates.
   size_t recursive_nodes_ = 0;
   size_t recursive_path_bytes_ = 0;
-  size_t read_cost_ = 0;           // of all reads of the request
+  size_t read_cost_ = 0;  // of all reads of the request
+  uint64_t visited_nodes_ = 0;
   std::vector<OpResult> results_;  // used when the caller does not want the results
   std::string answer_;             // the encoded response
 };

@@ -30,14 +30,20 @@ void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_
   result->session_ephemerals = session->ephemeral_count;
   if (result->error != ErrorCode::kOk || result->repeated) return;
 
-  const Context context{zxid, session, request.identities, request.enforces_quota,
-                        wanted ? listener : nullptr};
+  const Context context{zxid,
+                        session,
+                        request.identities,
+                        request.enforces_quota,
+                        wanted ? listener : nullptr,
+                        /*is_local=*/false,
+                        kNumberedReadCostMax};
   // Every server stores the response, including those that do not send it.
   std::vector<OpResult>& results = wanted ? result->ops : results_;
   const Totals before = totals_;
   bool applied = TryOps(request, context, &result->branch, &results);
+  CountVisits();
   EncodeAnswer(zxid, result->branch, results, &answer_);
-  if (ResponseCache::IsTooLarge(answer_.size())) {
+  if (ResponseCache::IsTooLarge(answer_)) {
     // The response would never fit, however long the client waited. Therefore the request fails.
     ASSERT(applied, "the response of a failed request is short");
     Rollback(before);
@@ -45,7 +51,7 @@ void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_
     SetFailed(ErrorCode::kTooLarge, 0, results);
     EncodeAnswer(zxid, result->branch, results, &answer_);
   }
-  if (session->answers != nullptr && !session->answers->HasRoom(answer_.size())) {
+  if (session->answers != nullptr && !session->answers->HasRoom(answer_)) {
     if (applied) Rollback(before);
     result->error = ErrorCode::kTooManyUnacknowledged;
     result->ops.clear();

@@ -101,32 +101,33 @@ ErrorCode Tree::Impl::MakeCompare(const Compare& compare, std::span<const Identi
   return ErrorCode::kOk;
 }
 
-ErrorCode Tree::Impl::AddReadCost(size_t cost) {
+ErrorCode Tree::Impl::AddReadCost(const Context& context, size_t cost) {
   read_cost_ += cost;
-  return read_cost_ <= kReadCostMax ? ErrorCode::kOk : ErrorCode::kTooLarge;
+  return read_cost_ <= context.read_cost_max ? ErrorCode::kOk : ErrorCode::kTooLarge;
 }
 
 ErrorCode Tree::Impl::Read(const Op& op, const Context& context, OpResult* result) {
   if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
-  if (const ErrorCode error = AddReadCost(kReadCost); error != ErrorCode::kOk) return error;
+  if (const ErrorCode error = AddReadCost(context, kReadCost); error != ErrorCode::kOk)
+    return error;
   const Znode* node = Lookup(op.path);
   if (node == nullptr) return op.kind == OpKind::kExists ? ErrorCode::kOk : ErrorCode::kNoNode;
   if (op.kind != OpKind::kExists && !IsPermitted(*node, context.identities, permission::kRead)) {
     return ErrorCode::kNoAuth;
   }
   if (op.kind == OpKind::kGet) {
-    if (const ErrorCode error = AddReadCost(node->data.size()); error != ErrorCode::kOk) {
+    if (const ErrorCode error = AddReadCost(context, node->data.size()); error != ErrorCode::kOk) {
       return error;
     }
     if (result != nullptr) result->data = node->data.view();
   } else if (op.kind == OpKind::kGetChildren) {
     const ChildSet& children = node->children();
-    // Looks at no child if there are too many.
-    ErrorCode error = AddReadCost(children.size() * kReadChildCost);
+    // Looks at no child if there are too many, of this node or of all that the request lists.
+    ErrorCode error = AddReadCost(context, children.size() * kReadChildCost);
     if (error != ErrorCode::kOk) return error;
     size_t bytes = 0;
     children.ForEach([&bytes](const Znode* child) { bytes += child->name_length; });
-    error = AddReadCost(bytes);
+    error = AddReadCost(context, bytes);
     if (error != ErrorCode::kOk) return error;
     if (result != nullptr) {
       result->children.reserve(children.size());

@@ -286,6 +286,18 @@ TEST_CASE("the reads of a request are limited by what they cost together") {
   CHECK(server.Do(MakeRead(OpKind::kGetChildren, "/p")).error == ErrorCode::kTooLarge);
 }
 
+TEST_CASE("a request lists no more children than it may delete nodes, however short their names") {
+  Server server;
+  server.OpenSession();
+  Strings paths;
+  for (size_t i = 0; i <= kDeleteRecursiveMax; ++i) paths.push_back("/p/" + std::to_string(i));
+  std::vector<Op> creates = {MakeCreate("/p"), MakeCreate("/q")};
+  for (const std::string& path : paths) creates.push_back(MakeCreate(path));
+  server.DoMulti(creates);
+  CHECK(server.Do(MakeRead(OpKind::kGetChildren, "/p")).error == ErrorCode::kTooLarge);
+  CHECK(server.Do(MakeRead(OpKind::kGetChildren, "/q")).error == ErrorCode::kOk);
+}
+
 TEST_CASE("a repeated numbered request gets the branch and the reads of the first time") {
   Server server;
   server.OpenSession();
@@ -316,9 +328,9 @@ TEST_CASE("a numbered request whose reads do not fit into a kept response fails"
   Server server;
   server.OpenSession();
   // Within the limit of reads, but not of a response with the stat.
-  server.Do(MakeCreate("/a", std::string(kReadCostMax - kReadCost, 'x')));
+  server.Do(MakeCreate("/a", std::string(kNumberedReadCostMax - kReadCost, 'x')));
   const Op get = MakeRead(OpKind::kGet, "/a");
-  CHECK(server.Do(get).data.size() == kReadCostMax - kReadCost);
+  CHECK(server.Do(get).data.size() == kNumberedReadCostMax - kReadCost);
   std::vector<Op> ops(200, MakeCreate("/b", "", CreateMode::kPersistentSequential));
   ops.push_back(get);
   const ApplyResult result = server.DoSequenced(1, 0, MakeBranches({}, ops));
@@ -326,6 +338,29 @@ TEST_CASE("a numbered request whose reads do not fit into a kept response fails"
   CHECK(result.ops[0].error == ErrorCode::kTooLarge);
   CHECK_FALSE(server.Has("/b0000000000"));
   CHECK(server.DoSequenced(1, 0, MakeBranches({}, ops)).ops == result.ops);
+}
+
+TEST_CASE("what the servers keep of the reads of one session is limited together") {
+  Server server;
+  server.OpenSession();
+  server.Do(MakeCreate("/a", std::string(kReadAnswerBytesMax / 2, 'x')));
+  const Request get = MakeBranches({}, {MakeRead(OpKind::kGet, "/a")});
+  // A request that is not numbered may read far more.
+  CHECK(server.DoRequest(MakeBranches({}, std::vector<Op>(20, get.ops[0]))).ops[19].error ==
+        ErrorCode::kOk);
+  CHECK(server.DoSequenced(1, 0, MakeBranches({}, {get.ops[0], get.ops[0]})).ops[1].error ==
+        ErrorCode::kTooLarge);
+  CHECK(server.DoSequenced(2, 0, get).ops[0].error == ErrorCode::kOk);
+  CHECK(server.DoSequenced(3, 0, get).error == ErrorCode::kTooManyUnacknowledged);
+  // Other writes need no acknowledgement.
+  Request set;
+  set.ops = {MakeSetData("/b", "")};
+  CHECK(server.DoSequenced(3, 0, set).error == ErrorCode::kOk);
+  CHECK(server.DoSequenced(4, 1, get).error == ErrorCode::kTooManyUnacknowledged);
+  CHECK(server.tree().answer_memory_bytes() < kReadAnswerBytesMax);
+  CHECK(server.DoSequenced(4, 2, get).error == ErrorCode::kOk);
+  CHECK(server.DoSequenced(4, 2, get).repeated);
+  CHECK(server.tree().digest() == server.tree().ComputeDigest());
 }
 
 TEST_CASE("a create with parents creates the missing ones from the top, as one change") {
@@ -356,6 +391,25 @@ TEST_CASE("a create with parents creates the missing ones from the top, as one c
   CHECK(server.Do(op).stat.czxid > Zxid(0));
   CHECK(server.Do(op).stat.czxid == Zxid(0));
   CHECK(server.DataOf("/d/e") == "data");
+}
+
+TEST_CASE("the result of a create with parents tells how many it has added") {
+  Server server;
+  server.OpenSession();
+  CHECK(server.Do(MakeCreateWithParents("/a/b/c", kOfOwner)).added_parents == 2);
+  CHECK(server.Do(MakeCreateWithParents("/a/b/d", kOfOwner)).error == ErrorCode::kNoAuth);
+  server.identities = {Identity{"digest", "u:p"}};
+  CHECK(server.Do(MakeCreateWithParents("/a/b/d")).added_parents == 0);
+  Request request;
+  request.ops = {MakeCreateWithParents("/e/f", kOfOwner)};
+  CHECK(server.DoSequenced(1, 0, request).ops[0].added_parents == 1);
+  CHECK(server.DoSequenced(1, 0, request).ops[0].added_parents == 1);
+  // Each node has the list, and drops its reference to it.
+  Op remove = MakeDelete("/e");
+  remove.kind = OpKind::kDeleteRecursive;
+  CHECK(server.Do(remove).removed == 2);
+  CHECK(server.Do(MakeRead(OpKind::kGet, "/a/b/c")).found);
+  CHECK(server.tree().digest() == server.tree().ComputeDigest());
 }
 
 TEST_CASE("a create with parents that fails leaves none of them") {

@@ -103,8 +103,9 @@ struct OpResult {
   Stat stat;         // create, setData, setAcl, when error is kOk; reads, when `found`
   // deleteRecursive, removeSubtree and tryDelete: the number of removed nodes, when error is kOk.
   uint64_t removed = 0;
-  bool found = false;  // reads: the node exists
-  std::string data;    // get: the node's data; null data are as empty data
+  uint64_t added_parents = 0;  // create with parents: how many of them did not exist
+  bool found = false;          // reads: the node exists
+  std::string data;            // get: the node's data; null data are as empty data
   // getChildren: the names of the children, in byte order.
   std::vector<std::string> children;
   friend bool operator==(const OpResult&, const OpResult&) = default;

@@ -628,7 +628,7 @@ void Replica::OnMemory() {
   uint64_t free_bytes = 0;
   {
     const GuardedTree::ReadGuard tree = ReadTree();
-    tree_bytes = tree->node_memory_bytes();
+    tree_bytes = tree->node_memory_bytes() + tree->answer_memory_bytes();
     free_bytes = tree->free_node_memory_bytes();
   }
   uint64_t resident_bytes = MeasureResidentBytes();

@@ -247,8 +247,10 @@ class Model {
     node.acl.clear();
     if (!Resolve(op.acl, who, &node.acl)) return ErrorCode::kInvalidAcl;
     if (op.with_parents) {
+      const size_t before = state.nodes.size();
       const ErrorCode error = CreateParents(op, who, zxid, &parent_is_new);
       if (error != ErrorCode::kOk) return error;
+      result->added_parents = state.nodes.size() - before;
     }
     ModelNode* parent = Find(ParentOf(path));
     if (parent == nullptr) return ErrorCode::kNoNode;
@@ -575,7 +577,9 @@ class Model {
       result->error = ApplyOp(ops[i], request.identities, session, zxid, result);
       if (result->error == ErrorCode::kOk) continue;
       state = before;
-      for (size_t j = 0; j < i; ++j) (*results)[j] = OpResult{};
+      const ErrorCode error = result->error;
+      for (size_t j = 0; j <= i; ++j) (*results)[j] = OpResult{};
+      result->error = error;
       for (size_t j = i + 1; j < results->size(); ++j) {
         (*results)[j].error = ErrorCode::kRuntimeInconsistency;
       }

@@ -20,6 +20,9 @@ namespace {
 
 // The most entries that are applied under one hold of the lock, because a read waits for so long.
 constexpr size_t kEntriesPerLockMax = 256;
+// No further entry is applied under one hold once requests have visited this many znodes besides
+// those that their operations name: one request may visit some thousands.
+constexpr uint64_t kVisitsPerLockMax = 4096;
 // The most changes that TryApply makes, which take some milliseconds.
 constexpr size_t kChangesAtOnceMax = 500;
 // How often an exceeded quota of one path is logged, and for how many paths at most.
@@ -31,10 +34,10 @@ constexpr size_t kQuotasLoggedMax = 1000;
 size_t ChangesOf(const tree::Request& request) {
   const bool is_deep = std::any_of(request.ops.begin(), request.ops.end(), [](const tree::Op& op) {
     return op.kind == tree::OpKind::kDeleteRecursive || op.kind == tree::OpKind::kRemoveSubtree ||
-           op.with_parents || op.kind == tree::OpKind::kGet ||
-           op.kind == tree::OpKind::kGetChildren;
+           op.with_parents;
   });
-  return is_deep ? kChangesAtOnceMax + 1 : request.ops.size() + request.compares.size();
+  return is_deep || tree::HasReads(request) ? kChangesAtOnceMax + 1
+                                            : request.ops.size() + request.compares.size();
 }
 
 }  // namespace
@@ -43,12 +46,10 @@ void ReplicatedTree::Apply(std::span<const consensus::Entry> entries) {
   ASSERT(frontend_ != nullptr);
   if (replay_.has_value()) replay_->Begin();
   while (!entries.empty()) {
-    const std::span<const consensus::Entry> some =
-        entries.first(std::min(entries.size(), kEntriesPerLockMax));
-    ApplySome(some);
-    entries = entries.subspan(some.size());
+    const size_t applied = ApplySome(entries.first(std::min(entries.size(), kEntriesPerLockMax)));
     frontend_->OnBatchApplied();
-    RecordApplied(some.back().index);
+    RecordApplied(entries[applied - 1].index);
+    entries = entries.subspan(applied);
   }
   PublishNews();
 }
@@ -64,7 +65,8 @@ bool ReplicatedTree::TryApply(std::span<const consensus::Entry> entries) {
     size_t changes = 0;
     for (const consensus::Entry& entry : entries) changes += Changes(entry, **tree);
     if (changes > kChangesAtOnceMax) return false;
-    ApplyLocked(entries, &**tree);
+    const size_t applied = ApplyLocked(entries, &**tree);
+    ASSERT(applied == entries.size(), "a request that visits many znodes has too many changes");
   }
   frontend_->OnBatchApplied();
   PublishNews();
@@ -149,15 +151,18 @@ std::string_view ReplicatedTree::CommandOf(std::span<const consensus::Entry> ent
   return entries[i].payload.view();
 }
 
-void ReplicatedTree::ApplySome(std::span<const consensus::Entry> entries) {
+size_t ReplicatedTree::ApplySome(std::span<const consensus::Entry> entries) {
   GuardedTree::WriteGuard tree = tree_.Write();
-  ApplyLocked(entries, &*tree);
+  return ApplyLocked(entries, &*tree);
 }
 
-void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree::Tree* tree) {
+size_t ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree::Tree* tree) {
   std::array<uint64_t, kEntriesPerLockMax> digests;
   ASSERT(!entries.empty() && entries.size() <= digests.size());
+  const uint64_t visits_max = tree->visited_nodes() + kVisitsPerLockMax;
   for (size_t i = 0; i < entries.size(); ++i) {
+    if (i > 0 && tree->visited_nodes() >= visits_max) entries = entries.first(i);
+    if (i == entries.size()) break;
     const consensus::Entry& entry = entries[i];
     const tree::Zxid zxid(static_cast<int64_t>(entry.index.value()));
     const bool forgotten =
@@ -183,6 +188,7 @@ void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree
     const auto header = tree::DecodeHeader(entries.back().payload.view());
     if (header.ok()) pending_.command_ms = header->time_ms;
   }
+  return entries.size();
 }
 
 void ReplicatedTree::SetAppliedMark(consensus::Index index) {

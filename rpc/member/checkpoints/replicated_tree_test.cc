@@ -256,5 +256,31 @@ TEST_CASE("a short replay has a line for its beginning and one for its end") {
                                                   "log replay: 3 entries, applied in 0 ms"});
 }
 
+TEST_CASE("few requests that visit many znodes are applied under one lock") {
+  Fixture f;
+  std::vector<Entry> entries = {f.OpenSession()};
+  tree::Op create;
+  create.kind = tree::OpKind::kCreate;
+  create.path = "/p";
+  create.acl = tree::OpenAcl();
+  entries.push_back(f.Change(create));
+  for (int i = 0; i < 2100; ++i) {
+    const std::string path = "/p/" + std::to_string(i);
+    create.path = path;
+    entries.push_back(f.Change(create));
+  }
+  f.replicated.Apply(entries);
+  tree::Op list;
+  list.kind = tree::OpKind::kGetChildren;
+  list.path = "/p";
+  entries.clear();
+  for (int i = 0; i < 8; ++i) entries.push_back(f.Change(list));
+  const int results = f.frontend.results;
+  const int batches = f.frontend.batches;
+  f.replicated.Apply(entries);
+  CHECK(f.frontend.results - results == 8);
+  CHECK(f.frontend.batches - batches == 4);  // two lists visit more than 4,096 znodes
+}
+
 }  // namespace
 }  // namespace quorate::rpc
