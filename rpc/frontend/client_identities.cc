@@ -34,6 +34,18 @@ Readers ReadersOf(std::span<const tree::Acl> acl) {
   return std::make_shared<const std::vector<tree::Acl>>(acl.begin(), acl.end());
 }
 
+const Readers& CommandReaders::Of(tree::Zxid zxid, std::span<const tree::Acl> acl) {
+  if (zxid != zxid_) known_ = {};
+  zxid_ = zxid;
+  const auto is_same = [&acl](const Known& known) {
+    return !acl.empty() && known.acl.data() == acl.data() && known.acl.size() == acl.size();
+  };
+  if (is_same(known_[0])) return known_[0].readers;
+  std::swap(known_[0], known_[1]);
+  if (!is_same(known_[0])) known_[0] = {acl, ReadersOf(acl)};
+  return known_[0].readers;
+}
+
 std::string DigestId(std::string_view credentials) {
   unsigned char hash[SHA_DIGEST_LENGTH];
   SHA1(reinterpret_cast<const unsigned char*>(credentials.data()), credentials.size(), hash);

@@ -6,6 +6,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,25 @@ using Readers = std::shared_ptr<const std::vector<tree::Acl>>;
 
 // Returns the readers of the events of a znode with this list.
 Readers ReadersOf(std::span<const tree::Acl> acl);
+
+// Returns what ReadersOf returns, but copies a list only once for consecutive events of the same
+// command: a long list may belong to each of thousands of znodes that one command creates or deletes.
+class CommandReaders {
+ public:
+  // `acl` is the list as the tree keeps it, at the event of the command with this zxid.
+  const Readers& Of(tree::Zxid zxid, std::span<const tree::Acl> acl);
+
+ private:
+  struct Known {
+    std::span<const tree::Acl> acl;
+    Readers readers;
+  };
+
+  // While a command is applied, the tree frees no list that its events have, so that the address of a
+  // list identifies it.
+  tree::Zxid zxid_;
+  std::array<Known, 2> known_;  // of a znode and its parent; the last one used first
+};
 
 // Returns the id for `credentials`, as ZooKeeper stores it: "user:password" -> "user:" +
 // base64(sha1("user:password")).

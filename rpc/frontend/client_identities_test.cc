@@ -47,5 +47,23 @@ TEST_CASE("credentials of the super user that were not looked at may be shown ag
   CHECK(identities.AddDigest("super:secret", &failures).ok());
 }
 
+TEST_CASE("the events of one command share the copy of a list") {
+  const std::vector<tree::Acl> a = {{31, {"digest", "a:x"}}};
+  const std::vector<tree::Acl> b = {{31, {"digest", "b:x"}}};
+  CommandReaders readers;
+  const Readers first = readers.Of(tree::Zxid(5), a);
+  REQUIRE(first != nullptr);
+  CHECK(*first == a);
+  const Readers second = readers.Of(tree::Zxid(5), b);
+  CHECK(*second == b);
+  CHECK(readers.Of(tree::Zxid(5), a) == first);
+  CHECK(readers.Of(tree::Zxid(5), b) == second);
+  CHECK(readers.Of(tree::Zxid(5), tree::OpenAcl()) == nullptr);
+  // The tree may have freed the list, and another one may have its address.
+  CHECK(readers.Of(tree::Zxid(6), b) != second);
+  // No list admits nobody; so do none at all.
+  CHECK((readers.Of(tree::Zxid(7), {}) == nullptr) == (ReadersOf({}) == nullptr));
+}
+
 }  // namespace
 }  // namespace quorate::rpc

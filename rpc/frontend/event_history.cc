@@ -301,6 +301,9 @@ void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid z
 
 uint32_t EventHistory::ListOf(const Readers& readers) {
   if (readers == nullptr) return kEverybody;
+  for (const RecentList& recent : recent_lists_) {
+    if (recent.readers == readers) return recent.list;
+  }
   Chunk& last = *chunks_.back();
   const auto [list, is_new] =
       last_lists_.try_emplace(*readers, static_cast<uint32_t>(last.lists.size()) + 1);
@@ -308,11 +311,13 @@ uint32_t EventHistory::ListOf(const Readers& readers) {
     last.lists.push_back(readers);
     last.list_bytes += 2 * rpc::BytesOf(*readers);  // it is also a key, until the chunk is full
   }
+  recent_lists_[1] = std::exchange(recent_lists_[0], RecentList{readers, list->second});
   return list->second;
 }
 
 void EventHistory::BeginChunk() {
   last_lists_.clear();
+  recent_lists_ = {};
   if (!chunks_.empty()) {
     Chunk& full = *chunks_.back();
     bytes_ -= full.list_bytes / 2;
@@ -342,6 +347,7 @@ void EventHistory::Clear(tree::Zxid zxid) {
   first_number_ = ++next_number_;
   chunks_.clear();
   last_lists_.clear();
+  recent_lists_ = {};
   bytes_ = 0;
   oldest_ = zxid;
 }

@@ -20,6 +20,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -168,6 +169,12 @@ class EventHistory {
   // The encoder and the lists of the last chunk.
   Encoder encoder_;
   std::map<std::vector<tree::Acl>, uint32_t> last_lists_;
+  // The two lists that events of the last chunk had last: they are found without comparing them.
+  struct RecentList {
+    Readers readers;
+    uint32_t list = 0;
+  };
+  std::array<RecentList, 2> recent_lists_;
   size_t bytes_ = 0;
 };
 

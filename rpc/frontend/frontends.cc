@@ -34,8 +34,10 @@ bool Frontends::AllowsInlineApply() const {
 
 void Frontends::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                             const tree::EventAcls& acls) {
-  history_->Add(type, path, zxid, ReadersOf(acls.node),
-                type == tree::EventType::kNodeDataChanged ? nullptr : ReadersOf(acls.parent));
+  const Readers readers = readers_.Of(zxid, acls.node);
+  history_->Add(
+      type, path, zxid, readers,
+      type == tree::EventType::kNodeDataChanged ? nullptr : readers_.Of(zxid, acls.parent));
   for (const Entry& entry : frontends_) entry.frontend->OnNodeEvent(type, path, zxid, acls);
 }
 

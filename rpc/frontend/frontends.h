@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/event_history.h"
 #include "rpc/frontend/service.h"
 
@@ -72,6 +73,7 @@ class Frontends final : public Frontend {
   const std::vector<Entry> frontends_;
   EventHistory* const history_;
   RequestAudit* const audit_;
+  CommandReaders readers_;  // protected by the tree's lock
 };
 
 }  // namespace quorate::rpc

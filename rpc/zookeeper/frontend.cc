@@ -58,7 +58,7 @@ void ZkFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::
       type, path, [&](tree::WatcherId watcher, tree::EventType event, std::string_view where) {
         if (event != readers_of) {
           const bool of_parent = event == tree::EventType::kNodeChildrenChanged;
-          readers = ReadersOf(of_parent ? acls.parent : acls.node);
+          readers = readers_.Of(zxid, of_parent ? acls.parent : acls.node);
           readers_of = event;
         }
         const auto tag = static_cast<uint32_t>(watcher);

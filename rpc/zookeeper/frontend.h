@@ -22,6 +22,7 @@
 #include "base/random.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/client_frontend.h"
+#include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/event_history.h"
 #include "rpc/sasl/exchange.h"
 #include "rpc/zookeeper/four_letter_words.h"
@@ -123,6 +124,7 @@ class ZkFrontend : public ClientFrontend<ConnectionLoop> {
   sasl::Authenticator* authenticator_ = nullptr;
   mutable Watches watches_;
   LinearizableSessions linearizable_sessions_;
+  CommandReaders readers_;  // protected by the tree's lock
   LocalSessions local_sessions_;
   std::atomic<bool> has_logged_version_{false};  // that local sessions wait for the cluster version
   Statistics statistics_;

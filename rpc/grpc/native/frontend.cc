@@ -49,9 +49,10 @@ void NativeFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tr
   watchers_.clear();
   watches_.Find(path, &watchers_);
   if (watchers_.empty()) return;
+  const Readers readers = readers_.Of(zxid, acls.node);
   const auto event = std::make_shared<const Event>(
-      Event{type, std::string(path), zxid, ReadersOf(acls.node),
-            type == tree::EventType::kNodeDataChanged ? nullptr : ReadersOf(acls.parent)});
+      Event{type, std::string(path), zxid, readers,
+            type == tree::EventType::kNodeDataChanged ? nullptr : readers_.Of(zxid, acls.parent)});
   const uint64_t number = history_->next_number() - 1;
   if (values != nullptr) {
     std::vector<uint64_t> valued;

@@ -21,6 +21,7 @@
 #include "base/random.h"
 #include "rpc/config/config.h"
 #include "rpc/frontend/client_frontend.h"
+#include "rpc/frontend/client_identities.h"
 #include "rpc/frontend/event_history.h"
 #include "rpc/grpc/native/scoped_watches.h"
 #include "rpc/grpc/native/value_history.h"
@@ -69,7 +70,8 @@ class NativeFrontend : public ClientFrontend<StreamLoop> {
   WatchTotals watch_totals_ ABSL_GUARDED_BY(watches_mutex_);
   ScopedWatches valued_ ABSL_GUARDED_BY(watches_mutex_);  // those of them that want values
   std::atomic<size_t> valued_count_{0};
-  ValueHistory values_;  // protected by the tree's lock
+  ValueHistory values_;     // protected by the tree's lock
+  CommandReaders readers_;  // as above
   // The data of the event that is being reported, or nullptr. Used only by the apply thread.
   const tree::EventValues* event_values_ = nullptr;
   std::vector<uint64_t> watchers_;  // the watchers of one event, by tag; used only by OnNodeEvent
