@@ -25,7 +25,7 @@ namespace quorate::rpc {
 
 enum class MemoryUse : uint8_t {
   kUnsent,    // replies and events that clients have not fetched, also those inside gRPC
-  kReads,     // replies that are being made in pieces
+  kReads,     // replies that are being made in pieces, or that writes in flight may have
   kRequests,  // requests that are incomplete, or wait for earlier ones
 };
 inline constexpr size_t kMemoryUses = 3;
@@ -46,6 +46,10 @@ class MemoryBudget {
     return used(MemoryUse::kUnsent) + used(MemoryUse::kReads) - static_cast<int64_t>(limit_ / 4);
   }
   bool replies_exceed() const { return replies_excess() > 0; }
+  // Returns whether replies, with one more of so many bytes, stay within their quarter.
+  bool has_room_for_reply(size_t bytes) const {
+    return limit_ == 0 || replies_excess() + static_cast<int64_t>(bytes) <= 0;
+  }
   // Returns whether requests, with one more of so many bytes, take at most an eighth of the budget.
   bool has_room_for_request(size_t bytes) const {
     return limit_ == 0 || used(MemoryUse::kRequests) + static_cast<int64_t>(bytes) <=

@@ -36,10 +36,15 @@ bool AclsFit(const tree::Request& request, std::span<const tree::Identity> ident
 }
 
 size_t EphemeralsIn(const tree::Request& request) {
-  return static_cast<size_t>(std::ranges::count_if(request.ops, [](const tree::Op& op) {
-    return op.mode == tree::CreateMode::kEphemeral ||
-           op.mode == tree::CreateMode::kEphemeralSequential;
-  }));
+  const auto count = [](std::span<const tree::Op> ops) {
+    return static_cast<size_t>(std::ranges::count_if(ops, [](const tree::Op& op) {
+      return op.mode == tree::CreateMode::kEphemeral ||
+             op.mode == tree::CreateMode::kEphemeralSequential;
+    }));
+  };
+  if (!request.has_branches) return count(request.ops);
+  return std::max(count(tree::OpsOf(request, tree::Branch::kThen)),
+                  count(tree::OpsOf(request, tree::Branch::kOtherwise)));
 }
 
 }  // namespace quorate::rpc

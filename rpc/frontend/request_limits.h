@@ -28,7 +28,7 @@ inline constexpr size_t kIdentityChecksMax = 500'000;
 // are those of the caller.
 bool AclsFit(const tree::Request& request, std::span<const tree::Identity> identities);
 
-// Returns how many ephemerals the request creates, if all its operations succeed.
+// Returns how many ephemerals the request creates at most, whichever of its branches is taken.
 size_t EphemeralsIn(const tree::Request& request);
 
 // Returns whether a request with `operations` is allowed for a caller with `identities`.

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "rpc/frontend/listing.h"
+#include "rpc/frontend/request_limits.h"
 #include "rpc/grpc/native/list_reader.h"
 #include "rpc/grpc/native/message_parts.h"
 #include "rpc/grpc/native/reads.h"
@@ -14,6 +15,7 @@
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
 #include "rpc/proto/errors.h"
+#include "tree/limits.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -25,6 +27,9 @@ constexpr char kUnknownOutcome[] =
 constexpr char kRepliesExceed[] =
     "replies that clients do not fetch take too much of this member's memory (memoryLimitMb); try "
     "again, or try another one";
+
+constexpr char kNeedsSession[] =
+    "an ephemeral znode belongs to a session: create it in one, not in a call";
 
 // A reply of at most this size is sent even if replies take too much memory.
 constexpr size_t kSmallReplyBytes = 64u << 10;
@@ -116,7 +121,8 @@ absl::Status NotARequest() {
 Call::Call(StreamLoop* loop, uint32_t tag, std::string client_address, Method method)
     : Stream(loop, tag, std::move(client_address), /*is_call=*/true),
       method_(method),
-      opened_(loop->now()) {}
+      opened_(loop->now()),
+      reserved_(&loop->frontend().service().memory(), MemoryUse::kReads) {}
 
 absl::Status Call::OnMessage(std::string_view bytes) {
   if (state_ != State::kNew)
@@ -305,9 +311,9 @@ absl::Status Call::TryToWrite(const Write& write) {
     return ToStatus(v1::ERROR_CODE_UNAVAILABLE,
                     "this member has too much to do; the write was not made: try again");
   }
-  // The answer of what was written cannot be refused later, so a write with reads is refused now.
   MemoryBudget& memory = service.memory();
-  if (memory.replies_exceed() && HasReads(write)) {
+  const bool reads = HasReads(write);
+  if (reads && !memory.has_room_for_reply(tree::kReadCostMax)) {
     memory.CountRefused();
     return ToStatus(v1::ERROR_CODE_UNAVAILABLE, kRepliesExceed);
   }
@@ -318,6 +324,10 @@ absl::Status Call::TryToWrite(const Write& write) {
   if (refused != v1::ERROR_CODE_UNSPECIFIED) {
     return Fail(refused, {}, ReasonOf(refused, request, service.cluster_version()));
   }
+  // The tree would refuse an ephemeral without a session only if its branch is taken.
+  if (request.has_branches && EphemeralsIn(request) > 0) {
+    return Fail(v1::ERROR_CODE_BAD_ARGUMENTS, {}, kNeedsSession);
+  }
   asked_ = KindsOf(request);
   tree::CommandHeader header;
   header.kind = tree::CommandKind::kRequest;
@@ -327,6 +337,7 @@ absl::Status Call::TryToWrite(const Write& write) {
   const size_t offset = to.size();
   tree::AppendRequest(header, request, &to);
   if (!loop_->AddedCommand(offset)) return Fail(v1::ERROR_CODE_TOO_LARGE, {});
+  if (reads) reserved_.Set(tree::kReadCostMax);
   state_ = State::kInFlight;
   return absl::OkStatus();
 }
@@ -456,6 +467,7 @@ void Call::CountUnanswered() const {
 }
 
 void Call::Send(const google::protobuf::MessageLite& response) {
+  reserved_.Set(0);  // from now on the reply counts itself
   response.AppendToString(outbox().Open());
   outbox().Close();
   Finish(absl::OkStatus());

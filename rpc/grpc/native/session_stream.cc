@@ -19,6 +19,7 @@
 #include "rpc/grpc/server_info.h"
 #include "rpc/proto/errors.h"
 #include "rpc/proto/times.h"
+#include "tree/limits.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -68,7 +69,9 @@ bool IsLinearizable(const v1::Request& request) {
 }  // namespace
 
 SessionStream::SessionStream(StreamLoop* loop, uint32_t tag, std::string client_address)
-    : Stream(loop, tag, std::move(client_address), /*is_call=*/false), opened_(loop->now()) {}
+    : Stream(loop, tag, std::move(client_address), /*is_call=*/false),
+      opened_(loop->now()),
+      reserved_(&loop->frontend().service().memory(), MemoryUse::kReads) {}
 
 SessionStream::~SessionStream() {
   // Whether an earlier copy of these writes was applied is not known, and no result will tell.
@@ -218,6 +221,7 @@ void SessionStream::SendOpened() {
   *opened.mutable_timeout() = v1::DurationOfMs(timeout_ms_);
   opened.set_member(loop_->frontend().service().proposer().member);
   opened.set_last_sequence(info.last_sequence);
+  last_sequence_ = info.last_sequence;
   SetServer(loop_->frontend().service().cluster_version(), opened.mutable_server());
   AppendField(v1::SessionResponse::kOpenedFieldNumber, opened, outbox().Open());
   outbox().Close();
@@ -250,6 +254,7 @@ absl::Status SessionStream::CheckTime(std::chrono::steady_clock::time_point now,
     return ToStatus(v1::ERROR_CODE_NO_REQUEST, "the session was not opened");
   }
   if (state_ == State::kCatchingUp) wants_to_continue_ = true;
+  if (std::exchange(waits_for_memory_, false)) wants_to_continue_ = true;
   const std::chrono::milliseconds wait_max(timeout_ms_ / kPartsOfTimeout);
   if (is_slowed_ && tenants().EndSlowing(now, wait_max)) {
     is_slowed_ = false;
@@ -279,10 +284,22 @@ tree::CommandHeader SessionStream::Header(tree::CommandKind kind) const {
 
 // --- Requests ------------------------------------------------------------------------------------
 
-bool SessionStream::CanBegin(const Pending& pending) const {
+bool SessionStream::CanBegin(const Pending& pending) {
   if (state_ != State::kUp || closing_ || finished()) return false;
-  if (pending.has_reads && reading_writes_ >= ReadingWritesMax()) return false;
+  if (const size_t bytes = LongAnswerBytes(pending); bytes > 0) {
+    if (reading_writes_ >= ReadingWritesMax()) return false;
+    if (!loop_->frontend().service().memory().has_room_for_reply(bytes)) {
+      waits_for_memory_ = true;  // CheckTime tries again
+      return false;
+    }
+  }
   return IsRead(pending.kind) || pending.kind == Kind::kSync || reads_begun_ == 0;
+}
+
+size_t SessionStream::LongAnswerBytes(const Pending& pending) const {
+  if (pending.kind != Kind::kWrite) return 0;
+  if (pending.request->write().sequence() <= last_sequence_) return tree::kAnswerBytesMax;
+  return pending.has_reads ? tree::kReadAnswerBytesMax : 0;
 }
 
 size_t SessionStream::ReadingWritesMax() const {
@@ -336,7 +353,12 @@ void SessionStream::BeginOne(Pending* pending) {
 
 void SessionStream::BeginWrite(Pending* pending) {
   const v1::Request::Write& write = pending->request->write();
-  if (pending->has_reads) ++reading_writes_;
+  pending->reserved = LongAnswerBytes(*pending);
+  if (pending->reserved > 0) {
+    ++reading_writes_;
+    reserved_.Set(reserved_.bytes() + pending->reserved);
+  }
+  last_sequence_ = std::max(last_sequence_, write.sequence());
   if (write.sequence() == 0) {
     Audit(*pending);
     v1::Response response;
@@ -461,8 +483,13 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
   if (pending->kind == Kind::kWrite && result.error == tree::ErrorCode::kOk) {
     // A write that is refused now may have been applied when it was sent before. Then it has the
     // same response as before.
-    if (pending->refused != v1::ERROR_CODE_UNSPECIFIED && IsRefusalWithoutReason(result.ops)) {
-      response.set_error(pending->refused);
+    if (IsRefusal(result, pending->asked, pending->refused != v1::ERROR_CODE_UNSPECIFIED)) {
+      // No operation of the client has failed, so that there are no results.
+      const tree::ErrorCode why = result.ops[0].error;
+      response.set_error(why == tree::ErrorCode::kBadArguments &&
+                                 pending->refused != v1::ERROR_CODE_UNSPECIFIED
+                             ? pending->refused
+                             : ToProto(why));
     } else {
       v1::Response::WriteResult* write = response.mutable_write();
       write->set_branch(ToProto(result.branch));
@@ -586,7 +613,10 @@ bool SessionStream::AnswerFirst() {
   outbox().Close();
   loop_->CountAnswered(*this, RecordOf(first));
   if (first.kind == Kind::kClose) Finish(absl::OkStatus());
-  if (first.has_reads) --reading_writes_;
+  if (first.reserved > 0) {
+    --reading_writes_;
+    reserved_.Set(reserved_.bytes() - first.reserved);
+  }
   pipeline_.pop_front();
   --begun_;
   return !finished();

@@ -24,6 +24,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "rpc/frontend/client_identities.h"
+#include "rpc/frontend/counted_bytes.h"
 #include "rpc/grpc/native/list_reader.h"
 #include "rpc/grpc/native/request_record.h"
 #include "rpc/grpc/native/scoped_watches.h"
@@ -62,8 +63,9 @@ class SessionStream final : public Stream {
   // message, the watches, and the bytes of their paths.
   static constexpr size_t kPipelineRequestsMax = 4096;
   static constexpr size_t kHeldBytesMax = 8u << 20;
-  // The most writes with reads that are begun and whose answers are not sent: each answer may have
-  // 1 MB, however short the write is. Only one if replies take too much memory.
+  // The most writes with long answers that are begun and whose answers are not sent. An answer may be
+  // long, however short the write is, if the write reads, or has the number of an earlier write, which
+  // may have read. Only one if replies take too much memory.
   static constexpr size_t kReadingWritesMax = 8;
   static constexpr size_t kMessageRequestsMax = 16384;
   static constexpr size_t kWatchesMax = 100'000;
@@ -129,8 +131,9 @@ class SessionStream final : public Stream {
     v1::ErrorCode refused =
         v1::ERROR_CODE_UNSPECIFIED;  // error of a write in flight that was refused
     size_t ephemerals = 0;           // that a write in flight may create
-    bool has_reads = false;          // a write whose answer may have what it reads
-    std::string answer;              // if done: an encoded SessionResponse
+    bool has_reads = false;          // a write that reads
+    size_t reserved = 0;  // a write in flight that may have a long answer: its part of reserved_
+    std::string answer;   // if done: an encoded SessionResponse
     // What the statistics need, as in RequestRecord. `command` is set while a write is in flight. When its
     // result comes, a write that cannot be answered at once lets go of it and keeps the beginning of its
     // path: the command is the batch of all clients, whose memory is counted for none of them.
@@ -159,7 +162,9 @@ class SessionStream final : public Stream {
   void Begin();
   // Takes a token for a request. If there is none, the stream is slowed until a timer ends that.
   bool TakeToken(const Pending& pending);
-  bool CanBegin(const Pending& pending) const;
+  bool CanBegin(const Pending& pending);
+  // Returns the most bytes that the answer of a write can have if it may be long; otherwise 0.
+  size_t LongAnswerBytes(const Pending& pending) const;
   size_t ReadingWritesMax() const;
   void BeginOne(Pending* pending);
   void BeginWrite(Pending* pending);
@@ -223,17 +228,21 @@ class SessionStream final : public Stream {
   uint64_t acknowledged_ = 0;
 
   std::deque<Pending> pipeline_;
-  size_t begun_ = 0;           // number of requests begun, from the front
-  size_t reads_begun_ = 0;     // number of reads that are begun and not done
-  size_t reading_writes_ = 0;  // number of writes with reads that are begun and not sent
-  size_t held_bytes_ = 0;      // bytes of the requests that are kept
-  bool paused_ = false;        // too many bytes are unsent
+  size_t begun_ = 0;            // number of requests begun, from the front
+  size_t reads_begun_ = 0;      // number of reads that are begun and not done
+  size_t reading_writes_ = 0;   // number of writes with long answers that are begun and not sent
+  uint64_t last_sequence_ = 0;  // the highest number of a write that was begun, in any stream
+  bool waits_for_memory_ =
+      false;               // the next write may have a long answer, for which there is no room
+  size_t held_bytes_ = 0;  // bytes of the requests that are kept
+  bool paused_ = false;    // too many bytes are unsent
 
   ScopedWatches watches_;  // by watch id
   absl::btree_map<uint64_t, WatchPlace> watch_places_;
   std::optional<WatchResumption> resumption_;
   size_t watch_bytes_ = 0;
   EventFeed feed_;
+  CountedBytes reserved_;  // for the long answers of the writes that are begun and not sent
 };
 
 }  // namespace quorate::rpc::native

@@ -245,7 +245,7 @@ TEST_CASE("a session's transaction that is sent again has the same branch and th
 
 TEST_CASE("a session has few transactions with reads in flight, and all of them are answered") {
   Fixture f;
-  Do(&f, Txn({}, {CreateOp("/a", std::string(1'000'000, 'x'))}));
+  Do(&f, Txn({}, {CreateOp("/a", std::string(60'000, 'x'))}));
   const uint32_t tag = f.OpenSession();
   v1::SessionRequest message;
   for (uint64_t i = 1; i <= 30; ++i) {
@@ -268,10 +268,175 @@ TEST_CASE("a session has few transactions with reads in flight, and all of them 
       CHECK(item.response().id() == static_cast<uint64_t>(answered));
       CHECK(item.response().error() ==
             (is_read ? v1::ERROR_CODE_UNSPECIFIED : v1::ERROR_CODE_NO_NODE));
-      if (is_read) CHECK(item.response().write().results(0).data().size() == 1'000'000);
+      if (is_read) CHECK(item.response().write().results(0).data().size() == 60'000);
     }
   }
   CHECK(answered == 30);
+}
+
+TEST_CASE("a client that reads one answer before it asks for the next is never refused") {
+  Fixture f;
+  Do(&f, Txn({}, {CreateOp("/a", std::string(60'000, 'x'))}));
+  const uint32_t tag = f.OpenSession();
+  v1::SessionRequest message;
+  for (uint64_t i = 1; i <= 30; ++i) {
+    message.set_acknowledged_sequence(i - 1);
+    message.clear_requests();
+    *message.add_requests() = InSession(i, Txn({}, {GetOp("/a")}));
+    f.Send(tag, message);
+    f.Settle();
+    const v1::SessionResponse received = f.Received(tag);
+    REQUIRE(received.items_size() == 1);
+    CHECK(received.items(0).response().write().results(0).data().size() == 60'000);
+  }
+  // Two at a time do not fit.
+  message.set_acknowledged_sequence(30);
+  message.clear_requests();
+  *message.add_requests() = InSession(31, Txn({}, {GetOp("/a")}));
+  *message.add_requests() = InSession(32, Txn({}, {GetOp("/a")}));
+  f.Send(tag, message);
+  f.Settle();
+  const v1::SessionResponse both = f.Received(tag);
+  REQUIRE(both.items_size() == 2);
+  CHECK(both.items(0).response().error() == v1::ERROR_CODE_UNSPECIFIED);
+  CHECK(both.items(1).response().error() == v1::ERROR_CODE_TOO_MANY_UNACKNOWLEDGED);
+}
+
+TEST_CASE("few repetitions are in flight, because any of them may have a long answer") {
+  Fixture f;
+  Do(&f, Txn({}, {CreateOp("/a", std::string(60'000, 'x'))}));
+  v1::SessionOpened opened;
+  const uint32_t tag = f.OpenSession(&opened);
+  f.CallOne(tag, InSession(1, Txn({}, {GetOp("/a")})));
+  v1::Operation check;
+  check.mutable_check()->set_path("/");
+  const auto send_again = [&](uint32_t stream) {
+    v1::SessionRequest message;
+    for (int i = 0; i < 30; ++i) *message.add_requests() = InSession(1, Txn({}, {check}));
+    f.Send(stream, message);
+    f.transport.RunIterations();
+    size_t begun = 0;
+    for (const CommandBatch& batch : f.service.batches) begun += batch.commands.size();
+    CHECK(begun == SessionStream::kReadingWritesMax);
+    int answered = 0;
+    for (int i = 0; i < 100 && answered < 30; ++i) {
+      f.Settle();
+      answered += f.Received(stream).items_size();
+    }
+    CHECK(answered == 30);
+  };
+  send_again(tag);
+  // Another stream of the session knows the numbers that were used before.
+  v1::SessionRequest open;
+  *open.mutable_open() = OpenMessage(opened.session_id()).open();
+  const uint32_t next = f.transport.Open(Method::kSession);
+  f.Send(next, open);
+  f.Settle();
+  REQUIRE(f.Received(next).has_opened());
+  send_again(next);
+}
+
+TEST_CASE("what reads in flight may return counts against the memory of replies") {
+  Fixture f;
+  MemoryBudget& memory = f.service.memory();
+  Do(&f, Txn({}, {CreateOp("/a", std::string(60'000, 'x'))}));
+  memory.SetLimit(4 * 3 * tree::kReadCostMax);
+  std::vector<uint32_t> tags;
+  for (int i = 0; i < 4; ++i) {
+    tags.push_back(f.transport.Open(Method::kTxn));
+    f.transport.Write(tags.back(), Txn({}, {GetOp("/a")}).SerializeAsString());
+  }
+  f.transport.RunIterations();
+  CHECK(memory.used(MemoryUse::kReads) == 3 * static_cast<int64_t>(tree::kReadCostMax));
+  CHECK(f.CodeOf(tags[3]) == absl::StatusCode::kUnavailable);
+  CHECK(memory.refused() == 1);
+  f.Settle();
+  for (int i = 0; i < 3; ++i) CHECK(f.CodeOf(tags[i]) == absl::StatusCode::kOk);
+  CHECK(memory.used(MemoryUse::kReads) == 0);
+
+  // A session waits instead.
+  memory.SetLimit(4 * 2 * tree::kReadAnswerBytesMax);
+  const uint32_t tag = f.OpenSession();
+  v1::SessionRequest message;
+  for (uint64_t i = 1; i <= 4; ++i) *message.add_requests() = InSession(i, Txn({}, {GetOp("/a")}));
+  message.set_acknowledged_sequence(100);
+  f.Send(tag, message);
+  f.transport.RunIterations();
+  CHECK(memory.used(MemoryUse::kReads) == 2 * static_cast<int64_t>(tree::kReadAnswerBytesMax));
+  int answered = 0;
+  for (int i = 0; i < 20 && answered < 4; ++i) {
+    f.Pass(100);
+    answered += f.Received(tag).items_size();
+  }
+  CHECK(answered == 4);
+  CHECK(memory.used(MemoryUse::kReads) == 0);
+}
+
+TEST_CASE("while memory is low, numbered writes that read are refused, calls are not") {
+  Fixture f;
+  Do(&f, Txn({}, {CreateOp("/a", "x")}));
+  const uint32_t tag = f.OpenSession();
+  const v1::TxnRequest get = Txn({}, {GetOp("/a")});
+  CHECK(f.CallOne(tag, InSession(1, get)).error() == v1::ERROR_CODE_UNSPECIFIED);
+  f.service.is_refusing_data = true;
+  CHECK(f.CallOne(tag, InSession(2, get)).error() == v1::ERROR_CODE_NO_SPACE);
+  // A write that was made before has its answer.
+  CHECK(f.CallOne(tag, InSession(1, get)).write().results(0).data() == "x");
+  CHECK(Do(&f, get).results(0).data() == "x");
+}
+
+TEST_CASE("a transaction of a session that is refused as a whole names no operation") {
+  Config config = TestConfig();
+  config.jute_max_buffer_bytes = 1000;
+  Fixture f(config);
+  const uint32_t tag = f.OpenSession();
+  const std::string data(1001, 'x');
+  const v1::TxnRequest large = Txn({HasVersion("/", 0)}, {}, {CreateOp("/a", data)});
+  uint64_t sequence = 0;
+  const auto refused = [&](const v1::TxnRequest& txn, v1::ErrorCode why) {
+    CAPTURE(txn.ShortDebugString());
+    ++sequence;
+    const v1::Response first = f.CallOne(tag, InSession(sequence, txn));
+    CHECK(first.error() == why);
+    CHECK(first.write().results().empty());
+    // Nor does it later, when it would not be refused any more.
+    f.service.version = tree::kVersionTransactions;
+    f.service.is_refusing_data = false;
+    const v1::Response again = f.CallOne(tag, InSession(sequence, txn));
+    CHECK(again.error() == why);
+    CHECK(again.write().results().empty());
+  };
+  refused(large, v1::ERROR_CODE_TOO_LARGE);
+  f.service.is_refusing_data = true;
+  refused(Txn({HasVersion("/", 0)}, {}, {CreateOp("/a")}), v1::ERROR_CODE_NO_SPACE);
+  f.service.version = tree::kVersionTransactions - 1;
+  refused(Txn({HasVersion("/", 0)}, {}, {GetOp("/")}), v1::ERROR_CODE_UNIMPLEMENTED);
+  refused(Txn({HasVersion("/", 0)}, {}, {v1::Operation()}), v1::ERROR_CODE_BAD_ARGUMENTS);
+  // One that the tree has refused names the operation.
+  const v1::Response failed = f.CallOne(tag, InSession(++sequence, Txn({}, {DeleteOp("a")})));
+  REQUIRE(failed.write().results_size() == 1);
+  CHECK(failed.write().results(0).error() == failed.error());
+}
+
+TEST_CASE("ephemerals of both branches are checked, but only one branch counts") {
+  Fixture f;
+  v1::Operation a = CreateOp("/a");
+  a.mutable_create()->set_mode(v1::CREATE_MODE_EPHEMERAL);
+  v1::Operation b = CreateOp("/b");
+  b.mutable_create()->set_mode(v1::CREATE_MODE_EPHEMERAL);
+  // A call has no session, whichever branch would be taken.
+  CHECK(Fail(&f, Txn({HasVersion("/", 0)}, {GetOp("/")}, {a})).code() ==
+        v1::ERROR_CODE_BAD_ARGUMENTS);
+  tree::Request request;
+  request.ops.resize(5);
+  for (tree::Op& op : request.ops) {
+    op.kind = tree::OpKind::kCreate;
+    op.mode = tree::CreateMode::kEphemeral;
+  }
+  CHECK(EphemeralsIn(request) == 5);
+  request.multi = request.has_branches = true;
+  request.then_count = 2;
+  CHECK(EphemeralsIn(request) == 3);
 }
 
 TEST_CASE("while not all members know transactions with branches, they are refused") {

@@ -35,6 +35,7 @@ void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResu
 // branches.
 struct AskedKinds {
   std::vector<tree::OpKind> kinds;
+  bool has_branches = false;
   size_t then_count = 0;
 
   // Returns the kinds of the operations of a branch; none for kCompares. The write need not have

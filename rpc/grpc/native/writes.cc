@@ -108,8 +108,9 @@ v1::ErrorCode MakeRequest(const v1::Request::Write& write, const Config& config,
   if (ResultBytesMax(*request) > static_cast<size_t>(config.max_reply_bytes))
     return v1::ERROR_CODE_TOO_LARGE;
   if (!AclsFit(*request, request->identities)) return v1::ERROR_CODE_TOO_LARGE;
-  return service.refuses_data() && tree::AddsData(*request) ? v1::ERROR_CODE_NO_SPACE
-                                                            : v1::ERROR_CODE_UNSPECIFIED;
+  // Every member keeps the answer of a numbered write.
+  const bool adds = tree::AddsData(*request) || (write.sequence() != 0 && tree::HasReads(*request));
+  return service.refuses_data() && adds ? v1::ERROR_CODE_NO_SPACE : v1::ERROR_CODE_UNSPECIFIED;
 }
 
 void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request) {
@@ -128,8 +129,14 @@ void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request) {
   request->ops.assign(1, op);
 }
 
-bool IsRefusalWithoutReason(std::span<const tree::OpResult> results) {
-  return results.size() == 1 && results[0].error == tree::ErrorCode::kBadArguments;
+bool IsRefusal(const tree::ApplyResult& result, const AskedKinds& asked, bool is_refused) {
+  if (result.branch != tree::Branch::kNone || result.ops.size() != 1) return false;
+  const tree::ErrorCode error = result.ops[0].error;
+  if (!tree::IsRefusal(error)) return false;
+  const bool is_one_operation = !asked.has_branches && asked.kinds.size() == 1;
+  const bool is_of_front_end =
+      error == tree::ErrorCode::kNoSpace || error == tree::ErrorCode::kUnimplemented;
+  return is_refused || !is_one_operation || is_of_front_end;
 }
 
 std::string ReasonOf(v1::ErrorCode refused, const tree::Request& request, uint32_t version) {
@@ -144,6 +151,7 @@ AskedKinds KindsOf(const tree::Request& request) {
   AskedKinds asked;
   asked.kinds.reserve(request.ops.size());
   for (const tree::Op& op : request.ops) asked.kinds.push_back(op.kind);
+  asked.has_branches = request.has_branches;
   asked.then_count = request.then_count;
   return asked;
 }

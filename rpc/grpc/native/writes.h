@@ -57,8 +57,10 @@ std::string ReasonOf(v1::ErrorCode refused, const tree::Request& request, uint32
 // if all members understand such requests (`version` is the cluster version), otherwise with
 // BAD_ARGUMENTS. REQUIRES: `why` is an error that MakeRequest returned.
 void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request);
-// Returns whether these can be the results of a MakeRefused request that failed with BAD_ARGUMENTS.
-bool IsRefusalWithoutReason(std::span<const tree::OpResult> results);
+// Returns whether this is the result of a MakeRefused request, of which no operation is one of the
+// client. `asked` are the operations of the client's write, and `is_refused` whether it is refused this
+// time; it may have been refused or applied when it was sent before.
+bool IsRefusal(const tree::ApplyResult& result, const AskedKinds& asked, bool is_refused);
 AskedKinds KindsOf(const tree::Request& request);
 // Records a write that is not executed in the audit log. Does nothing if `audit` is null. `session`
 // may be kNoSession.
