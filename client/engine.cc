@@ -29,8 +29,6 @@ constexpr milliseconds kPatienceMax{2000};
 constexpr milliseconds kStable{1000};
 // The next session after one that ended so soon is created after a pause.
 constexpr milliseconds kShortLived{20};
-// The most unanswered writes on a stream. The servers keep 1,024 answers of a session.
-constexpr size_t kWritesSentMax = 512;
 
 // The most deliveries that are put into the queue together.
 constexpr size_t kDeliveriesAtOnce = 1024;
@@ -83,6 +81,15 @@ gpr_timespec ToDeadline(Engine::Clock::time_point time) {
   const auto left = std::max(time - Engine::Clock::now(), Engine::Clock::duration::zero());
   const int64_t left_us = std::chrono::ceil<std::chrono::microseconds>(left).count();
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_micros(left_us, GPR_TIMESPAN));
+}
+
+bool HasReads(const v1::Request::Write& write) {
+  const auto reads = [](const auto& operations) {
+    return std::ranges::any_of(operations, [](const v1::Operation& operation) {
+      return operation.has_get() || operation.has_exists() || operation.has_list();
+    });
+  };
+  return reads(write.operations()) || reads(write.otherwise());
 }
 
 }  // namespace
@@ -207,6 +214,7 @@ std::unique_ptr<Engine::Pending> Engine::NewPending(uint64_t call,
   pending->generation = generation_.load(std::memory_order_acquire);
   pending->watch_id = request->watch().watch_id();
   pending->bytes = kPendingBytes + request->ByteSizeLong();
+  pending->has_reads = request->has_write() && HasReads(request->write());
   pending->request = std::move(request);
   pending->deadline_ms = deadline_ms;
   if (deadline_ms > 0) pending->deadline = Clock::now() + milliseconds(deadline_ms);
@@ -556,7 +564,7 @@ void Engine::EndCalls(const absl::Status& status) {
   if (!is_over_) end_status_ = status;
   std::deque<std::unique_ptr<Pending>> pending;
   pending.swap(pending_);
-  sent_ = writes_sent_ = 0;
+  sent_ = writes_sent_ = reading_writes_sent_ = 0;
   for (auto& each : pending) {
     const absl::Status with_fate = WithText(status, FateOf(*each));
     Complete(std::move(each), with_fate);
@@ -743,7 +751,7 @@ void Engine::EndStream() {
   DetachWatches();
   // The engine's own requests end with the stream.
   std::erase_if(pending_, [](const auto& pending) { return pending->call == 0; });
-  sent_ = writes_sent_ = 0;
+  sent_ = writes_sent_ = reading_writes_sent_ = 0;
 }
 
 void Engine::OnDisconnected(const std::string& address, const absl::Status& reason) {
@@ -823,6 +831,7 @@ void Engine::Replace(const absl::Status& status) {
   next_sequence_ = 1;
   acknowledged_ = 0;
   write_window_ = kWritesSentMax;
+  writes_in_window_ = 0;
   attempts_ = 0;
   ShuffleMembers();
   is_replacing_ = true;

@@ -135,6 +135,7 @@ class Engine final : public CallbackThread,
     std::unique_ptr<v1::Request> request;
     uint64_t watch_id = 0;  // 0 if the request sets no watch
     size_t bytes = 0;
+    bool has_reads = false;        // a write that reads
     bool was_sent = false;         // on any stream
     bool is_continuation = false;  // a further request of a chain
     Clock::time_point deadline = Clock::time_point::max();
@@ -271,6 +272,8 @@ class Engine final : public CallbackThread,
   int AddRequests(v1::SessionRequest* message);
   void AddOwn(std::unique_ptr<v1::Request> request);
   void OnResponse(v1::Response* response);
+  // Allows more unanswered writes again, after enough answers, if they were reduced.
+  void WidenWindow();
   // Returns whether the answer means that the request has to be sent to another member.
   bool IsRefusedByMember(const Pending& pending, const v1::Response& response);
   // `server` is the address of the member that has answered; empty if none has.
@@ -393,8 +396,12 @@ class Engine final : public CallbackThread,
 
   std::deque<std::unique_ptr<Pending>> pending_;
   size_t sent_ = 0;
+  // The most unanswered writes on a stream. The servers keep 1,024 answers of a session.
+  static constexpr size_t kWritesSentMax = 512;
   size_t writes_sent_ = 0;
-  size_t write_window_;
+  size_t reading_writes_sent_ = 0;  // of those, how many have reads
+  size_t write_window_;             // the most writes that are sent and not answered
+  size_t writes_in_window_ = 0;     // writes answered since the window was changed
   std::set<std::pair<Clock::time_point, Pending*>> deadlines_;
   uint64_t next_id_ = 1;
   uint64_t next_sequence_ = 1;

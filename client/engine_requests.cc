@@ -16,6 +16,9 @@ namespace {
 // The most unanswered requests on a stream, and the most bytes of several requests in one message.
 constexpr size_t kSentMax = 4096;
 constexpr size_t kMessageBytesMax = 1u << 20;
+// After so many answered writes, twice as many may be unanswered at a time, if they were fewer because
+// their answers were large.
+constexpr size_t kWritesToWiden = 1000;
 
 }  // namespace
 
@@ -59,6 +62,9 @@ int Engine::AddRequests(v1::SessionRequest* message) {
     // Every request that is sent adds an answer, which would wait for callbacks.
     if (pending.call != 0 && !callbacks_->has_room_for_answers()) break;
     if (is_write && writes_sent_ >= write_window_) break;
+    // The servers keep only few bytes of what was read and not acknowledged: the next such write
+    // acknowledges the answer of this one.
+    if (pending.has_reads && reading_writes_sent_ > 0) break;
     if (added > 0 && bytes + pending.bytes > kMessageBytesMax) break;
     if (pending.watch_id != 0 && !PrepareWatch(&pending)) {
       std::unique_ptr<Pending> ended = std::move(pending_[sent_]);
@@ -75,6 +81,7 @@ int Engine::AddRequests(v1::SessionRequest* message) {
     ++added;
     ++sent_;
     writes_sent_ += is_write ? 1 : 0;
+    reading_writes_sent_ += pending.has_reads ? 1 : 0;
   }
   return added;
 }
@@ -88,12 +95,19 @@ bool Engine::IsRefusedByMember(const Pending& pending, const v1::Response& respo
     case v1::ERROR_CODE_TOO_MANY_UNACKNOWLEDGED:
       // The answers are large: allow fewer unanswered writes at a time.
       write_window_ = std::max<size_t>(write_window_ / 2, 1);
+      writes_in_window_ = 0;
       return true;
     case v1::ERROR_CODE_OUT_OF_SEQUENCE:
       return true;
     default:
       return false;
   }
+}
+
+void Engine::WidenWindow() {
+  if (write_window_ == kWritesSentMax || ++writes_in_window_ < kWritesToWiden) return;
+  write_window_ = std::min(2 * write_window_, kWritesSentMax);
+  writes_in_window_ = 0;
 }
 
 void Engine::OnResponse(v1::Response* response) {
@@ -123,6 +137,8 @@ void Engine::OnResponse(v1::Response* response) {
   last_zxid_ = std::max(last_zxid_, response->zxid());
   if (pending->request->has_write()) {
     --writes_sent_;
+    reading_writes_sent_ -= pending->has_reads ? 1 : 0;
+    WidenWindow();
     acknowledged_ = pending->request->write().sequence();
   }
   OnServed(pending->request->id());

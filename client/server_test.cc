@@ -2,6 +2,7 @@
 
 // Tests of the client with real servers.
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <mutex>
@@ -399,6 +400,36 @@ TEST_CASE("SetServers moves the session to the members of the new list, and noth
   REQUIRE(client.SetServers(servers->address(2) + "," + servers->address(3) + "/app").ok());
   CHECK(client.Create("/last").ok());
   CHECK(client.session_id() == session_id);
+}
+
+TEST_CASE("many transactions with long reads are committed at once, without another stream") {
+  const auto servers = StartServers(3);
+  Attachment attachment;
+  std::atomic<int> events{0};
+  ClientOptions options;
+  options.on_session_event = [&](const SessionEvent& event) {
+    ++events;
+    attachment.Tell(event);
+  };
+  const auto client = Connect(*servers, std::move(options));
+  REQUIRE(client->Create("/a", std::string(60'000, 'x')).ok());
+  const std::string server = attachment.server();
+  const int events_before = events;
+  std::vector<Call<TransactionResult>> reads;
+  std::vector<Call<Stat>> sets;
+  for (int i = 0; i < 20; ++i) {
+    reads.push_back(client->AsyncCommit(Transaction().Get("/a")));
+    sets.push_back(client->AsyncSet("/a", std::string(60'000, static_cast<char>('a' + i))));
+  }
+  for (int i = 0; i < 20; ++i) {
+    const auto read = reads[i].Wait();
+    REQUIRE(read.ok());
+    CHECK(read->results[0].data.size() == 60'000);
+    CHECK(read->results[0].data[0] == (i == 0 ? 'x' : 'a' + i - 1));
+    CHECK(sets[i].Wait().ok());
+  }
+  CHECK(events == events_before);
+  CHECK(attachment.server() == server);
 }
 
 }  // namespace quorate
