@@ -29,7 +29,8 @@ struct AuditEvent {
   std::optional<std::string_view> znode = {};
   std::string_view znode_type = {};          // of a create; empty: none
   std::optional<std::string_view> acl = {};  // of a setAcl
-  // What ZooKeeper has no field for; only with operations that ZooKeeper does not have.
+  // What ZooKeeper has no field for; only with operations that ZooKeeper does not have, and with
+  // creates that have added parents.
   std::string_view detail = {};
   AuditResult result = AuditResult::kSuccess;
 };

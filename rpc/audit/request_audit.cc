@@ -145,8 +145,14 @@ void RecordApplied(tree::SessionId session, const tree::Request& request, const 
     const Op& op = ops[i];
     const std::string_view path = results[i].path.empty() ? op.path : results[i].path;
     const bool had_effect = !HadNoEffect(op, results[i]);
-    RecordOp(op, path, had_effect ? AuditResult::kSuccess : AuditResult::kFailure,
-             EventOf(session, client), log);
+    AuditEvent event = EventOf(session, client);
+    std::string detail;
+    if (results[i].added_parents > 0) {
+      // The lowest ones: those above them existed.
+      detail = "added_parents=" + std::to_string(results[i].added_parents);
+      event.detail = detail;
+    }
+    RecordOp(op, path, had_effect ? AuditResult::kSuccess : AuditResult::kFailure, event, log);
   }
 }
 

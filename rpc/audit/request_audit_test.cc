@@ -282,5 +282,17 @@ TEST_CASE("refusals, failed authentication and deletions of the cluster are reco
               "user=server operation=containerOrTtlZNodeDeletion znode=/c result=success"});
 }
 
+TEST_CASE("the line of a create tells how many parents it has added") {
+  Fixture f;
+  tree::Op create = CreateOp("/x/y/z");
+  create.with_parents = true;
+  const std::string type = "znode_type=persistent ";
+  CHECK(f.Do({create}) == Lines{kBegin + "operation=create znode=/x/y/z " + type +
+                                "detail=added_parents=2 result=success"});
+  create.path = "/x/y/w";
+  CHECK(f.Do({create}) ==
+        Lines{kBegin + "operation=create znode=/x/y/w " + type + "result=success"});
+}
+
 }  // namespace
 }  // namespace quorate::rpc
