@@ -38,6 +38,8 @@ constexpr double kManyChangesChance = 0.2;
 // Of seeds in which followers feed observers.
 constexpr double kFeedingChance = 0.25;
 constexpr double kManyChangesInUpgradeChance = 0.5;
+// Of seeds with native clients in which these make transactions with branches.
+constexpr double kTransactionsChance = 0.4;
 
 KeeperSeeds g_keeper_seeds = KeeperSeeds::kSome;
 bool g_stores_are_in_rocksdb = false;
@@ -426,6 +428,12 @@ void AddNativeClients(uint64_t seed, Options* options) {
   if (!native.Chance(kNativeChance) || options->only_load || !LogKeepsUp(*options)) return;
   options->clients.native_count = 1 + native.Below(4);
   if (native.Chance(0.2)) options->clients.native_history_bytes = 1'000 + native.Below(20'000);
+  if (g_keeper_seeds != KeeperSeeds::kSome) {
+    options->clients.makes_transactions = g_keeper_seeds == KeeperSeeds::kAll;
+  } else {
+    options->clients.makes_transactions =
+        Random(seed, "transactions in options").Chance(kTransactionsChance);
+  }
 }
 
 }  // namespace
@@ -579,6 +587,7 @@ std::string ToString(const Options& options) {
   add("uses_keeper", options.clients.uses_keeper);
   add("native_clients", options.clients.native_count);
   add("native_history_bytes", options.clients.native_history_bytes);
+  add("makes_transactions", options.clients.makes_transactions);
   end();
 
   const LimitOptions& limits = options.limits;

@@ -127,8 +127,10 @@ struct ClientOptions {
   size_t ballast_bytes = 0;    // of each of these nodes
   // If not 0: now and then all clients send writes of this size at once.
   size_t large_write_bytes = 0;
-  bool uses_keeper = false;         // ZooKeeper clients also make ClickHouse Keeper's operations
-  size_t native_count = 0;          // clients of the native protocol, beside the others
+  bool uses_keeper = false;  // ZooKeeper clients also make ClickHouse Keeper's operations
+  size_t native_count = 0;   // clients of the native protocol, beside the others
+  // Clients of the native protocol also make transactions with compares, reads and missing parents.
+  bool makes_transactions = false;
   size_t native_history_bytes = 0;  // of events kept by servers for them; 0: as a server
 };
 

@@ -368,10 +368,11 @@ void Model::ApplySequenced(std::string_view command, Applied* applied) {
   } else if (sequenced->sequence <= session->last_sequence) {
     applied->repeated = true;
     applied->steps = session->answers.at(sequenced->sequence).steps;
+    applied->branch = session->answers.at(sequenced->sequence).branch;
   } else {
     ApplySteps(applied);
     session->last_sequence = sequenced->sequence;
-    session->answers[sequenced->sequence] = {applied->zxid, applied->steps};
+    session->answers[sequenced->sequence] = {applied->zxid, applied->branch, applied->steps};
   }
 }
 
@@ -382,7 +383,9 @@ void Model::ApplySteps(Applied* applied) {
   for (const auto& [id, session] : sessions_)
     ephemerals_before_.emplace_back(id, session.ephemerals);
   bool failed = false;
-  for (const tree::Op& op : applied->request.ops) {
+  if (applied->request.has_branches) MakeCompares(applied);
+  if (applied->branch == tree::Branch::kCompares) return;
+  for (const tree::Op& op : tree::OpsOf(applied->request, applied->branch)) {
     applied->steps.push_back(failed ? Failed(ErrorCode::kRuntimeInconsistency)
                                     : ApplyStep(op, applied->header.session.value()));
     failed |= applied->steps.back().error != ErrorCode::kOk;
@@ -410,6 +413,10 @@ StepResult Model::ApplyStep(const tree::Op& op, int64_t session) {
       return RemoveRecursive(op);
     case tree::OpKind::kRefused:
       return Failed(op.refusal);
+    case tree::OpKind::kGet:
+    case tree::OpKind::kExists:
+    case tree::OpKind::kGetChildren:
+      return Read(op);
     default:
       return Alter(op);
   }
@@ -422,6 +429,11 @@ StepResult Model::Create(const tree::Op& op, int64_t session) {
     return Failed(ErrorCode::kBadArguments);
   }
   const std::string parent_path = ParentOf(path);
+  if (op.with_parents) {
+    if (!IsWellFormed(path)) return Failed(ErrorCode::kBadArguments);
+    const ErrorCode error = CreateParents(path);
+    if (error != ErrorCode::kOk) return Failed(error);
+  }
   const Version* parent = Latest(parent_path);
   if (parent == nullptr) return Failed(ErrorCode::kNoNode);
   if (mode >= 2) {
@@ -439,6 +451,15 @@ StepResult Model::Create(const tree::Op& op, int64_t session) {
   if (parent->node.stat.ephemeral_owner != tree::kNoSession) {
     return Failed(ErrorCode::kNoChildrenForEphemerals);
   }
+  StepResult result;
+  result.path = path;
+  result.stat = Add(path, op.has_data, op.data, mode % 2 == 1 ? session : 0);
+  return result;
+}
+
+tree::Stat Model::Add(const std::string& path, bool has_data, std::string_view data,
+                      int64_t owner) {
+  const std::string parent_path = ParentOf(path);
   Version& above = Modify(parent_path);
   ++above.created_children;
   ++above.node.stat.num_children;
@@ -451,18 +472,112 @@ StepResult Model::Create(const tree::Op& op, int64_t session) {
   tree::Stat& stat = created.node.stat;
   stat.czxid = stat.mzxid = stat.pzxid = tree::Zxid(last_zxid_);
   stat.ctime_ms = stat.mtime_ms = time_ms_;
-  stat.data_length = static_cast<int32_t>(op.data.size());
-  created.node.has_data = op.has_data;
-  created.node.data = std::make_shared<const std::string>(op.data);
-  if (mode % 2 == 1) {
-    stat.ephemeral_owner = tree::SessionId(session);
-    sessions_.at(session).ephemerals.push_back(path);
+  stat.data_length = static_cast<int32_t>(data.size());
+  created.node.has_data = has_data;
+  created.node.data = std::make_shared<const std::string>(data);
+  if (owner != 0) {
+    stat.ephemeral_owner = tree::SessionId(owner);
+    sessions_.at(owner).ephemerals.push_back(path);
   }
+  const tree::Stat added = stat;
   Tell(path, Table::kData, EventType::kNodeCreated);
   Tell(parent_path, Table::kChild, EventType::kNodeChildrenChanged);
+  return added;
+}
+
+ErrorCode Model::CreateParents(const std::string& path) {
+  for (size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+    const std::string parent = path.substr(0, end);
+    if (Latest(parent) != nullptr) continue;
+    if (Latest(ParentOf(parent))->node.stat.ephemeral_owner != tree::kNoSession) {
+      return ErrorCode::kNoChildrenForEphemerals;
+    }
+    Add(parent, /*has_data=*/true, {}, 0);
+  }
+  return ErrorCode::kOk;
+}
+
+void Model::MakeCompares(Applied* applied) const {
+  applied->branch = tree::Branch::kThen;
+  const std::vector<tree::Compare>& compares = applied->request.compares;
+  for (size_t i = 0; i < compares.size(); ++i) {
+    if (!IsWellFormed(compares[i].path)) {
+      applied->branch = tree::Branch::kCompares;
+      applied->steps.assign(compares.size(), Failed(ErrorCode::kRuntimeInconsistency));
+      std::fill_n(applied->steps.begin(), i, Failed(ErrorCode::kOk));
+      applied->steps[i] = Failed(ErrorCode::kBadArguments);
+      return;
+    }
+    if (Holds(compares[i])) continue;
+    applied->branch = tree::Branch::kOtherwise;
+    return;
+  }
+}
+
+bool Model::Holds(const tree::Compare& compare) const {
+  const Version* version = Latest(compare.path);
+  const Node* node = version == nullptr ? nullptr : &version->node;
+  const tree::Stat stat = node == nullptr ? tree::Stat() : node->stat;
+  int order = 0;
+  const auto compare_with = [&](int64_t number) {
+    order = number < compare.number ? -1 : number > compare.number ? 1 : 0;
+  };
+  bool needs_node = false;
+  switch (compare.target) {
+    case tree::CompareTarget::kExists:
+      compare_with(node != nullptr ? 1 : 0);
+      break;
+    case tree::CompareTarget::kCzxid:
+      compare_with(stat.czxid.value());
+      break;
+    case tree::CompareTarget::kMzxid:
+      compare_with(stat.mzxid.value());
+      break;
+    case tree::CompareTarget::kPzxid:
+      compare_with(stat.pzxid.value());
+      break;
+    case tree::CompareTarget::kVersion:
+      compare_with(stat.version);
+      needs_node = true;
+      break;
+    case tree::CompareTarget::kCversion:
+      compare_with(stat.cversion);
+      needs_node = true;
+      break;
+    case tree::CompareTarget::kAversion:
+      compare_with(stat.aversion);
+      needs_node = true;
+      break;
+    case tree::CompareTarget::kValue:
+      order = node == nullptr ? 0 : std::string_view(*node->data).compare(compare.value);
+      needs_node = true;
+      break;
+  }
+  if (needs_node && node == nullptr) return false;
+  switch (compare.relation) {
+    case tree::CompareRelation::kEqual:
+      return order == 0;
+    case tree::CompareRelation::kNotEqual:
+      return order != 0;
+    case tree::CompareRelation::kLess:
+      return order < 0;
+    case tree::CompareRelation::kGreater:
+      return order > 0;
+  }
+  ASSERT(false, "decoding refuses other relations");
+}
+
+StepResult Model::Read(const tree::Op& op) const {
+  if (!IsWellFormed(op.path)) return Failed(ErrorCode::kBadArguments);
+  const Version* version = Latest(op.path);
+  if (version == nullptr) {
+    return Failed(op.kind == tree::OpKind::kExists ? ErrorCode::kOk : ErrorCode::kNoNode);
+  }
   StepResult result;
-  result.path = path;
-  result.stat = stat;
+  result.found = true;
+  result.stat = version->node.stat;
+  if (op.kind == tree::OpKind::kGet) result.data = *version->node.data;
+  if (op.kind == tree::OpKind::kGetChildren) result.children = Children(op.path, last_zxid_);
   return result;
 }
 

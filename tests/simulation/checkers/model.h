@@ -36,6 +36,7 @@ class Model {
     uint64_t acknowledged = 0;
     struct Answer {
       int64_t zxid = 0;
+      tree::Branch branch = tree::Branch::kNone;
       std::vector<StepResult> steps;
     };
     std::map<uint64_t, Answer> answers;
@@ -60,6 +61,8 @@ class Model {
     tree::Request request;  // views into the entry
     tree::ErrorCode error = tree::ErrorCode::kOk;
     std::vector<StepResult> steps;  // as Reply::steps of a multi; one if not a multi
+    // Which operations, or compares, `steps` are those of.
+    tree::Branch branch = tree::Branch::kNone;
     // Of a numbered write.
     uint64_t client_sequence = 0;
     bool repeated = false;  // it took effect before; `steps` are the results of that time
@@ -140,6 +143,14 @@ class Model {
   void ApplySteps(Applied* applied);
   StepResult ApplyStep(const tree::Op& op, int64_t session);
   StepResult Create(const tree::Op& op, int64_t session);
+  // Creates the parents of the path that do not exist.
+  tree::ErrorCode CreateParents(const std::string& path);
+  // Creates a node, and returns its stat.
+  tree::Stat Add(const std::string& path, bool has_data, std::string_view data, int64_t owner);
+  // Makes the compares of a request. Sets the branch, and the steps if one cannot be made.
+  void MakeCompares(Applied* applied) const;
+  bool Holds(const tree::Compare& compare) const;
+  StepResult Read(const tree::Op& op) const;
   StepResult Delete(const tree::Op& op);
   // The writes of ClickHouse Keeper.
   StepResult CheckNotExists(const tree::Op& op) const;

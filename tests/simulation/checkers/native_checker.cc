@@ -34,6 +34,8 @@ v1::ErrorCode CodeOf(ErrorCode error) {
       return v1::ERROR_CODE_BAD_ARGUMENTS;
     case ErrorCode::kNoSpace:
       return v1::ERROR_CODE_NO_SPACE;
+    case ErrorCode::kUnimplemented:
+      return v1::ERROR_CODE_UNIMPLEMENTED;
     default:
       return v1::ERROR_CODE_SYSTEM_ERROR;  // these clients' writes have no other outcomes
   }
@@ -74,6 +76,7 @@ bool IsSame(const v1::Operation& sent, const tree::Op& logged) {
     case v1::Operation::kCreate:
       return logged.kind == tree::OpKind::kCreate && logged.path == sent.create().path() &&
              logged.data == sent.create().data() &&
+             logged.with_parents == sent.create().with_parents() &&
              static_cast<int>(logged.mode) + 1 ==
                  std::max(1, static_cast<int>(sent.create().mode()));
     case v1::Operation::kSet:
@@ -84,6 +87,12 @@ bool IsSame(const v1::Operation& sent, const tree::Op& logged) {
       return logged.kind == tree::OpKind::kDelete && logged.path == sent.delete_().path();
     case v1::Operation::kCheck:
       return logged.kind == tree::OpKind::kCheck && logged.path == sent.check().path();
+    case v1::Operation::kGet:
+      return logged.kind == tree::OpKind::kGet && logged.path == sent.get().path();
+    case v1::Operation::kExists:
+      return logged.kind == tree::OpKind::kExists && logged.path == sent.exists().path();
+    case v1::Operation::kList:
+      return logged.kind == tree::OpKind::kGetChildren && logged.path == sent.list().path();
     default:
       return false;
   }
@@ -93,10 +102,58 @@ bool IsRefused(const tree::Request& logged) {
   return logged.ops.size() == 1 && logged.ops[0].kind == tree::OpKind::kRefused;
 }
 
+bool IsSame(const v1::Compare& sent, const tree::Compare& logged) {
+  // Equal is the default.
+  const auto relation = static_cast<tree::CompareRelation>(std::max(1, int{sent.relation()}));
+  const auto is = [&](tree::CompareTarget target, int64_t number) {
+    return logged.target == target && logged.number == number;
+  };
+  if (logged.path != sent.path() || logged.relation != relation) return false;
+  switch (sent.target_case()) {
+    case v1::Compare::kExists:
+      return is(tree::CompareTarget::kExists, sent.exists() ? 1 : 0);
+    case v1::Compare::kCreatedZxid:
+      return is(tree::CompareTarget::kCzxid, sent.created_zxid());
+    case v1::Compare::kModifiedZxid:
+      return is(tree::CompareTarget::kMzxid, sent.modified_zxid());
+    case v1::Compare::kChildrenModifiedZxid:
+      return is(tree::CompareTarget::kPzxid, sent.children_modified_zxid());
+    case v1::Compare::kVersion:
+      return is(tree::CompareTarget::kVersion, sent.version());
+    case v1::Compare::kChildrenVersion:
+      return is(tree::CompareTarget::kCversion, sent.children_version());
+    case v1::Compare::kAclVersion:
+      return is(tree::CompareTarget::kAversion, sent.acl_version());
+    case v1::Compare::kData:
+      return logged.target == tree::CompareTarget::kValue && logged.value == sent.data();
+    default:
+      return false;
+  }
+}
+
+bool HasBranches(const v1::Request::Write& write) {
+  return write.compares_size() > 0 || write.otherwise_size() > 0;
+}
+
+// Returns whether the write has a part that needs the cluster version of transactions.
+bool NeedsTransactions(const v1::Request::Write& write) {
+  return HasBranches(write) ||
+         std::ranges::any_of(write.operations(), [](const v1::Operation& operation) {
+           return operation.create().with_parents() || operation.has_get() ||
+                  operation.has_exists() || operation.has_list();
+         });
+}
+
 bool IsSame(const v1::Request::Write& sent, const tree::Request& logged) {
-  return std::equal(
-      sent.operations().begin(), sent.operations().end(), logged.ops.begin(), logged.ops.end(),
-      [](const v1::Operation& operation, const tree::Op& op) { return IsSame(operation, op); });
+  const auto are_same = [](const auto& from, const auto& to) {
+    return std::equal(from.begin(), from.end(), to.begin(), to.end(),
+                      [](const auto& a, const auto& b) { return IsSame(a, b); });
+  };
+  if (logged.has_branches != HasBranches(sent)) return false;
+  if (!logged.has_branches) return are_same(sent.operations(), logged.ops);
+  return are_same(sent.compares(), logged.compares) &&
+         are_same(sent.operations(), tree::OpsOf(logged, tree::Branch::kThen)) &&
+         are_same(sent.otherwise(), tree::OpsOf(logged, tree::Branch::kOtherwise));
 }
 
 v1::ErrorCode ErrorOf(const std::vector<StepResult>& results) {
@@ -199,8 +256,16 @@ void NativeChecker::FindWrite(const Model::Applied& applied) {
   }
   write->second.zxid = applied.zxid;
   write->second.results = applied.steps;
+  write->second.branch = applied.branch;
+  if (applied.branch != tree::Branch::kNone) {
+    environment_.Count(absl::StrCat("native: a transaction, branch ", int(applied.branch)));
+  }
   write->second.refused = IsRefused(applied.request);
   if (!write->second.refused) return;
+  if (applied.request.ops[0].refusal == ErrorCode::kUnimplemented) {
+    environment_.Count("native: a transaction is refused by an older cluster version");
+    if (NeedsTransactions(write->second.sent)) return;
+  }
   environment_.Count("native: a write is refused");
   for (size_t member = 0; member < environment_.member_count(); ++member) {
     if (environment_.MightRefuseData(member, write->second.sent_us, environment_.now_us())) return;
@@ -292,6 +357,9 @@ void NativeChecker::CheckWrite(int64_t id, Session* session, const v1::Request::
                       ErrorOf(truth.results)));
   }
   if (!truth.refused) CheckResults(id, truth, response);
+  if (truth.refused && response.write().results_size() > 0) {
+    Fail("a write that is refused as a whole has no results", id, what);
+  }
   if (truth.zxid <= session->last_write_zxid) {
     Fail("writes of a session enter the log in their order", id, what);
   }
@@ -309,14 +377,19 @@ void NativeChecker::CheckResults(int64_t id, const Write& write,
   };
   const auto& shown = response.write().results();
   if (static_cast<size_t>(shown.size()) != write.results.size()) fail(shown.size());
+  if (static_cast<int>(response.write().branch()) != static_cast<int>(write.branch)) fail(-1);
   const bool done = ErrorOf(write.results) == v1::ERROR_CODE_UNSPECIFIED;
+  const auto& operations =
+      write.branch == tree::Branch::kOtherwise ? write.sent.otherwise() : write.sent.operations();
   for (int i = 0; i < shown.size(); ++i) {
     const StepResult& truth = write.results[static_cast<size_t>(i)];
     if (shown[i].error() != CodeOf(truth.error)) fail(i);
     if (!done) continue;
-    const v1::Operation& operation = write.sent.operations(i);
+    const v1::Operation& operation = operations[i];
     if (operation.has_create() && shown[i].path() != truth.path) fail(i);
-    if (shown[i].has_stat() != (operation.has_create() || operation.has_set())) fail(i);
+    if (shown[i].has_stat() != truth.stat.has_value()) fail(i);
+    if (shown[i].exists() != truth.found || shown[i].data() != truth.data) fail(i);
+    if (!std::ranges::equal(shown[i].children(), truth.children)) fail(i);
     if (shown[i].has_stat() && !IsSame(shown[i].stat(), *truth.stat)) fail(i);
     if (shown[i].removed() != (operation.has_delete_() ? 1 : 0)) fail(i);
   }

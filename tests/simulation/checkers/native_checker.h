@@ -78,6 +78,7 @@ class NativeChecker : public HistoryListener, public LogListener {
     int64_t sent_us = 0;   // the first time
     int64_t zxid = 0;      // where it had its effect; 0: it is not in the log yet
     bool refused = false;  // it only used up its number
+    tree::Branch branch = tree::Branch::kNone;
     std::vector<StepResult> results;
   };
   struct Watch {

@@ -140,6 +140,52 @@ TEST_CASE("a repeated write that gets the answer of a second write is found") {
         "every answer to a write has its first result");
 }
 
+TEST_CASE("a transaction with another branch, read or compare than that of the model is found") {
+  // What is wrong: 0: nothing; 1: the branch; 2: what was read; 3: a compare in the log.
+  const int wrong = GENERATE(0, 1, 2, 3);
+  CAPTURE(wrong);
+  Run run;
+  run.Create(1, "/a");
+  v1::Request sent;
+  sent.mutable_write()->set_sequence(2);
+  v1::Compare& compare = *sent.mutable_write()->add_compares();
+  compare.set_path("/a");
+  compare.set_version(7);
+  sent.mutable_write()->add_operations()->mutable_get()->set_path("/a");
+  sent.mutable_write()->add_otherwise()->mutable_list()->set_path("/");
+  run.checker.OnWriteSent(kSession, sent.write());
+  tree::Request logged;
+  logged.multi = logged.has_branches = true;
+  logged.then_count = 1;
+  logged.ops.resize(2);
+  logged.ops[0].kind = tree::OpKind::kGet;
+  logged.ops[0].path = "/a";
+  logged.ops[1].kind = tree::OpKind::kGetChildren;
+  logged.ops[1].path = "/";
+  logged.compares.push_back(
+      {tree::CompareTarget::kVersion, tree::CompareRelation::kEqual, "/a", wrong == 3 ? 6 : 7, {}});
+  const std::string broken = Broken([&] {
+    const int64_t zxid = run.script.LogNumbered(kSession, 2, 0, logged);
+    v1::Response first = run.CreatedAt(zxid - 1, "/a");
+    run.Answer(Run::CreateOf(1, "/a"), first);
+    v1::Response response;
+    response.set_zxid(zxid);
+    response.mutable_write()->set_branch(wrong == 1 ? v1::BRANCH_OPERATIONS : v1::BRANCH_OTHERWISE);
+    v1::OperationResult& result = *response.mutable_write()->add_results();
+    result.set_exists(true);
+    result.add_children(wrong == 2 ? "b" : "a");
+    result.add_children("zookeeper");
+    const tree::Stat& stat = run.checkers_model().Find("/", zxid)->stat;
+    result.mutable_stat()->set_children_modified_zxid(stat.pzxid.value());
+    result.mutable_stat()->set_children_version(stat.cversion);
+    result.mutable_stat()->set_children(stat.num_children);
+    run.Answer(sent, response);
+  });
+  CHECK(broken == (wrong == 0   ? ""
+                   : wrong == 3 ? "every command in the log was sent by a client"
+                                : "every answer to a write has its first result"));
+}
+
 TEST_CASE("an answer to a write that is not in the log is found") {
   Run run;
   run.checker.OnWriteSent(kSession, Run::CreateOf(1, "/a").write());

@@ -417,10 +417,87 @@ v1::Operation NativeClient::DrawOperation() {
   return operation;
 }
 
+void NativeClient::DrawTransaction(v1::Request::Write* write) {
+  for (uint64_t i = 1 + random_.Below(2); i > 0; --i) *write->add_compares() = DrawCompare();
+  for (uint64_t i = random_.Below(4); i > 0; --i) *write->add_operations() = DrawPart();
+  for (uint64_t i = random_.Below(3); i > 0; --i) *write->add_otherwise() = DrawPart();
+}
+
+v1::Compare NativeClient::DrawCompare() {
+  v1::Compare compare;
+  // A path that is not legal fails the transaction.
+  compare.set_path(random_.Chance(0.03) ? "no/path" : DrawPath());
+  const auto small = static_cast<int32_t>(random_.Below(4));
+  const int64_t zxid =
+      random_.Chance(0.5) ? 0 : last_zxid_ - static_cast<int64_t>(random_.Below(40));
+  switch (random_.Below(8)) {
+    case 0:
+      compare.set_exists(random_.Chance(0.5));
+      compare.set_relation(static_cast<v1::CompareRelation>(1 + random_.Below(2)));
+      return compare;
+    case 1:
+      compare.set_created_zxid(zxid);
+      break;
+    case 2:
+      compare.set_modified_zxid(zxid);
+      break;
+    case 3:
+      compare.set_children_modified_zxid(zxid);
+      break;
+    case 4:
+      compare.set_version(small);
+      break;
+    case 5:
+      compare.set_children_version(small);
+      break;
+    case 6:
+      compare.set_acl_version(small);
+      break;
+    default:
+      compare.set_data(absl::StrCat(random_.Below(8), ":", random_.Below(1 + last_sequence_)));
+  }
+  compare.set_relation(static_cast<v1::CompareRelation>(random_.Below(5)));
+  return compare;
+}
+
+v1::Operation NativeClient::DrawPart() {
+  v1::Operation operation;
+  switch (random_.Below(8)) {
+    case 0:
+      operation.mutable_get()->set_path(DrawPath());
+      break;
+    case 1:
+    case 2:
+      operation.mutable_exists()->set_path(DrawPath());
+      break;
+    case 3:
+      operation.mutable_list()->set_path(absl::StrCat("/n", random_.Below(settings_.count)));
+      break;
+    case 4:
+      operation.mutable_create()->set_path(
+          absl::StrCat("/n", settings_.place, "/p", random_.Below(kNames), "/q",
+                       random_.Below(kNames), "/r", random_.Below(2)));
+      operation.mutable_create()->set_mode(static_cast<v1::CreateMode>(1 + random_.Below(4)));
+      operation.mutable_create()->set_with_parents(true);
+      break;
+    case 5:
+      operation.mutable_delete_()->set_path(absl::StrCat(
+          "/n", settings_.place, "/p", random_.Below(kNames), "/q", random_.Below(kNames)));
+      break;
+    default:
+      return DrawOperation();
+  }
+  return operation;
+}
+
 void NativeClient::AddWrite(v1::SessionRequest* message) {
   v1::Request::Write write;
-  const uint64_t operations = random_.Chance(0.2) ? 2 + random_.Below(2) : 1;
-  for (uint64_t i = 0; i < operations; ++i) *write.add_operations() = DrawOperation();
+  if (settings_.makes_transactions && last_sequence_ > 0 && random_.Chance(0.4)) {
+    DrawTransaction(&write);
+  } else {
+    const uint64_t operations = random_.Chance(0.2) ? 2 + random_.Below(2) : 1;
+    for (uint64_t i = 0; i < operations; ++i) *write.add_operations() = DrawOperation();
+  }
   write.set_sequence(++last_sequence_);
   writes_.push_back(write);
   v1::Request request;

@@ -34,6 +34,7 @@ struct NativeSettings {
   size_t outstanding_max = 20;
   // Whether a new session sends the last zxid of the session before, so that it cannot see less.
   bool remembers_zxid = false;
+  bool makes_transactions = false;  // with compares, reads and missing parents
 };
 
 class NativeClient : public ConnectionHandler {
@@ -108,6 +109,11 @@ class NativeClient : public ConnectionHandler {
   void ActLater();
   void Act();
   void AddWrite(v1::SessionRequest* message);
+  // Draws the parts of a transaction with branches.
+  void DrawTransaction(v1::Request::Write* write);
+  v1::Compare DrawCompare();
+  // Draws a read, a create with its parents, or an operation of any write.
+  v1::Operation DrawPart();
   void AddRead(v1::SessionRequest* message);
   void AddOrDropWatch(v1::SessionRequest* message);
   v1::Operation DrawOperation();

@@ -96,7 +96,11 @@ bool IsList(OperationKind kind);
 struct StepResult {
   tree::ErrorCode error = tree::ErrorCode::kOk;
   std::string path;                // create
-  std::optional<tree::Stat> stat;  // create with stat, setData, setAcl
+  std::optional<tree::Stat> stat;  // create with stat, setData, setAcl; a read that found its node
+  // Reads in a transaction.
+  bool found = false;
+  std::string data = {};
+  std::vector<std::string> children = {};
   friend bool operator==(const StepResult&, const StepResult&) = default;
 };
 

@@ -162,6 +162,7 @@ class MixedWorkload : public Workload, public ServerObserver {
       settings.operation_rate = limits.operation_rate;
       settings.outstanding_max = static_cast<size_t>(random.Between(1, 50));
       settings.remembers_zxid = random.Chance(0.5);
+      settings.makes_transactions = limits.makes_transactions;
       native_clients_.push_back(std::make_unique<NativeClient>(
           environment_, native, &checkers_.history(), &checkers_.native(), settings));
     }
