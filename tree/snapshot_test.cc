@@ -580,5 +580,41 @@ TEST_CASE("a BlockList grows and shrinks") {
   CHECK(list[8999] == 8999);
 }
 
+TEST_CASE(
+    "a read that was refused before an upgrade, and one made after it, survive a round trip") {
+  Server server;
+  server.OpenSession();
+  server.Do(MakeCreate("/a", "1"));
+  Op refused;
+  refused.kind = OpKind::kRefused;
+  refused.refusal = ErrorCode::kUnimplemented;
+  server.DoSequenced(1, 0, Request{false, {refused}, {}});
+  Op get;
+  get.kind = OpKind::kGet;
+  get.path = "/a";
+  Request request{true, {get}, {}};
+  request.has_branches = true;
+  request.compares = {{CompareTarget::kVersion, CompareRelation::kEqual, "/a", 7, {}}};
+  const ApplyResult first = server.DoSequenced(2, 0, request);
+  REQUIRE(first.branch == Branch::kOtherwise);
+  REQUIRE(first.ops[0].data == "1");
+  server.Do(MakeSetData("/a", "2"));
+  const std::unique_ptr<Tree> loaded = Reload(server.tree());
+  // The client sends both again, with what they are now.
+  for (uint64_t number = 1; number <= 2; ++number) {
+    std::string command;
+    AppendSequencedRequest(server.Next(kSession, server.AttachZxid()), number, 0, request,
+                           &command);
+    RecordingListener listener;
+    loaded->Apply(loaded->last_zxid() + 1, command, server.self, &listener);
+    REQUIRE(listener.result.has_value());
+    CHECK(listener.result->repeated);
+    CHECK(listener.result->branch == (number == 1 ? Branch::kNone : Branch::kOtherwise));
+    REQUIRE(listener.result->ops.size() == 1);
+    if (number == 1) CHECK(listener.result->ops[0].error == ErrorCode::kUnimplemented);
+    if (number == 2) CHECK(listener.result->ops == first.ops);
+  }
+}
+
 }  // namespace
 }  // namespace quorate::tree

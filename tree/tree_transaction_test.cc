@@ -485,5 +485,57 @@ TEST_CASE("the missing parents of a request are limited, together with its recur
   CHECK(removed.removed == (creates == 98 ? 102 : 0));
 }
 
+TEST_CASE("a branch that fails leaves the same tree as one that does nothing") {
+  Server failing;
+  Server other;
+  for (Server* server : {&failing, &other}) {
+    server->OpenSession();
+    server->Do(MakeCreate("/a", "1"));
+    server->Do(MakeCreate("/a/b", "2", CreateMode::kEphemeral));
+    server->Do(MakeCreate("/c"));
+  }
+  const bool then = GENERATE(true, false);
+  const auto with_parents = [](Op op) {
+    op.with_parents = true;
+    return op;
+  };
+  Op container = MakeCreate("/d/e/f", "", CreateMode::kContainer);
+  container.kind = OpKind::kCreateContainer;
+  Op ttl = MakeCreate("/d/e/t/u", "x", CreateMode::kPersistentSequentialWithTtl, kOfOwner);
+  ttl.kind = OpKind::kCreateTtl;
+  ttl.ttl_ms = 1000;
+  Op remove = MakeDelete("/a");
+  remove.kind = OpKind::kDeleteRecursive;
+  const std::vector<Op> ops = {
+      with_parents(container),
+      with_parents(ttl),
+      with_parents(MakeCreate("/g/h/i", "x", CreateMode::kEphemeral, kOfOwner)),
+      MakeSetData("/a", "3"),
+      MakeCreate("/a/s", "", CreateMode::kEphemeralSequential),
+      remove,
+      with_parents(MakeCreate("/a/b/c", "", CreateMode::kPersistent, kOfOwner)),
+      MakeRead(OpKind::kGetChildren, "/"),
+      MakeDelete("/none")};
+  const Compare root = MakeCompare("/", CompareTarget::kExists, CompareRelation::kEqual, then);
+  const ApplyResult result = failing.DoRequest(
+      MakeBranches({root}, then ? ops : std::vector<Op>{}, then ? std::vector<Op>{} : ops));
+  REQUIRE(result.ops.size() == ops.size());
+  CHECK(result.ops.back().error == ErrorCode::kNoNode);
+  other.Do(MakeDelete("/none"));
+  CHECK(failing.events().empty());
+  CHECK(failing.tree().digest() == other.tree().digest());
+  CHECK(failing.tree().ComputeDigest() == failing.tree().digest());
+  CHECK(failing.tree().node_count() == other.tree().node_count());
+  CHECK(failing.tree().ephemeral_count() == other.tree().ephemeral_count());
+  CHECK(failing.tree().data_bytes() == other.tree().data_bytes());
+  // Also in what is not part of the digest: the next sequence numbers, and the lists.
+  for (Server* server : {&failing, &other}) {
+    server->DoMulti({ops.begin(), ops.end() - 1});
+    CHECK(server->tree().ComputeDigest() == server->tree().digest());
+  }
+  CHECK(failing.tree().digest() == other.tree().digest());
+  CHECK(failing.events() == other.events());
+}
+
 }  // namespace
 }  // namespace quorate::tree
