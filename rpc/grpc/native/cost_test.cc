@@ -26,11 +26,14 @@
 // The bytes allocated now, and their maximum.
 static std::atomic<int64_t> allocated{0};
 static std::atomic<int64_t> most_allocated{0};
+// The bytes of all allocations so far.
+static std::atomic<int64_t> all_allocated{0};
 
 void* operator new(size_t size) {
   void* block = std::malloc(size);
   if (block == nullptr) throw std::bad_alloc();
   const auto bytes = static_cast<int64_t>(malloc_usable_size(block));
+  all_allocated += bytes;
   const int64_t now = allocated.fetch_add(bytes) + bytes;
   if (now > most_allocated) most_allocated = now;
   return block;
@@ -414,6 +417,38 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
   with_parents->set_with_parents(true);
   cost("Txn", "a create with 8 MB of paths of parents", Method::kTxn,
        deep_create.SerializeAsString(), {16'000, 16'000, 32 * kMiB});
+  // A list may have as many children as its limit allows, with names of a few bytes.
+  v1::TxnRequest siblings;
+  siblings.add_operations()->mutable_create()->set_path("/l");
+  for (int i = 0; i < 7900; ++i) {
+    siblings.add_operations()->mutable_create()->set_path("/l/" + std::to_string(i));
+  }
+  v1::TxnResponse siblings_made;
+  REQUIRE(f.Unary(Method::kTxn, siblings, &siblings_made).ok());
+  v1::TxnRequest lists;
+  lists.add_operations()->mutable_list()->set_path("/l");
+  cost("Txn", "a list of 7,900 children", Method::kTxn, lists.SerializeAsString(),
+       {kMiB, 500, 8 * kMiB});
+  lists.mutable_operations(0)->mutable_list()->set_path("/d/m");
+  cost("Txn", "a list of all znodes", Method::kTxn, lists.SerializeAsString(), {500, 500, kMiB});
+  // Each parent has the list of the create, which is looked up once and copied once.
+  v1::TxnRequest protected_create;
+  for (int top = 0; top < 3; ++top) {
+    v1::Operation::Create* deep = protected_create.add_operations()->mutable_create();
+    deep->set_path("/acl" + std::to_string(top));
+    for (int i = 0; i < 800; ++i) deep->mutable_path()->append("/a");
+    deep->set_with_parents(true);
+    for (int i = 0; i < 255; ++i) {
+      v1::Acl* entry = deep->add_acl();
+      entry->set_permissions(tree::permission::kAll);
+      entry->set_scheme("digest");
+      entry->set_id(std::to_string(1000 * top + i) + std::string(200, 'x'));
+    }
+  }
+  const int64_t allocated_before = all_allocated;
+  cost("Txn", "creates with 2,400 parents and lists of 64 KiB", Method::kTxn,
+       protected_create.SerializeAsString(), {16'000, kMiB, 32 * kMiB});
+  CHECK(all_allocated - allocated_before < 32 * static_cast<int64_t>(kMiB));
   // Each operation takes two bytes here, and far more in memory.
   v1::TxnRequest empty;
   for (size_t i = 0; i < 4 * kMiB - 16; ++i) empty.add_operations();
