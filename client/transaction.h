@@ -280,7 +280,8 @@ class Transaction {
   }
   // Each of these functions appends a read, whose result is part of the transaction's. It sees the
   // operations before it. Get and List fail the transaction with NO_NODE or NO_AUTH. The results of
-  // all reads of a transaction can have about 1 MB.
+  // all reads of a transaction can have about 64 KiB, and List about 500 names. The client sends a
+  // transaction that reads when the one before it is answered.
   Transaction& Get(std::string path) { return Add(GetOperation{std::move(path)}); }
   Transaction& Exists(std::string path) { return Add(ExistsOperation{std::move(path)}); }
   Transaction& List(std::string path) { return Add(ListOperation{std::move(path)}); }
