@@ -832,6 +832,7 @@ void Engine::Replace(const absl::Status& status) {
   acknowledged_ = 0;
   write_window_ = kWritesSentMax;
   writes_in_window_ = 0;
+  writes_to_widen_ = kWritesToWiden;
   attempts_ = 0;
   ShuffleMembers();
   is_replacing_ = true;

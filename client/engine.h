@@ -398,10 +398,14 @@ class Engine final : public CallbackThread,
   size_t sent_ = 0;
   // The most unanswered writes on a stream. The servers keep 1,024 answers of a session.
   static constexpr size_t kWritesSentMax = 512;
+  static constexpr uint64_t kWritesToWiden = 1000;
+  static constexpr uint64_t kWritesToWidenMax = 1u << 30;
   size_t writes_sent_ = 0;
   size_t reading_writes_sent_ = 0;  // of those, how many have reads
   size_t write_window_;             // the most writes that are sent and not answered
   size_t writes_in_window_ = 0;     // writes answered since the window was changed
+  // After so many answered writes, a few more may be unanswered at a time.
+  uint64_t writes_to_widen_ = kWritesToWiden;
   std::set<std::pair<Clock::time_point, Pending*>> deadlines_;
   uint64_t next_id_ = 1;
   uint64_t next_sequence_ = 1;

@@ -16,9 +16,6 @@ namespace {
 // The most unanswered requests on a stream, and the most bytes of several requests in one message.
 constexpr size_t kSentMax = 4096;
 constexpr size_t kMessageBytesMax = 1u << 20;
-// After so many answered writes, twice as many may be unanswered at a time, if they were fewer because
-// their answers were large.
-constexpr size_t kWritesToWiden = 1000;
 
 }  // namespace
 
@@ -93,9 +90,11 @@ bool Engine::IsRefusedByMember(const Pending& pending, const v1::Response& respo
       // for ever.
       return pending.watch_id == 0 || pending.request->watch().after_zxid() <= last_zxid_;
     case v1::ERROR_CODE_TOO_MANY_UNACKNOWLEDGED:
-      // The answers are large: allow fewer unanswered writes at a time.
+      // The answers are large: allows fewer unanswered writes at a time. Each refusal costs a stream;
+      // the next one comes after twice as many writes, if the answers stay as large.
       write_window_ = std::max<size_t>(write_window_ / 2, 1);
       writes_in_window_ = 0;
+      writes_to_widen_ = std::min(2 * writes_to_widen_, kWritesToWidenMax);
       return true;
     case v1::ERROR_CODE_OUT_OF_SEQUENCE:
       return true;
@@ -105,8 +104,8 @@ bool Engine::IsRefusedByMember(const Pending& pending, const v1::Response& respo
 }
 
 void Engine::WidenWindow() {
-  if (write_window_ == kWritesSentMax || ++writes_in_window_ < kWritesToWiden) return;
-  write_window_ = std::min(2 * write_window_, kWritesSentMax);
+  if (write_window_ == kWritesSentMax || ++writes_in_window_ < writes_to_widen_) return;
+  write_window_ = std::min(write_window_ + 1 + write_window_ / 8, kWritesSentMax);
   writes_in_window_ = 0;
 }
 

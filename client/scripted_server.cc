@@ -79,6 +79,11 @@ std::vector<std::string> ScriptedServer::shown_authorizations() {
   return authorizations_;
 }
 
+size_t ScriptedServer::TakeMostUnacknowledged() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(most_unacknowledged_, 0);
+}
+
 uint64_t ScriptedServer::acknowledged() {
   std::lock_guard<std::mutex> lock(mutex_);
   return acknowledged_;
@@ -263,6 +268,10 @@ v1::Response ScriptedServer::DoWrite(const v1::Request::Write& write, int64_t se
     response.set_error(v1::ERROR_CODE_OUT_OF_SEQUENCE);
     return response;
   }
+  if (session.answers.size() >= script_.unacknowledged_max) {
+    response.set_error(v1::ERROR_CODE_TOO_MANY_UNACKNOWLEDGED);
+    return response;
+  }
   session.last_sequence = write.sequence();
   response.set_zxid(++zxid_);
   if (script_.refuses != nullptr) response.set_error(script_.refuses(write));
@@ -273,6 +282,7 @@ v1::Response ScriptedServer::DoWrite(const v1::Request::Write& write, int64_t se
     response.set_error(result->error());
   }
   session.answers[write.sequence()] = response;
+  most_unacknowledged_ = std::max(most_unacknowledged_, session.answers.size());
   return response;
 }
 

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,6 +39,9 @@ class ScriptedServer final : public v1::SessionService::Service {
     std::function<void(const v1::Request& request, v1::Response* response)> at_answer{};
     // Unless this returns OK, the write is refused with the returned code.
     std::function<v1::ErrorCode(const v1::Request::Write& write)> refuses{};
+    // The most answers of a session that are not acknowledged; one more write is refused with
+    // TOO_MANY_UNACKNOWLEDGED, and later ones as long as that is not made.
+    size_t unacknowledged_max = std::numeric_limits<size_t>::max();
     // Called by each ClusterService/Version before it is answered.
     std::function<void()> at_version{};
     // While this returns true, the server does not answer.
@@ -61,6 +65,8 @@ class ScriptedServer final : public v1::SessionService::Service {
   int authorized_versions() const { return authorized_versions_; }
   uint64_t acknowledged();
   int streams();
+  // Returns the most answers of a session that were not acknowledged, since the last call.
+  size_t TakeMostUnacknowledged();
   // Ends all sessions; their streams report it at the next message.
   void ExpireSessions();
   // Drops all events so far, so that a watch after an earlier zxid gets EVENTS_LOST.
@@ -115,6 +121,7 @@ class ScriptedServer final : public v1::SessionService::Service {
   std::mutex mutex_;
   int moments_ = 0;
   int streams_ = 0;
+  size_t most_unacknowledged_ = 0;
   int64_t zxid_ = 100;
   int64_t last_session_ = 0;
   int64_t oldest_ = 0;
