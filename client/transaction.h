@@ -249,7 +249,8 @@ class Transaction {
   // Appends a compare. If all compares hold in the state before the transaction, the servers make
   // the operations that the other functions append, otherwise those of Else. A compare that cannot
   // be made fails the transaction: NO_AUTH, or BAD_ARGUMENTS if an exists is compared with another
-  // relation than kEqual and kNotEqual.
+  // relation than kEqual and kNotEqual. A transaction with If or Else has at most 10,000 compares and
+  // operations, those of Else included: TOO_LARGE.
   Transaction& If(Compare compare) {
     compares_.push_back(std::move(compare));
     return *this;
@@ -281,7 +282,7 @@ class Transaction {
   // Each of these functions appends a read, whose result is part of the transaction's. It sees the
   // operations before it. Get and List fail the transaction with NO_NODE or NO_AUTH. The results of
   // all reads of a transaction can have about 64 KiB, and List about 500 names. The client sends a
-  // transaction that reads when the one before it is answered.
+  // transaction that reads when the one before it is answered; all calls after it wait with it.
   Transaction& Get(std::string path) { return Add(GetOperation{std::move(path)}); }
   Transaction& Exists(std::string path) { return Add(ExistsOperation{std::move(path)}); }
   Transaction& List(std::string path) { return Add(ListOperation{std::move(path)}); }

@@ -16,9 +16,9 @@ inline constexpr size_t kAnswersMax = 1024;
 // memory on every server. They are also part of the session's record, which every checkpoint after
 // a change of the session includes.
 inline constexpr size_t kAnswerBytesMax = 1u << 20;
-// The maximum size of those among them that have what a request has read, together. It is much
-// smaller, because a short request can read much, and because a client that becomes idle never
-// acknowledges its last response.
+// The maximum cost of the reads in those responses, together, counted as for kReadCostMax; only reads
+// that have found their node count. It is much smaller, because a short request can read much, and
+// because a client that becomes idle never acknowledges its last response.
 inline constexpr size_t kReadAnswerBytesMax = 64u << 10;
 
 // The largest difference, in milliseconds, between a command's time and the tree's time that counts
@@ -33,10 +33,10 @@ inline constexpr int64_t kLeapHoldMs = 600'000;
 // The maximum number of operations of a numbered request: far more than a log entry can hold.
 inline constexpr uint64_t kAnswerOperationsMax = 1u << 24;
 
-// The maximum number of nodes, and the maximum size of their paths in bytes, that one request may
-// remove by recursive deletes and add as the missing parents of its creates, together. They are
-// limited because nothing else is applied in the meantime, and because the watchers of each path are
-// notified.
+// The maximum number of nodes that one request may remove by recursive deletes, add as the missing
+// parents of its creates, and list, together; and the maximum size of the paths of those that it
+// removes and adds, in bytes. They are limited because nothing else is applied in the meantime, and
+// because the watchers of each path that is removed or added are notified.
 inline constexpr size_t kDeleteRecursiveMax = 10'000;
 inline constexpr size_t kDeleteRecursivePathBytesMax = 8u << 20;
 
@@ -48,8 +48,6 @@ inline constexpr size_t kReadCostMax = 1u << 20;
 inline constexpr size_t kNumberedReadCostMax = kReadAnswerBytesMax;
 inline constexpr size_t kReadCost = 128;
 inline constexpr size_t kReadChildCost = 128;
-static_assert(kReadCostMax / kReadChildCost <= kDeleteRecursiveMax,
-              "a request looks at no more children than it may delete nodes");
 
 // The maximum size in bytes of the response to one operation without its path and without what a
 // read returns. Only creates have a path in the response.

@@ -211,11 +211,47 @@ void ReadResult(Zxid zxid, NumberReader* reader, OpResult* result) {
 // Returns the bytes that an encoded response takes in a cache.
 size_t KeptBytes(std::string_view answer) { return answer.size() + NumberBytes(answer.size()); }
 
-// Returns the bytes that an encoded response takes of kReadAnswerBytesMax.
+// Returns what an encoded response takes of kReadAnswerBytesMax.
 size_t ReadBytes(std::string_view answer) {
   NumberReader reader(answer);
   reader.Number();  // zxid
-  return (reader.Number() & kHasReads) != 0 ? KeptBytes(answer) : 0;
+  return (reader.Number() & kHasReads) != 0 ? static_cast<size_t>(reader.Number()) : 0;
+}
+
+// Returns the cost of what a read has returned, as Tree counts it; 0 for all other results. It is
+// more than the bytes of the encoded result.
+size_t ReadCostOf(const OpResult& result) {
+  if (!result.found) return 0;
+  size_t cost = kReadCost + result.data.size() + result.children.size() * kReadChildCost;
+  for (const std::string& child : result.children) cost += child.size();
+  return cost;
+}
+
+struct Head {
+  Zxid zxid;
+  Branch branch = Branch::kNone;
+  uint64_t count = 0;
+  bool has_reads = false;
+  uint64_t read_cost = 0;
+  uint64_t failed = 0;
+};
+
+// Reads the header of a response. Returns false if EncodeAnswer cannot have written it.
+bool ReadHead(NumberReader* reader, Head* head) {
+  head->zxid = Zxid(static_cast<int64_t>(reader->Number()));
+  const uint64_t numbers = reader->Number();
+  head->has_reads = (numbers & kHasReads) != 0;
+  if (head->has_reads) head->read_cost = reader->Number();
+  const uint64_t branch_and_count = numbers & ~kHasReads;
+  head->count = branch_and_count & ((uint64_t{1} << kBranchShift) - 1);
+  head->failed = reader->Number();
+  const uint64_t branch = branch_and_count >> kBranchShift;
+  if (branch > static_cast<uint64_t>(Branch::kCompares)) return false;
+  head->branch = static_cast<Branch>(branch);
+  if (head->branch == Branch::kCompares && head->failed == 0) return false;
+  if (head->has_reads && head->failed != 0) return false;
+  return reader->ok() && head->zxid > Zxid(0) && head->failed <= head->count &&
+         head->count <= kAnswerOperationsMax;
 }
 
 }  // namespace
@@ -227,11 +263,12 @@ void EncodeAnswer(Zxid zxid, Branch branch, std::span<const OpResult> results,
   size_t failed = 0;
   while (failed < results.size() && results[failed].error == ErrorCode::kOk) ++failed;
   AppendNumber(static_cast<uint64_t>(zxid.value()), answer);
-  const bool has_reads =
-      std::ranges::any_of(results, [](const OpResult& result) { return result.found; });
-  AppendNumber(
-      results.size() | static_cast<uint64_t>(branch) << kBranchShift | (has_reads ? kHasReads : 0),
-      answer);
+  size_t read_cost = 0;
+  for (const OpResult& result : results) read_cost += ReadCostOf(result);
+  AppendNumber(results.size() | static_cast<uint64_t>(branch) << kBranchShift |
+                   (read_cost > 0 ? kHasReads : 0),
+               answer);
+  if (read_cost > 0) AppendNumber(read_cost, answer);
   AppendNumber(failed == results.size() ? 0 : failed + 1, answer);
   if (failed < results.size()) {
     AppendSigned(static_cast<int32_t>(results[failed].error), answer);
@@ -241,43 +278,53 @@ void EncodeAnswer(Zxid zxid, Branch branch, std::span<const OpResult> results,
 }
 
 bool DecodeAnswer(std::string_view answer, Zxid* zxid, Branch* branch,
-                  std::vector<OpResult>* results) {
+                  std::vector<OpResult>* results, size_t results_max) {
   NumberReader reader(answer);
-  *zxid = Zxid(static_cast<int64_t>(reader.Number()));
-  const uint64_t numbers = reader.Number();
-  const bool has_reads = (numbers & kHasReads) != 0;
-  const uint64_t branch_and_count = numbers & ~kHasReads;
-  const uint64_t count = branch_and_count & ((uint64_t{1} << kBranchShift) - 1);
-  const uint64_t failed = reader.Number();
-  const uint64_t branch_number = branch_and_count >> kBranchShift;
-  if (branch_number > static_cast<uint64_t>(Branch::kCompares)) return false;
-  *branch = static_cast<Branch>(branch_number);
-  if (*branch == Branch::kCompares && failed == 0) return false;
-  if (!reader.ok() || *zxid <= Zxid(0) || failed > count || count > kAnswerOperationsMax) {
-    return false;
-  }
+  Head head;
+  if (!ReadHead(&reader, &head)) return false;
+  *zxid = head.zxid;
+  *branch = head.branch;
+  const auto returned = static_cast<size_t>(std::min<uint64_t>(head.count, results_max));
   if (results != nullptr) results->clear();
-  if (failed == 0) {
+  if (head.failed == 0) {
     // Each operation takes at least one byte. Refuses a larger count before memory is allocated for
     // it.
-    if (count > reader.rest().size()) return false;
-    if (results != nullptr) results->reserve(count);
-    bool found = false;
-    for (uint64_t i = 0; i < count && reader.ok(); ++i) {
+    if (head.count > reader.rest().size()) return false;
+    if (results != nullptr) results->reserve(returned);
+    size_t read_cost = 0;
+    for (uint64_t i = 0; i < head.count && reader.ok(); ++i) {
       OpResult result;
       ReadResult(*zxid, &reader, &result);
-      found |= result.found;
-      if (results != nullptr) results->push_back(std::move(result));
+      read_cost += ReadCostOf(result);
+      if (results != nullptr && i < returned) results->push_back(std::move(result));
     }
-    return reader.ok() && reader.rest().empty() && found == has_reads;
+    return reader.ok() && reader.rest().empty() && read_cost == head.read_cost &&
+           head.has_reads == (read_cost > 0);
   }
   const auto error = static_cast<ErrorCode>(reader.Signed32());
-  const bool is_failure = !has_reads && error != ErrorCode::kOk;
-  if (!reader.ok() || !reader.rest().empty() || !is_failure) return false;
+  if (!reader.ok() || !reader.rest().empty() || error == ErrorCode::kOk) return false;
   if (results == nullptr) return true;
-  results->resize(count);
-  SetFailed(error, failed - 1, *results);
+  results->resize(returned);
+  SetFailed(error, std::min<size_t>(head.failed, returned) - 1, *results);
   return true;
+}
+
+bool DecodeAnswerHead(std::string_view answer, Zxid* zxid, Branch* branch) {
+  NumberReader reader(answer);
+  Head head;
+  if (!ReadHead(&reader, &head)) return false;
+  *zxid = head.zxid;
+  *branch = head.branch;
+  return true;
+}
+
+size_t PlaceOfExcess(Zxid zxid, std::span<const OpResult> results) {
+  std::string encoded;
+  for (size_t i = 0; i < results.size(); ++i) {
+    AppendResult(results[i], zxid, &encoded);
+    if (encoded.size() > kAnswerBytesMax) return i;
+  }
+  return results.size() - 1;
 }
 
 ResponseCache::ResponseCache(SessionId session) : session_(session) {
@@ -285,7 +332,7 @@ ResponseCache::ResponseCache(SessionId session) : session_(session) {
 }
 
 bool ResponseCache::IsTooLarge(std::string_view answer) {
-  return KeptBytes(answer) > kAnswerBytesMax || ReadBytes(answer) > kReadAnswerBytesMax;
+  return KeptBytes(answer) > kAnswerBytesMax;
 }
 
 bool ResponseCache::HasRoom(std::string_view answer) const {

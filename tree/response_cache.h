@@ -7,8 +7,8 @@
 // says that more bytes follow. Signed numbers are mapped so that small ones are short (0, -1, 1,
 // -2, ...).
 //   header         zxid; the number of operations, plus 2^25 times the Branch, plus 2^27 if a read
-//                  has found its node; 0 if all succeeded, else 1 more than the place of the one
-//                  that failed
+//                  has found its node; if so, the cost of the reads that have; 0 if all succeeded,
+//                  else 1 more than the place of the one that failed
 //   all succeeded  each operation: u8 flags: 1 for a path, 2 for a stat, 4 for a count of removed
 //                  nodes, 8 for a read that found its node, 16 for data, 32 for children, 64 for a
 //                  count of added parents; then those that are present: length and path; the stat;
@@ -24,6 +24,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,9 +40,17 @@ namespace quorate::tree {
 // ApplyResult describes.
 void EncodeAnswer(Zxid zxid, Branch branch, std::span<const OpResult> results, std::string* answer);
 // Decodes a response and replaces `*results`, which may be nullptr. Returns false if EncodeAnswer
-// cannot have written the bytes.
+// cannot have written the bytes. A response of few bytes can have very many results: of more than
+// `results_max` only the first ones are returned. If the operation that failed is not among them, the
+// last one has its error. REQUIRES: results_max > 0.
 bool DecodeAnswer(std::string_view answer, Zxid* zxid, Branch* branch,
-                  std::vector<OpResult>* results);
+                  std::vector<OpResult>* results,
+                  size_t results_max = std::numeric_limits<size_t>::max());
+// Decodes only the zxid and the branch of a response. O(1).
+bool DecodeAnswerHead(std::string_view answer, Zxid* zxid, Branch* branch);
+// Returns the place of the first result with which the results, encoded, take more than
+// kAnswerBytesMax; the last place if that is none. REQUIRES: `results` are not empty.
+size_t PlaceOfExcess(Zxid zxid, std::span<const OpResult> results);
 
 // The response cache of one session. The writes are numbered from 1. The cache has a response for
 // each number from acknowledged() + 1 to last_sequence().
@@ -73,9 +82,9 @@ class ResponseCache {
   uint64_t Hash() const;
   uint64_t ComputeHash() const;
 
-  // Returns the memory of the cache in bytes, without what is allocated for later responses. It is
-  // the same on every member.
-  size_t memory_bytes() const { return sizeof(ResponseCache) + bytes().size(); }
+  // Returns the memory of the cache in bytes. Members with the same responses may have allocated
+  // more or less for them.
+  size_t memory_bytes() const { return sizeof(ResponseCache) + bytes_.capacity(); }
   // Returns the responses, each preceded by its length: the input of Restore.
   std::string_view bytes() const { return std::string_view(bytes_).substr(begin_); }
   // Returns whether `bytes` are valid for a cache with those two numbers, and have ascending zxids.
@@ -94,7 +103,7 @@ class ResponseCache {
   uint64_t acknowledged_ = 0;
   std::string bytes_;
   size_t begin_ = 0;       // the bytes before belong to dropped responses
-  size_t read_bytes_ = 0;  // of the responses that have what a request has read
+  size_t read_bytes_ = 0;  // the cost of the reads in the responses
   uint64_t hash_sum_ = 0;
 };
 

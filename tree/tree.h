@@ -45,15 +45,25 @@ struct ApplyResult {
   //                           kTooManyUnacknowledged; then `ops` is empty
   ErrorCode error = ErrorCode::kOk;
   int32_t timeout_ms = 0;  // create or attach a session: its timeout
-  // Which operations `ops` are those of: one element for each.
+  // Which operations `ops` are those of: one element for each, unless `repeated`.
   Branch branch = Branch::kNone;
   std::vector<OpResult> ops;
   uint64_t client_sequence = 0;  // sequenced request: its number within the session
-  bool repeated = false;         // the number was applied before; this is the cached response
+  // The number was applied before. `kept` is the cached response, and `ops` are empty until
+  // ExpandRepeated.
+  bool repeated = false;
+  std::string kept;
   // Of a command that a session has submitted and that was not refused: the number of ephemerals of
   // the session after it.
   size_t session_ephemerals = 0;
 };
+
+// Sets `result->ops` from the cached response of a repeated request. A response of few bytes can be
+// very many results: of more than `results_max`, only the first ones are set, and if the operation that
+// failed is not among them, the last one has its error. A client that repeats what it has sent gets all
+// of them if `results_max` is the number of the request's operations and compares. REQUIRES:
+// result->repeated, and results_max > 0.
+void ExpandRepeated(size_t results_max, ApplyResult* result);
 
 struct SessionInfo {
   SessionId id;
@@ -228,7 +238,8 @@ class Tree {
   // Returns the bytes that are allocated from the system and free for new nodes.
   size_t free_node_memory_bytes() const;
   // Returns about how many nodes the requests that were applied here have visited beyond one for
-  // each operation: by lists, recursive deletes and missing parents.
+  // each operation: by compares, lists, recursive deletes and missing parents. Bytes that were read or
+  // repeated count too.
   uint64_t visited_nodes() const;
   // Returns a hash of the whole tree with its sessions. It is updated with each change, and is
   // equal on all members at the same zxid.

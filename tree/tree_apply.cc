@@ -212,7 +212,7 @@ void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view comm
   if (TryOps(*request, context, &result->branch, wanted ? &result->ops : nullptr)) {
     CommitRequest(zxid, listener);
   }
-  CountVisits();
+  CountVisits(*request);
   if (session != nullptr) result->session_ephemerals = session->ephemeral_count;
 }
 
@@ -235,6 +235,7 @@ bool Tree::Impl::TryOps(const Request& request, const Context& context, Branch* 
   numbered_paths_.clear();
   recursive_nodes_ = 0;
   recursive_path_bytes_ = 0;
+  listed_nodes_ = 0;
   read_cost_ = 0;
   *branch = Branch::kNone;
   if (request.has_branches) {
@@ -261,7 +262,10 @@ bool Tree::Impl::TryOps(const Request& request, const Context& context, Branch* 
   return true;
 }
 
-void Tree::Impl::CountVisits() { visited_nodes_ += recursive_nodes_ + read_cost_ / kReadChildCost; }
+void Tree::Impl::CountVisits(const Request& request) {
+  // Listed nodes are part of the cost of reads.
+  visited_nodes_ += request.compares.size() + recursive_nodes_ + read_cost_ / kReadChildCost;
+}
 
 void Tree::Impl::CommitRequest(Zxid zxid, ApplyListener* listener) {
   for (const Event& event : events_) {
@@ -541,8 +545,7 @@ bool Tree::Impl::CollectSubtree(Znode* top, size_t path_bytes, size_t nodes_max)
     const ChildSet& children = at.node->children();
     // Counts nodes that are still to be visited too: a node can have millions of children.
     const size_t unvisited = left.size() + children.size();
-    if (subtree_.size() + unvisited > nodes_max ||
-        recursive_nodes_ + unvisited > kDeleteRecursiveMax ||
+    if (subtree_.size() + unvisited > nodes_max || VisitsTooMany(unvisited) ||
         recursive_path_bytes_ > kDeleteRecursivePathBytesMax) {
       return false;
     }

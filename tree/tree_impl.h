@@ -152,7 +152,7 @@ class Tree::Impl {
   // Returns kOk if `sequence` is the next number of the session and its response may still fit. If
   // the number was applied earlier, returns kOk, stores the response of that time in `*result`, and
   // sets `result->repeated`. Otherwise returns the error.
-  static ErrorCode CheckSequence(const Session& session, uint64_t sequence, ApplyResult* result);
+  ErrorCode CheckSequence(const Session& session, uint64_t sequence, ApplyResult* result);
   // Stores the encoded response (answer_) under the session's next number.
   void KeepAnswer(Session* session);
 
@@ -169,7 +169,7 @@ class Tree::Impl {
               std::vector<OpResult>* results);
   void CommitRequest(Zxid zxid, ApplyListener* listener);
   // Adds what the request has visited to visited_nodes_.
-  void CountVisits();
+  void CountVisits(const Request& request);
   // Notifies the listener of an event at `path`. REQUIRES: it is not committed yet.
   void TellEvent(const Event& event, std::string_view path, Zxid zxid, ApplyListener* listener);
 
@@ -199,6 +199,10 @@ class Tree::Impl {
   ErrorCode Read(const Op& op, const Context& context, OpResult* result);
   // Adds to the cost of the request's reads. Returns kTooLarge if they exceed its maximum.
   ErrorCode AddReadCost(const Context& context, size_t cost);
+  // Returns whether the request visits too many nodes, with `more` that it is about to visit.
+  bool VisitsTooMany(size_t more = 0) const {
+    return recursive_nodes_ + listed_nodes_ + more > kDeleteRecursiveMax;
+  }
   ErrorCode Delete(const Op& op, const Context& context);
   ErrorCode DeleteRecursive(const Op& op, const Context& context, OpResult* result);
   ErrorCode SetData(const Op& op, const Context& context, OpResult* result);
@@ -284,7 +288,8 @@ class Tree::Impl {
   // Of all recursive deletes of the request, and of all missing parents of its creates.
   size_t recursive_nodes_ = 0;
   size_t recursive_path_bytes_ = 0;
-  size_t read_cost_ = 0;  // of all reads of the request
+  size_t listed_nodes_ = 0;  // children of the nodes that the request lists
+  size_t read_cost_ = 0;     // of all reads of the request
   uint64_t visited_nodes_ = 0;
   std::vector<OpResult> results_;  // used when the caller does not want the results
   std::string answer_;             // the encoded response

@@ -15,6 +15,13 @@
 
 namespace quorate::tree {
 
+void ExpandRepeated(size_t results_max, ApplyResult* result) {
+  ASSERT(result->repeated && results_max > 0);
+  const bool decoded =
+      DecodeAnswer(result->kept, &result->zxid, &result->branch, &result->ops, results_max);
+  ASSERT(decoded, "the cache holds encoded responses");
+}
+
 void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_view command,
                                        Zxid zxid, bool wanted, ApplyListener* listener,
                                        ApplyResult* result) {
@@ -41,14 +48,16 @@ void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_
   std::vector<OpResult>& results = wanted ? result->ops : results_;
   const Totals before = totals_;
   bool applied = TryOps(request, context, &result->branch, &results);
-  CountVisits();
+  CountVisits(request);
   EncodeAnswer(zxid, result->branch, results, &answer_);
   if (ResponseCache::IsTooLarge(answer_)) {
     // The response would never fit, however long the client waited. Therefore the request fails.
     ASSERT(applied, "the response of a failed request is short");
     Rollback(before);
     applied = false;
-    SetFailed(ErrorCode::kTooLarge, 0, results);
+    // Earlier versions have named the first operation, whichever was too much.
+    const bool names_first = VersionNeeded(request) < kVersionTransactions;
+    SetFailed(ErrorCode::kTooLarge, names_first ? 0 : PlaceOfExcess(zxid, results), results);
     EncodeAnswer(zxid, result->branch, results, &answer_);
   }
   if (session->answers != nullptr && !session->answers->HasRoom(answer_)) {
@@ -78,8 +87,9 @@ ErrorCode Tree::Impl::CheckSequence(const Session& session, uint64_t sequence,
   if (sequence <= session.last_sequence()) {
     if (SeededBug("a repeated write is made again")) return ErrorCode::kOk;
     result->repeated = true;
-    const bool decoded =
-        DecodeAnswer(session.answers->Find(sequence), &result->zxid, &result->branch, &result->ops);
+    result->kept = session.answers->Find(sequence);
+    visited_nodes_ += result->kept.size() / kReadChildCost;
+    const bool decoded = DecodeAnswerHead(result->kept, &result->zxid, &result->branch);
     ASSERT(decoded, "the cache holds encoded responses");
     return ErrorCode::kOk;
   }

@@ -125,6 +125,8 @@ ErrorCode Tree::Impl::Read(const Op& op, const Context& context, OpResult* resul
     // Looks at no child if there are too many, of this node or of all that the request lists.
     ErrorCode error = AddReadCost(context, children.size() * kReadChildCost);
     if (error != ErrorCode::kOk) return error;
+    listed_nodes_ += children.size();
+    if (VisitsTooMany()) return ErrorCode::kTooLarge;
     size_t bytes = 0;
     children.ForEach([&bytes](const Znode* child) { bytes += child->name_length; });
     error = AddReadCost(context, bytes);
@@ -167,8 +169,7 @@ ErrorCode Tree::Impl::AddParents(const Op& op, const Context& context, Znode** p
     next = end_of_child(next);
     ++recursive_nodes_;
     recursive_path_bytes_ += next;
-    if (recursive_nodes_ > kDeleteRecursiveMax ||
-        recursive_path_bytes_ > kDeleteRecursivePathBytesMax) {
+    if (VisitsTooMany() || recursive_path_bytes_ > kDeleteRecursivePathBytesMax) {
       return ErrorCode::kTooLarge;
     }
   }

@@ -40,8 +40,9 @@ class CommandReaders {
     Readers readers;
   };
 
-  // While a command is applied, the tree frees no list that its events have, so that the address of a
-  // list identifies it.
+  // The address of a list identifies it: while a command is applied, the tree frees no list that its
+  // events have. Only the end of a session does so, between its events, but it adds no list that could
+  // take the place of a freed one.
   tree::Zxid zxid_;
   std::array<Known, 2> known_;  // of a znode and its parent; the last one used first
 };

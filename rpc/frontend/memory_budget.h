@@ -46,10 +46,6 @@ class MemoryBudget {
     return used(MemoryUse::kUnsent) + used(MemoryUse::kReads) - static_cast<int64_t>(limit_ / 4);
   }
   bool replies_exceed() const { return replies_excess() > 0; }
-  // Returns whether replies, with one more of so many bytes, stay within their quarter.
-  bool has_room_for_reply(size_t bytes) const {
-    return limit_ == 0 || replies_excess() + static_cast<int64_t>(bytes) <= 0;
-  }
   // Returns whether requests, with one more of so many bytes, take at most an eighth of the budget.
   bool has_room_for_request(size_t bytes) const {
     return limit_ == 0 || used(MemoryUse::kRequests) + static_cast<int64_t>(bytes) <=

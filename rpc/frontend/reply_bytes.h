@@ -5,6 +5,7 @@
 // Thread-safety: functions without state.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "tree/command.h"
@@ -18,7 +19,7 @@ inline size_t ResultBytesMax(const tree::Request& request) {
   constexpr size_t kHeadBytesMax = 16;   // an error or a count, and the head of the result
   constexpr size_t kStatBytesMax = 128;  // with the head of the stat
   constexpr size_t kSequenceBytes = 11;  // after the path of a sequential znode
-  size_t bytes = 0;
+  size_t bytes = request.compares.size() * kHeadBytesMax;
   bool reads = false;
   for (const tree::Op& op : request.ops) {
     bytes += kHeadBytesMax;
@@ -54,6 +55,20 @@ inline size_t ResultBytesMax(const tree::Request& request) {
   }
   // Each part of what is read counts with more bytes than it takes in a reply.
   return bytes + (reads ? tree::kReadCostMax : 0);
+}
+
+// Returns about how much memory what `request` reads can take until it is sent. `cost_max` is the
+// maximum cost of its reads.
+inline size_t ReadMemoryMax(const tree::Request& request, size_t cost_max) {
+  constexpr size_t kResultBytes = 512;  // a result of the tree, and its translation
+  size_t reads = 0;
+  bool is_long = false;
+  for (const tree::Op& op : request.ops) {
+    const bool has_bytes = op.kind == tree::OpKind::kGet || op.kind == tree::OpKind::kGetChildren;
+    reads += has_bytes || op.kind == tree::OpKind::kExists ? 1 : 0;
+    is_long |= has_bytes;
+  }
+  return std::min(reads, cost_max / tree::kReadCost) * kResultBytes + (is_long ? cost_max : 0);
 }
 
 }  // namespace quorate::rpc

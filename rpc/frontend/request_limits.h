@@ -24,6 +24,10 @@ inline constexpr size_t kRequestAclBytesMax = 8u << 20;
 // The limit of operations times identities: each operation looks up each identity of the caller.
 inline constexpr size_t kIdentityChecksMax = 500'000;
 
+// The limit of operations and compares of a request with branches, together. A request without branches
+// has no limit of its own, because earlier versions had none.
+inline constexpr size_t kBranchPartsMax = 10'000;
+
 // Returns whether the access control lists of a request are within the limits above. `identities`
 // are those of the caller.
 bool AclsFit(const tree::Request& request, std::span<const tree::Identity> identities);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tree/command.h"
+#include "tree/limits.h"
 #include "tree/tree.h"
 
 namespace quorate::tree {
@@ -146,6 +147,9 @@ class RecordingListener : public ApplyListener {
   void OnResult(ApplyResult applied) override {
     REQUIRE_FALSE(result.has_value());
     result = std::move(applied);
+    if (!result->repeated) return;
+    REQUIRE(result->ops.empty());
+    ExpandRepeated(kAnswerOperationsMax, &*result);
   }
 
   bool wants_values = false;

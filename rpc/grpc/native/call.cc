@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "rpc/frontend/listing.h"
+#include "rpc/frontend/reply_bytes.h"
 #include "rpc/frontend/request_limits.h"
 #include "rpc/grpc/native/list_reader.h"
 #include "rpc/grpc/native/message_parts.h"
@@ -121,8 +122,7 @@ absl::Status NotARequest() {
 Call::Call(StreamLoop* loop, uint32_t tag, std::string client_address, Method method)
     : Stream(loop, tag, std::move(client_address), /*is_call=*/true),
       method_(method),
-      opened_(loop->now()),
-      reserved_(&loop->frontend().service().memory(), MemoryUse::kReads) {}
+      opened_(loop->now()) {}
 
 absl::Status Call::OnMessage(std::string_view bytes) {
   if (state_ != State::kNew)
@@ -312,8 +312,9 @@ absl::Status Call::TryToWrite(const Write& write) {
                     "this member has too much to do; the write was not made: try again");
   }
   MemoryBudget& memory = service.memory();
+  // The answer cannot be refused once the write is submitted.
   const bool reads = HasReads(write);
-  if (reads && !memory.has_room_for_reply(tree::kReadCostMax)) {
+  if (reads && memory.replies_exceed()) {
     memory.CountRefused();
     return ToStatus(v1::ERROR_CODE_UNAVAILABLE, kRepliesExceed);
   }
@@ -337,7 +338,7 @@ absl::Status Call::TryToWrite(const Write& write) {
   const size_t offset = to.size();
   tree::AppendRequest(header, request, &to);
   if (!loop_->AddedCommand(offset)) return Fail(v1::ERROR_CODE_TOO_LARGE, {});
-  if (reads) reserved_.Set(tree::kReadCostMax);
+  if (reads) loop_->Reserve(tag(), 0, ReadMemoryMax(request, tree::kReadCostMax));
   state_ = State::kInFlight;
   return absl::OkStatus();
 }
@@ -467,7 +468,6 @@ void Call::CountUnanswered() const {
 }
 
 void Call::Send(const google::protobuf::MessageLite& response) {
-  reserved_.Set(0);  // from now on the reply counts itself
   response.AppendToString(outbox().Open());
   outbox().Close();
   Finish(absl::OkStatus());

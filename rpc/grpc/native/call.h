@@ -101,9 +101,6 @@ class Call final : public Stream {
   // The paths of a write: of its operations, then of `otherwise`, then of its compares.
   std::vector<std::string> paths_;
   AskedKinds asked_;
-  // Of a write with reads, until it is answered: the most that they can return. Their answer cannot be
-  // refused once the write is submitted.
-  CountedBytes reserved_;
   std::unique_ptr<ListReader> list_;  // reader of the list in progress
 };
 

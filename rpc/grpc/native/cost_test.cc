@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "rpc/frontend/listing.h"
+#include "rpc/frontend/request_limits.h"
 #include "rpc/grpc/native/testing/fixture.h"
 #include "rpc/proto/quorate/v1/lock.pb.h"
 #include "rpc/zookeeper/testing/loop_fixture.h"
@@ -404,10 +405,10 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
   cost("Txn", "1 MB of reads", Method::kTxn, reads.SerializeAsString(),
        {2 * kMiB, kMiB, 32 * kMiB});
   v1::TxnRequest compares;
-  for (size_t i = 0; i < 500'000 / 2 - 1; ++i) {
+  for (size_t i = 0; i < kBranchPartsMax; ++i) {
     v1::Compare* compare = compares.add_compares();
-    compare->set_path("/d");
-    compare->set_exists(true);
+    compare->set_path("/" + std::string(2 * kMiB / kBranchPartsMax, 'x'));
+    compare->set_exists(false);
   }
   cost("Txn", "2 MB of compares", Method::kTxn, compares.SerializeAsString(),
        {100, 8 * kMiB, 256 * kMiB});

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "rpc/frontend/listing.h"
+#include "rpc/frontend/reply_bytes.h"
 #include "rpc/frontend/request_limits.h"
 #include "rpc/frontend/slow_requests.h"
 #include "rpc/grpc/native/list_reader.h"
@@ -221,7 +222,6 @@ void SessionStream::SendOpened() {
   *opened.mutable_timeout() = v1::DurationOfMs(timeout_ms_);
   opened.set_member(loop_->frontend().service().proposer().member);
   opened.set_last_sequence(info.last_sequence);
-  last_sequence_ = info.last_sequence;
   SetServer(loop_->frontend().service().cluster_version(), opened.mutable_server());
   AppendField(v1::SessionResponse::kOpenedFieldNumber, opened, outbox().Open());
   outbox().Close();
@@ -254,7 +254,6 @@ absl::Status SessionStream::CheckTime(std::chrono::steady_clock::time_point now,
     return ToStatus(v1::ERROR_CODE_NO_REQUEST, "the session was not opened");
   }
   if (state_ == State::kCatchingUp) wants_to_continue_ = true;
-  if (std::exchange(waits_for_memory_, false)) wants_to_continue_ = true;
   const std::chrono::milliseconds wait_max(timeout_ms_ / kPartsOfTimeout);
   if (is_slowed_ && tenants().EndSlowing(now, wait_max)) {
     is_slowed_ = false;
@@ -286,23 +285,16 @@ tree::CommandHeader SessionStream::Header(tree::CommandKind kind) const {
 
 bool SessionStream::CanBegin(const Pending& pending) {
   if (state_ != State::kUp || closing_ || finished()) return false;
-  if (const size_t bytes = LongAnswerBytes(pending); bytes > 0) {
-    if (reading_writes_ >= ReadingWritesMax()) return false;
-    if (!loop_->frontend().service().memory().has_room_for_reply(bytes)) {
-      waits_for_memory_ = true;  // CheckTime tries again
-      return false;
-    }
-  }
+  if (IsSentAgain(pending) && long_writes_ > 0) return false;
+  if (pending.has_reads && long_writes_ >= LongWritesMax()) return false;
   return IsRead(pending.kind) || pending.kind == Kind::kSync || reads_begun_ == 0;
 }
 
-size_t SessionStream::LongAnswerBytes(const Pending& pending) const {
-  if (pending.kind != Kind::kWrite) return 0;
-  if (pending.request->write().sequence() <= last_sequence_) return tree::kAnswerBytesMax;
-  return pending.has_reads ? tree::kReadAnswerBytesMax : 0;
+bool SessionStream::IsSentAgain(const Pending& pending) const {
+  return pending.kind == Kind::kWrite && pending.request->write().sequence() <= begun_sequence_;
 }
 
-size_t SessionStream::ReadingWritesMax() const {
+size_t SessionStream::LongWritesMax() const {
   return loop_->frontend().service().memory().replies_exceed() ? 1 : kReadingWritesMax;
 }
 
@@ -353,12 +345,6 @@ void SessionStream::BeginOne(Pending* pending) {
 
 void SessionStream::BeginWrite(Pending* pending) {
   const v1::Request::Write& write = pending->request->write();
-  pending->reserved = LongAnswerBytes(*pending);
-  if (pending->reserved > 0) {
-    ++reading_writes_;
-    reserved_.Set(reserved_.bytes() + pending->reserved);
-  }
-  last_sequence_ = std::max(last_sequence_, write.sequence());
   if (write.sequence() == 0) {
     Audit(*pending);
     v1::Response response;
@@ -366,12 +352,19 @@ void SessionStream::BeginWrite(Pending* pending) {
     Answer(std::move(response), pending);
     return;
   }
+  const bool is_sent_again = IsSentAgain(*pending);
+  pending->is_long = is_sent_again || pending->has_reads;
+  if (pending->is_long) ++long_writes_;
+  begun_sequence_ = std::max(begun_sequence_, write.sequence());
   tree::Request request;
   request.identities = identities().all();
   request.enforces_quota = loop_->frontend().config().enforce_quota;
   pending->refused =
       MakeRequest(write, loop_->frontend().config(), loop_->frontend().service(), &request);
   pending->asked = KindsOf(request);
+  pending->parts = PartsOf(write);
+  const size_t answer_bytes =
+      is_sent_again ? tree::kAnswerBytesMax : ReadMemoryMax(request, tree::kNumberedReadCostMax);
   const uint32_t version = loop_->frontend().service().cluster_version();
   // `shown` is the error for the client, `why` the one for the tree.
   const auto refuse = [&](v1::ErrorCode shown, v1::ErrorCode why) {
@@ -400,6 +393,7 @@ void SessionStream::BeginWrite(Pending* pending) {
     const bool added = loop_->AddedCommand(offset);
     ASSERT(added, "a request with only identities is bounded");
   }
+  if (answer_bytes > 0) loop_->Reserve(tag(), write.sequence(), answer_bytes);
   // A refused write may have been applied when it was sent before. Its result tells, and only then is
   // it recorded, or not, in the audit log.
   pending->command = loop_->batch_bytes();
@@ -483,10 +477,13 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
   if (pending->kind == Kind::kWrite && result.error == tree::ErrorCode::kOk) {
     // A write that is refused now may have been applied when it was sent before. Then it has the
     // same response as before.
+    if (result.repeated) ExpandRepeated(std::max<size_t>(pending->parts, 1), &result);
     if (IsRefusal(result, pending->asked, pending->refused != v1::ERROR_CODE_UNSPECIFIED)) {
       // No operation of the client has failed, so that there are no results.
       const tree::ErrorCode why = result.ops[0].error;
-      response.set_error(why == tree::ErrorCode::kBadArguments &&
+      const bool has_no_reason =
+          loop_->frontend().service().cluster_version() < tree::kVersionCheckCreated;
+      response.set_error(has_no_reason && why == tree::ErrorCode::kBadArguments &&
                                  pending->refused != v1::ERROR_CODE_UNSPECIFIED
                              ? pending->refused
                              : ToProto(why));
@@ -505,6 +502,7 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
     }
   }
   Answer(std::move(response), &*pending);
+  if (pending->is_long) reserved_.Set(reserved_.bytes() + pending->answer.size());
   if (paused_ || feed_.lagging() || &*pending != &pipeline_.front()) DropCommand(&*pending);
   return absl::OkStatus();
 }
@@ -613,9 +611,9 @@ bool SessionStream::AnswerFirst() {
   outbox().Close();
   loop_->CountAnswered(*this, RecordOf(first));
   if (first.kind == Kind::kClose) Finish(absl::OkStatus());
-  if (first.reserved > 0) {
-    --reading_writes_;
-    reserved_.Set(reserved_.bytes() - first.reserved);
+  if (first.is_long) {
+    --long_writes_;
+    reserved_.Set(reserved_.bytes() - first.answer.size());
   }
   pipeline_.pop_front();
   --begun_;

@@ -63,9 +63,8 @@ class SessionStream final : public Stream {
   // message, the watches, and the bytes of their paths.
   static constexpr size_t kPipelineRequestsMax = 4096;
   static constexpr size_t kHeldBytesMax = 8u << 20;
-  // The most writes with long answers that are begun and whose answers are not sent. An answer may be
-  // long, however short the write is, if the write reads, or has the number of an earlier write, which
-  // may have read. Only one if replies take too much memory.
+  // The most writes that read, of those that are begun and whose answers are not sent; their answers
+  // may be long, however short the writes are. Only one if replies take too much memory.
   static constexpr size_t kReadingWritesMax = 8;
   static constexpr size_t kMessageRequestsMax = 16384;
   static constexpr size_t kWatchesMax = 100'000;
@@ -132,8 +131,10 @@ class SessionStream final : public Stream {
         v1::ERROR_CODE_UNSPECIFIED;  // error of a write in flight that was refused
     size_t ephemerals = 0;           // that a write in flight may create
     bool has_reads = false;          // a write that reads
-    size_t reserved = 0;  // a write in flight that may have a long answer: its part of reserved_
-    std::string answer;   // if done: an encoded SessionResponse
+    // A write whose answer may be long, however short it is: one that reads, or is sent again.
+    bool is_long = false;
+    size_t parts = 0;    // operations and compares of a write in flight
+    std::string answer;  // if done: an encoded SessionResponse
     // What the statistics need, as in RequestRecord. `command` is set while a write is in flight. When its
     // result comes, a write that cannot be answered at once lets go of it and keeps the beginning of its
     // path: the command is the batch of all clients, whose memory is counted for none of them.
@@ -163,9 +164,12 @@ class SessionStream final : public Stream {
   // Takes a token for a request. If there is none, the stream is slowed until a timer ends that.
   bool TakeToken(const Pending& pending);
   bool CanBegin(const Pending& pending);
-  // Returns the most bytes that the answer of a write can have if it may be long; otherwise 0.
-  size_t LongAnswerBytes(const Pending& pending) const;
-  size_t ReadingWritesMax() const;
+  // Returns whether it is a write with a number that this stream has sent before. After a reconnection
+  // each number is sent once, so that all answers together have at most the bytes that the tree keeps;
+  // but a stream that sends one number again and again would get its answer as often. Therefore only
+  // one such write is begun at a time.
+  bool IsSentAgain(const Pending& pending) const;
+  size_t LongWritesMax() const;
   void BeginOne(Pending* pending);
   void BeginWrite(Pending* pending);
   // Records a write that is refused in the audit log. REQUIRES: it has its request.
@@ -228,21 +232,19 @@ class SessionStream final : public Stream {
   uint64_t acknowledged_ = 0;
 
   std::deque<Pending> pipeline_;
-  size_t begun_ = 0;            // number of requests begun, from the front
-  size_t reads_begun_ = 0;      // number of reads that are begun and not done
-  size_t reading_writes_ = 0;   // number of writes with long answers that are begun and not sent
-  uint64_t last_sequence_ = 0;  // the highest number of a write that was begun, in any stream
-  bool waits_for_memory_ =
-      false;               // the next write may have a long answer, for which there is no room
-  size_t held_bytes_ = 0;  // bytes of the requests that are kept
-  bool paused_ = false;    // too many bytes are unsent
+  size_t begun_ = 0;             // number of requests begun, from the front
+  size_t reads_begun_ = 0;       // number of reads that are begun and not done
+  size_t long_writes_ = 0;       // number of writes with is_long that are begun and not sent
+  uint64_t begun_sequence_ = 0;  // the highest number of a write that was begun in this stream
+  size_t held_bytes_ = 0;        // bytes of the requests that are kept
+  bool paused_ = false;          // too many bytes are unsent
 
   ScopedWatches watches_;  // by watch id
   absl::btree_map<uint64_t, WatchPlace> watch_places_;
   std::optional<WatchResumption> resumption_;
   size_t watch_bytes_ = 0;
   EventFeed feed_;
-  CountedBytes reserved_;  // for the long answers of the writes that are begun and not sent
+  CountedBytes reserved_;  // the answers of writes with is_long that wait to be sent
 };
 
 }  // namespace quorate::rpc::native

@@ -73,7 +73,8 @@ struct LoopStream : LoopClient<LoopStream> {
 StreamLoop::StreamLoop(NativeFrontend* frontend, Transport* transport)
     : ClientLoop(frontend, transport),
       requests_(frontend->service().requests().AddLoop(RequestKindNames())),
-      stage_finder_(&frontend->service().marks()) {}
+      stage_finder_(&frontend->service().marks()),
+      reserved_(&frontend->service().memory(), MemoryUse::kReads) {}
 
 StreamLoop::~StreamLoop() = default;
 
@@ -376,6 +377,7 @@ void StreamLoop::OnBarrierDone(Client& client, uint64_t barrier) {
 
 void StreamLoop::HandleItem(Item& item) {
   if (auto* result = std::get_if<tree::ApplyResult>(&item)) {
+    EndReservation(*result);
     DeliverTo(result->header.proposer_tag,
               [result](Client& client) { return client.stream->OnResult(std::move(*result)); });
   } else if (auto* event = std::get_if<EventItem>(&item)) {
@@ -397,10 +399,28 @@ void StreamLoop::HandleItem(Item& item) {
   } else if (auto* done = std::get_if<BarrierDone>(&item)) {
     DeliverBarrier(*done);
   } else {
+    // The results of writes that were skipped do not come.
+    reservations_.clear();
+    reserved_.Set(0);
     for (const std::shared_ptr<Client>& client : in_order_) {
       DeliverTo(client->tag(), [](Client& each) { return each.stream->OnTreeReplaced(); });
     }
   }
+}
+
+void StreamLoop::Reserve(uint32_t tag, uint64_t sequence, size_t bytes) {
+  reservations_[tag].push_back({sequence, bytes});
+  reserved_.Set(reserved_.bytes() + bytes);
+}
+
+void StreamLoop::EndReservation(const tree::ApplyResult& result) {
+  const auto found = reservations_.find(result.header.proposer_tag);
+  if (found == reservations_.end()) return;
+  std::vector<Reservation>& writes = found->second;
+  if (writes.front().sequence != result.client_sequence) return;
+  reserved_.Set(reserved_.bytes() - writes.front().bytes);
+  writes.erase(writes.begin());
+  if (writes.empty()) reservations_.erase(found);
 }
 
 // --- Periodic work -------------------------------------------------------------------------------

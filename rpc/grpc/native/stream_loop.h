@@ -25,9 +25,11 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rpc/frontend/client_loop.h"
+#include "rpc/frontend/counted_bytes.h"
 #include "rpc/frontend/request_statistics.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/request_record.h"
@@ -125,6 +127,9 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   // Returns whether a stream may read a piece of a queue in this iteration. Together, the streams read
   // only so much in one.
   bool MayScan() const { return scanned_ < kScannedPerIteration; }
+  // Counts `bytes` against the memory of replies until the result of the write comes that the stream has
+  // added last, also if the stream ends before. `sequence` is the number of a numbered write, else 0.
+  void Reserve(uint32_t tag, uint64_t sequence, size_t bytes);
   // As Spend, for a piece of a queue. In the next iteration, the stream has its turn after those that
   // have read nothing.
   void SpendOnScan(uint32_t tag, size_t nodes);
@@ -156,6 +161,14 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   };
   void ForgetContender(const Stream& stream);
 
+  // What a write in flight may return.
+  struct Reservation {
+    uint64_t sequence = 0;
+    size_t bytes = 0;
+  };
+  // Ends the reservation for the write with this result, if there is one.
+  void EndReservation(const tree::ApplyResult& result);
+
   // Counts a request for whoever sends the most.
   void Sample(const Stream& stream, const RequestRecord& request);
   StageTimes FindStages(const RequestRecord& request, int64_t us);
@@ -166,6 +179,9 @@ class StreamLoop : public ClientLoop<StreamLoop, NativeFrontend, Transport, Loop
   bool inbox_may_have_items_ = false;
   std::map<ContenderKey, ContenderStreamId> contenders_;  // those that have a stream
   uint64_t contender_order_ = 0;
+  // By tag, also of streams that have ended: the results that have not come, in order.
+  absl::flat_hash_map<uint32_t, std::vector<Reservation>> reservations_;
+  CountedBytes reserved_;           // the sum
   size_t scanned_ = 0;              // znodes of queues in this iteration
   std::vector<uint32_t> scanners_;  // the streams that have read them
   ServerStatus status_;             // status at the time status_at_

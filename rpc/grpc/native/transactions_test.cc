@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "rpc/frontend/counted_bytes.h"
 #include "rpc/frontend/request_limits.h"
 #include "rpc/grpc/native/session_stream.h"
 #include "rpc/grpc/native/testing/fixture.h"
@@ -200,10 +201,30 @@ TEST_CASE("the data of both branches and of the compares count together") {
   CHECK(Do(&f, txn(data + "x")).branch() == v1::BRANCH_OTHERWISE);
 }
 
-TEST_CASE("compares count against the limit of permission checks") {
+TEST_CASE("the parts of a transaction with branches are limited together") {
   Fixture f;
-  const std::vector<v1::Compare> compares(kIdentityChecksMax / 2 + 1, HasVersion("/", 0));
-  CHECK(Fail(&f, Txn(compares, {})).code() == v1::ERROR_CODE_TOO_LARGE);
+  std::vector<v1::Compare> compares(kBranchPartsMax - 2, HasVersion("/", -1));
+  CHECK(Do(&f, Txn(compares, {DeleteOp("/a")}, {ExistsOp("/a")})).branch() == v1::BRANCH_OTHERWISE);
+  const v1::ErrorDetail detail =
+      Fail(&f, Txn(compares, {DeleteOp("/a")}, {ExistsOp("/a"), ExistsOp("/a")}));
+  CHECK(detail.code() == v1::ERROR_CODE_TOO_LARGE);
+  CHECK_FALSE(detail.has_operation_index());
+  // One without branches is not.
+  Do(&f, Txn({}, {CreateOp("/a")}));
+  v1::Operation check;
+  check.mutable_check()->set_path("/a");
+  Do(&f, Txn({}, std::vector<v1::Operation>(kBranchPartsMax + 1, check)));
+}
+
+TEST_CASE("a transaction whose compares could have too many results is refused") {
+  Config config = TestConfig();
+  config.max_reply_bytes = 10'000;
+  Fixture f(config);
+  // The first one cannot be made, so that each has a result.
+  CHECK(Fail(&f, Txn(std::vector<v1::Compare>(500, HasVersion("x", 0)), {})).code() ==
+        v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(Fail(&f, Txn(std::vector<v1::Compare>(1000, HasVersion("x", 0)), {})).code() ==
+        v1::ERROR_CODE_TOO_LARGE);
 }
 
 TEST_CASE("a transaction whose reads return too much changes nothing") {
@@ -302,74 +323,210 @@ TEST_CASE("a client that reads one answer before it asks for the next is never r
   CHECK(both.items(1).response().error() == v1::ERROR_CODE_TOO_MANY_UNACKNOWLEDGED);
 }
 
-TEST_CASE("few repetitions are in flight, because any of them may have a long answer") {
+TEST_CASE("a stream that sends one number again and again gets one answer after the other") {
   Fixture f;
+  MemoryBudget& memory = f.service.memory();
   Do(&f, Txn({}, {CreateOp("/a", std::string(60'000, 'x'))}));
-  v1::SessionOpened opened;
-  const uint32_t tag = f.OpenSession(&opened);
+  const uint32_t tag = f.OpenSession();
   f.CallOne(tag, InSession(1, Txn({}, {GetOp("/a")})));
   v1::Operation check;
   check.mutable_check()->set_path("/");
-  const auto send_again = [&](uint32_t stream) {
-    v1::SessionRequest message;
-    for (int i = 0; i < 30; ++i) *message.add_requests() = InSession(1, Txn({}, {check}));
-    f.Send(stream, message);
-    f.transport.RunIterations();
-    size_t begun = 0;
-    for (const CommandBatch& batch : f.service.batches) begun += batch.commands.size();
-    CHECK(begun == SessionStream::kReadingWritesMax);
-    int answered = 0;
-    for (int i = 0; i < 100 && answered < 30; ++i) {
-      f.Settle();
-      answered += f.Received(stream).items_size();
-    }
-    CHECK(answered == 30);
-  };
-  send_again(tag);
-  // Another stream of the session knows the numbers that were used before.
+  v1::SessionRequest message;
+  for (int i = 0; i < 30; ++i) *message.add_requests() = InSession(1, Txn({}, {check}));
+  f.Send(tag, message);
+  f.transport.RunIterations();
+  REQUIRE(f.service.batches.size() == 1);
+  CHECK(f.service.batches[0].commands.size() == 1);
+  CHECK(memory.used(MemoryUse::kReads) == static_cast<int64_t>(tree::kAnswerBytesMax));
+  int answered = 0;
+  for (int i = 0; i < 100 && answered < 30; ++i) {
+    f.Settle();
+    answered += f.Received(tag).items_size();
+  }
+  CHECK(answered == 30);
+  CHECK(memory.used(MemoryUse::kReads) == 0);
+}
+
+// Opens a stream for a session that has another one.
+uint32_t Reopen(Fixture* f, const v1::SessionOpened& opened) {
   v1::SessionRequest open;
   *open.mutable_open() = OpenMessage(opened.session_id()).open();
-  const uint32_t next = f.transport.Open(Method::kSession);
-  f.Send(next, open);
+  const uint32_t tag = f->transport.Open(Method::kSession);
+  f->Send(tag, open);
+  f->Settle();
+  REQUIRE(f->Received(tag).has_opened());
+  return tag;
+}
+
+TEST_CASE("what a session sends again after a reconnection waits for no memory, and takes none") {
+  Fixture f;
+  MemoryBudget& memory = f.service.memory();
+  v1::SessionOpened opened;
+  const uint32_t tag = f.OpenSession(&opened);
+  v1::SessionRequest message;
+  for (uint64_t i = 1; i <= 100; ++i) {
+    *message.add_requests() = InSession(i, Txn({}, {CreateOp("/" + std::to_string(i))}));
+  }
+  f.Send(tag, message);
   f.Settle();
-  REQUIRE(f.Received(next).has_opened());
-  send_again(next);
+  REQUIRE(f.Received(tag).items_size() == 100);
+  const uint32_t next = Reopen(&f, opened);
+  memory.SetLimit(4 << 20);
+  CountedBytes unsent(&memory, MemoryUse::kUnsent);
+  unsent.Set(2 << 20);
+  REQUIRE(memory.replies_exceed());
+  // The last one is new, and reads.
+  *message.add_requests() = InSession(101, Txn({}, {GetOp("/1")}));
+  f.Send(next, message);
+  f.transport.RunIterations();
+  size_t begun = 0;
+  for (const CommandBatch& batch : f.service.batches) begun += batch.commands.size();
+  CHECK(begun == 101);
+  CHECK(memory.used(MemoryUse::kReads) < static_cast<int64_t>(2 * tree::kReadAnswerBytesMax));
+  f.Settle();
+  const v1::SessionResponse received = f.Received(next);
+  REQUIRE(received.items_size() == 101);
+  for (int i = 0; i < 100; ++i) {
+    const v1::Response& response = received.items(i).response();
+    CHECK(response.write().results(0).path() == "/" + std::to_string(i + 1));
+  }
+  CHECK(received.items(100).response().error() == v1::ERROR_CODE_UNSPECIFIED);
+}
+
+TEST_CASE("a write that is sent again with fewer parts has no more results than those") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  const std::vector<v1::Compare> compares(9000, HasVersion("x", 0));
+  const v1::Response first = f.CallOne(tag, InSession(1, Txn(compares, {})));
+  CHECK(first.write().results_size() == 9000);
+  const v1::Response other = f.CallOne(tag, InSession(1, Txn({}, {CreateOp("/a")})));
+  CHECK(other.error() == v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(other.write().results_size() == 1);
+  CHECK(f.CallOne(tag, InSession(1, Txn(compares, {}))).SerializeAsString() ==
+        first.SerializeAsString());
+  // Also while the write would be refused.
+  f.service.version = tree::kVersionTransactions - 1;
+  CHECK(f.CallOne(tag, InSession(1, Txn(compares, {}))).SerializeAsString() ==
+        first.SerializeAsString());
 }
 
 TEST_CASE("what reads in flight may return counts against the memory of replies") {
   Fixture f;
   MemoryBudget& memory = f.service.memory();
   Do(&f, Txn({}, {CreateOp("/a", std::string(60'000, 'x'))}));
-  memory.SetLimit(4 * 3 * tree::kReadCostMax);
+  memory.SetLimit(4 * 5 * tree::kReadCostMax / 2);
   std::vector<uint32_t> tags;
-  for (int i = 0; i < 4; ++i) {
+  const auto call = [&](const v1::Operation& read) {
     tags.push_back(f.transport.Open(Method::kTxn));
-    f.transport.Write(tags.back(), Txn({}, {GetOp("/a")}).SerializeAsString());
-  }
+    f.transport.Write(tags.back(), Txn({}, {read}).SerializeAsString());
+  };
+  for (int i = 0; i < 4; ++i) call(GetOp("/a"));
   f.transport.RunIterations();
-  CHECK(memory.used(MemoryUse::kReads) == 3 * static_cast<int64_t>(tree::kReadCostMax));
+  const auto mb = static_cast<int64_t>(tree::kReadCostMax);
+  CHECK(memory.used(MemoryUse::kReads) > 3 * mb);
+  CHECK(memory.used(MemoryUse::kReads) < 3 * mb + 3000);
+  // As soon as a call is refused, those that do not fetch their replies can be cut off.
+  CHECK(memory.replies_exceed());
   CHECK(f.CodeOf(tags[3]) == absl::StatusCode::kUnavailable);
   CHECK(memory.refused() == 1);
   f.Settle();
   for (int i = 0; i < 3; ++i) CHECK(f.CodeOf(tags[i]) == absl::StatusCode::kOk);
   CHECK(memory.used(MemoryUse::kReads) == 0);
+  // One that asks only whether znodes exist takes little.
+  call(ExistsOp("/a"));
+  f.transport.RunIterations();
+  CHECK(memory.used(MemoryUse::kReads) < 1000);
+  f.Settle();
+  CHECK(f.CodeOf(tags[4]) == absl::StatusCode::kOk);
 
-  // A session waits instead.
-  memory.SetLimit(4 * 2 * tree::kReadAnswerBytesMax);
+  // A session begins the first one, and the others one after the other while replies exceed.
+  memory.SetLimit(4 * 3 * tree::kReadAnswerBytesMax / 2);
   const uint32_t tag = f.OpenSession();
   v1::SessionRequest message;
   for (uint64_t i = 1; i <= 4; ++i) *message.add_requests() = InSession(i, Txn({}, {GetOp("/a")}));
   message.set_acknowledged_sequence(100);
   f.Send(tag, message);
   f.transport.RunIterations();
-  CHECK(memory.used(MemoryUse::kReads) == 2 * static_cast<int64_t>(tree::kReadAnswerBytesMax));
+  const auto kept = static_cast<int64_t>(tree::kReadAnswerBytesMax);
+  CHECK(memory.used(MemoryUse::kReads) > 2 * kept);
+  CHECK(memory.used(MemoryUse::kReads) < 2 * kept + 3000);
   int answered = 0;
   for (int i = 0; i < 20 && answered < 4; ++i) {
-    f.Pass(100);
+    f.Settle();
     answered += f.Received(tag).items_size();
   }
   CHECK(answered == 4);
   CHECK(memory.used(MemoryUse::kReads) == 0);
+}
+
+TEST_CASE("what reads in flight may return counts until the result comes, whoever is gone") {
+  Fixture f;
+  MemoryBudget& memory = f.service.memory();
+  Do(&f, Txn({}, {CreateOp("/a", "x")}));
+  v1::SessionOpened opened;
+  const uint32_t session = f.OpenSession(&opened);
+  const uint32_t call = f.transport.Open(Method::kTxn);
+  f.transport.Write(call, Txn({}, {GetOp("/a")}).SerializeAsString());
+  v1::SessionRequest message;
+  for (uint64_t i = 1; i <= 4; ++i) {
+    *message.add_requests() = InSession(i, Txn({}, {i == 2 ? CreateOp("/b") : GetOp("/a")}));
+  }
+  f.Send(session, message);
+  f.transport.RunIterations();
+  const int64_t reserved = memory.used(MemoryUse::kReads);
+  CHECK(reserved > static_cast<int64_t>(tree::kReadCostMax + 3 * tree::kReadAnswerBytesMax));
+  f.transport.Cancel(call);
+  f.transport.Cancel(session);
+  f.transport.RunIterations();
+  CHECK(memory.used(MemoryUse::kReads) == reserved);
+  SECTION("the results come") { f.Settle(); }
+  SECTION("the tree is replaced, so that they may not come") {
+    f.service.ReplaceTree(f.listener);
+    f.listener->OnBatchApplied();
+    f.transport.RunIterations();
+  }
+  CHECK(memory.used(MemoryUse::kReads) == 0);
+}
+
+TEST_CASE("writes without a number change nothing in the memory of replies") {
+  Fixture f;
+  MemoryBudget& memory = f.service.memory();
+  const uint32_t tag = f.OpenSession();
+  v1::SessionRequest message;
+  for (int i = 0; i < 30; ++i) *message.add_requests() = InSession(0, Txn({}, {GetOp("/")}));
+  f.Send(tag, message);
+  f.Settle();
+  const v1::SessionResponse received = f.Received(tag);
+  REQUIRE(received.items_size() == 30);
+  CHECK(received.items(29).response().error() == v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(memory.used(MemoryUse::kReads) == 0);
+  CHECK(f.CallOne(tag, InSession(1, Txn({}, {GetOp("/")}))).write().results_size() == 1);
+}
+
+TEST_CASE("an operation that is refused now, sent again, has its first answer") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  const v1::TxnRequest illegal = Txn({}, {CreateOp("a")});
+  Do(&f, Txn({}, {CreateOp("/a", std::string(tree::kReadAnswerBytesMax, 'x'))}));
+  const v1::TxnRequest large = Txn({}, {GetOp("/a")});
+  const v1::Response first = f.CallOne(tag, InSession(1, illegal));
+  CHECK(first.error() == v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK(first.write().results_size() == 1);
+  const v1::Response second = f.CallOne(tag, InSession(2, large));
+  CHECK(second.error() == v1::ERROR_CODE_TOO_LARGE);
+  CHECK(second.write().results_size() == 1);
+  // One that was refused as a whole has the error of then, whatever it would be refused for now.
+  const v1::Response third = f.CallOne(tag, InSession(3, Txn({}, {CreateOp("/b"), {}})));
+  CHECK(third.error() == v1::ERROR_CODE_BAD_ARGUMENTS);
+  CHECK_FALSE(third.has_write());
+  f.service.is_refusing_data = true;
+  CHECK(f.CallOne(tag, InSession(1, illegal)).SerializeAsString() == first.SerializeAsString());
+  CHECK(f.CallOne(tag, InSession(2, large)).SerializeAsString() == second.SerializeAsString());
+  CHECK(f.CallOne(tag, InSession(3, Txn({}, {CreateOp("/b"), CreateOp("/c")}))).error() ==
+        v1::ERROR_CODE_BAD_ARGUMENTS);
+  f.service.is_refusing_data = false;
+  f.service.version = tree::kVersionTransactions - 1;
+  CHECK(f.CallOne(tag, InSession(2, large)).SerializeAsString() == second.SerializeAsString());
 }
 
 TEST_CASE("while memory is low, numbered writes that read are refused, calls are not") {

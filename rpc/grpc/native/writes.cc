@@ -85,6 +85,7 @@ v1::ErrorCode MakeRequest(const v1::Request::Write& write, const Config& config,
   // many.
   if (!ChecksFit(count + compares, request->identities.size())) return v1::ERROR_CODE_TOO_LARGE;
   request->has_branches = compares > 0 || count > then_count;
+  if (request->has_branches && count + compares > kBranchPartsMax) return v1::ERROR_CODE_TOO_LARGE;
   request->multi = request->has_branches || count > 1;
   request->then_count = request->has_branches ? then_count : 0;
   request->ops.resize(count);
@@ -136,7 +137,9 @@ bool IsRefusal(const tree::ApplyResult& result, const AskedKinds& asked, bool is
   const bool is_one_operation = !asked.has_branches && asked.kinds.size() == 1;
   const bool is_of_front_end =
       error == tree::ErrorCode::kNoSpace || error == tree::ErrorCode::kUnimplemented;
-  return is_refused || !is_one_operation || is_of_front_end;
+  // The first answer to one operation that is refused now may have been the tree's.
+  const bool may_be_of_tree = is_one_operation && (result.repeated || !is_refused);
+  return is_of_front_end || !may_be_of_tree;
 }
 
 std::string ReasonOf(v1::ErrorCode refused, const tree::Request& request, uint32_t version) {
@@ -145,6 +148,11 @@ std::string ReasonOf(v1::ErrorCode refused, const tree::Request& request, uint32
                       ", and the cluster has version ", version,
                       "; update the servers that run an older program, start those that are "
                       "stopped, and remove clusterVersionMax");
+}
+
+size_t PartsOf(const v1::Request::Write& write) {
+  return static_cast<size_t>(write.operations_size()) +
+         static_cast<size_t>(write.otherwise_size()) + static_cast<size_t>(write.compares_size());
 }
 
 AskedKinds KindsOf(const tree::Request& request) {

@@ -62,6 +62,8 @@ void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request);
 // time; it may have been refused or applied when it was sent before.
 bool IsRefusal(const tree::ApplyResult& result, const AskedKinds& asked, bool is_refused);
 AskedKinds KindsOf(const tree::Request& request);
+// Returns the number of operations and compares of a write.
+size_t PartsOf(const v1::Request::Write& write);
 // Records a write that is not executed in the audit log. Does nothing if `audit` is null. `session`
 // may be kNoSession.
 void RecordRefused(RequestAudit* audit, tree::SessionId session,

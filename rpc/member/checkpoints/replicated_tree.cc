@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -21,7 +22,8 @@ namespace {
 // The most entries that are applied under one hold of the lock, because a read waits for so long.
 constexpr size_t kEntriesPerLockMax = 256;
 // No further entry is applied under one hold once requests have visited this many znodes besides
-// those that their operations name: one request may visit some thousands.
+// those that their operations name, or repeated requests have copied as many bytes of responses: one
+// request may visit some thousands.
 constexpr uint64_t kVisitsPerLockMax = 4096;
 // The most changes that TryApply makes, which take some milliseconds.
 constexpr size_t kChangesAtOnceMax = 500;
@@ -65,8 +67,7 @@ bool ReplicatedTree::TryApply(std::span<const consensus::Entry> entries) {
     size_t changes = 0;
     for (const consensus::Entry& entry : entries) changes += Changes(entry, **tree);
     if (changes > kChangesAtOnceMax) return false;
-    const size_t applied = ApplyLocked(entries, &**tree);
-    ASSERT(applied == entries.size(), "a request that visits many znodes has too many changes");
+    ApplyLocked(entries, std::numeric_limits<uint64_t>::max(), &**tree);
   }
   frontend_->OnBatchApplied();
   PublishNews();
@@ -92,7 +93,11 @@ size_t ReplicatedTree::Changes(const consensus::Entry& entry, const tree::Tree& 
     }
     case tree::CommandKind::kSequencedRequest: {
       const auto sequenced = tree::DecodeSequencedRequest(command);
-      return sequenced.ok() ? ChangesOf(sequenced->request) : 1;
+      if (!sequenced.ok()) return 1;
+      tree::SessionInfo session;
+      const bool is_repeated = tree.FindSession(header->session, &session) &&
+                               sequenced->sequence <= session.last_sequence;
+      return is_repeated ? kChangesAtOnceMax + 1 : ChangesOf(sequenced->request);
     }
   }
   return 0;
@@ -153,13 +158,13 @@ std::string_view ReplicatedTree::CommandOf(std::span<const consensus::Entry> ent
 
 size_t ReplicatedTree::ApplySome(std::span<const consensus::Entry> entries) {
   GuardedTree::WriteGuard tree = tree_.Write();
-  return ApplyLocked(entries, &*tree);
+  return ApplyLocked(entries, tree->visited_nodes() + kVisitsPerLockMax, &*tree);
 }
 
-size_t ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree::Tree* tree) {
+size_t ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, uint64_t visits_max,
+                                   tree::Tree* tree) {
   std::array<uint64_t, kEntriesPerLockMax> digests;
   ASSERT(!entries.empty() && entries.size() <= digests.size());
-  const uint64_t visits_max = tree->visited_nodes() + kVisitsPerLockMax;
   for (size_t i = 0; i < entries.size(); ++i) {
     if (i > 0 && tree->visited_nodes() >= visits_max) entries = entries.first(i);
     if (i == entries.size()) break;

@@ -125,12 +125,14 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
 
   std::string_view CommandOf(std::span<const consensus::Entry> entries, size_t i) const;
   // Returns an estimate of the changes that `entry` makes, in znodes and sessions; more than
-  // TryApply allows if it deletes a subtree.
+  // TryApply allows if it deletes a subtree, reads, or repeats a numbered request.
   static size_t Changes(const consensus::Entry& entry, const tree::Tree& tree);
   // Apply entries, and return how many: fewer than all, but at least one, if they visit so many znodes
-  // that the lock must be released. REQUIRES: the entries are few enough to be applied under one lock.
+  // that the lock must be released, that is once tree->visited_nodes() is `visits_max`. REQUIRES: the
+  // entries are few enough to be applied under one lock.
   size_t ApplySome(std::span<const consensus::Entry> entries);
-  size_t ApplyLocked(std::span<const consensus::Entry> entries, tree::Tree* tree);
+  size_t ApplyLocked(std::span<const consensus::Entry> entries, uint64_t visits_max,
+                     tree::Tree* tree);
   void RecordProposer(std::string_view command);
   // Records the deletion of a znode, if the command being applied is one of the cluster itself.
   void AuditDeletion(std::string_view path);

@@ -95,6 +95,14 @@ struct Fixture {
     tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &command);
     return Next(std::move(command));
   }
+  Entry Numbered(uint64_t number, const tree::Op& op) {
+    tree::Request request;
+    request.ops.push_back(op);
+    std::string command;
+    tree::AppendSequencedRequest(Header(tree::CommandKind::kSequencedRequest), number, 0, request,
+                                 &command);
+    return Next(std::move(command));
+  }
   std::vector<Entry> NoOps(size_t count) {
     std::vector<Entry> entries;
     for (size_t i = 0; i < count; ++i) {
@@ -280,6 +288,29 @@ TEST_CASE("few requests that visit many znodes are applied under one lock") {
   f.replicated.Apply(entries);
   CHECK(f.frontend.results - results == 8);
   CHECK(f.frontend.batches - batches == 4);  // two lists visit more than 4,096 znodes
+}
+
+TEST_CASE("few numbered requests that are repeated are applied under one lock, and none inline") {
+  Fixture f;
+  f.replicated.Apply(std::vector<Entry>{f.OpenSession()});
+  tree::Op create;
+  create.kind = tree::OpKind::kCreate;
+  const std::string path = "/" + std::string(500'000, 'x');
+  create.path = path;
+  create.acl = tree::OpenAcl();
+  // A new one has few changes.
+  CHECK(f.Try(f.Numbered(1, create)));
+  create.path = "/a";
+  CHECK(f.Try(f.Numbered(2, create)));
+  const Entry again = f.Numbered(1, create);
+  CHECK_FALSE(f.Try(again));
+  std::vector<Entry> entries = {again};
+  for (int i = 0; i < 5; ++i) entries.push_back(f.Numbered(1, create));
+  const int results = f.frontend.results;
+  const int batches = f.frontend.batches;
+  f.replicated.Apply(entries);
+  CHECK(f.frontend.results - results == 6);
+  CHECK(f.frontend.batches - batches == 3);  // two responses have more than 4,096 x 128 bytes
 }
 
 }  // namespace
