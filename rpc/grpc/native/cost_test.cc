@@ -411,7 +411,11 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
     compare->set_exists(false);
   }
   cost("Txn", "2 MB of compares", Method::kTxn, compares.SerializeAsString(),
-       {100, 8 * kMiB, 256 * kMiB});
+       {100, 8 * kMiB, 32 * kMiB});
+  // A failure has a result for each compare.
+  for (v1::Compare& compare : *compares.mutable_compares()) compare.set_path("x");
+  cost("Txn", "the most compares, of which the first cannot be made", Method::kTxn,
+       compares.SerializeAsString(), {100, kMiB, 16 * kMiB});
   v1::TxnRequest deep_create;
   v1::Operation::Create* with_parents = deep_create.add_operations()->mutable_create();
   for (int i = 0; i < 2800; ++i) with_parents->mutable_path()->append("/a");
