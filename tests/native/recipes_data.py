@@ -46,11 +46,12 @@ class Worker:
     """A worker with one process at a time, which is started again after it was killed. All its processes write the
     same history file."""
 
-    def __init__(self, cluster, recipe, name, *options, session_timeout_ms=SESSION_TIMEOUT_MS, prefix=()):
+    def __init__(self, cluster, recipe, name, *options, session_timeout_ms=SESSION_TIMEOUT_MS, prefix=(),
+                 program=WORKER):
         """`prefix`: the prefix of its command, if it is to run on a node of a network."""
         self.recipe, self.name = recipe, name
         self.path = os.path.join(cluster.parent, f"{recipe}-{name}.history")
-        self.command = [*prefix, WORKER, "--servers", cluster.command("grpc"), "--name", name,
+        self.command = [*prefix, program, "--servers", cluster.command("grpc"), "--name", name,
                         "--session-timeout-ms", str(session_timeout_ms), *map(str, options), recipe]
         self.kills = self.stops = 0
         self.ended = {}  # the time at which each process was killed, by pid
@@ -121,14 +122,17 @@ class Worker:
 class Scene:
     """A cluster and workers, and their faults."""
 
+    program = WORKER
+    settings = ("minSessionTimeout=1000", "znode.container.checkIntervalMs=500")
+
     def __init__(self, server):
         if server != "quorate":
             raise harness.Skipped("ZooKeeper has no native front end")
-        if not os.access(WORKER, os.X_OK):
-            raise AssertionError(f"{WORKER} is missing: bazel build --config=opt //tests/native/recipes:all")
+        if not os.access(self.program, os.X_OK):
+            raise AssertionError(f"{self.program} is missing: bazel build --config=opt //tests/native/recipes:all")
         self.seed = int(os.environ.get("QUORATE_SEED", random.randrange(1 << 32)))
         self.random = random.Random(self.seed)
-        self.cluster = harness.Cluster(server, settings=["minSessionTimeout=1000"])
+        self.cluster = harness.Cluster(server, settings=list(self.settings))
         self.workers = []
         self.member_kills = 0
 
@@ -145,7 +149,7 @@ class Scene:
         self.cluster.__exit__(kind, *rest)
 
     def add(self, recipe, name, *options):
-        worker = Worker(self.cluster, recipe, name, *options)
+        worker = Worker(self.cluster, recipe, name, *options, program=self.program)
         self.workers.append(worker)
         return worker
 
@@ -238,6 +242,26 @@ def in_doubt(history, begins, ends):
     return count + len(pending)
 
 
+def check_additions(history):
+    """Checks that each addition counts once, and that one which began after another had ended has the higher sum.
+    Returns the number of additions, by their ways, and of those in doubt."""
+    sums = [int(line.words[0]) for line in of_event(history, "added")]
+    assert len(sums) == len(set(sums)), "two additions returned the same sum"
+    doubt = in_doubt(history, "adding", "added")
+    assert len(sums) <= max(sums) <= len(sums) + doubt, (
+        f"{len(sums)} additions were acknowledged, {doubt} are in doubt, and the counter is {max(sums)}")
+    began, highest_ended = {}, []
+    for line in history:
+        key = (line.pid, line.thread)
+        if line.event == "adding":
+            began[key] = highest_ended[-1] if highest_ended else 0
+        elif line.event == "added":
+            total = int(line.words[0])
+            assert total > began[key], f"an addition returned {total} after another one had returned {began[key]}"
+            highest_ended.append(max(total, highest_ended[-1] if highest_ended else 0))
+    return collections.Counter(line.words[1] for line in of_event(history, "added")), doubt
+
+
 def alone_a_counter_has_each_addition_once(server):
     with Scene(server) as scene:
         workers = [scene.add("count", f"c{i}") for i in range(3)]
@@ -248,26 +272,39 @@ def alone_a_counter_has_each_addition_once(server):
         last = scene.add("count", "last")
         last.wait_for("added")
         last.finish()
-        history = scene.history()
-        sums = [int(line.words[0]) for line in of_event(history, "added")]
-        assert len(sums) == len(set(sums)), "two additions returned the same sum"
-        ways = collections.Counter(line.words[1] for line in of_event(history, "added"))
-        assert min(ways["add"], ways["compare-and-set"]) > len(sums) / 10, ways
-        doubt = in_doubt(history, "adding", "added")
-        assert len(sums) <= max(sums) <= len(sums) + doubt, (
-            f"{len(sums)} additions were acknowledged, {doubt} are in doubt, and the counter is {max(sums)}")
-        # An addition that began after another one had ended has the higher sum.
-        began, highest_ended = {}, []
-        for line in history:
-            key = (line.pid, line.thread)
-            if line.event == "adding":
-                began[key] = highest_ended[-1] if highest_ended else 0
-            elif line.event == "added":
-                total = int(line.words[0])
-                assert total > began[key], f"an addition returned {total} after another one had returned {began[key]}"
-                highest_ended.append(max(total, highest_ended[-1] if highest_ended else 0))
-        return (f"{len(sums)} additions, {ways['compare-and-set']} of them by comparing and setting, "
+        ways, doubt = check_additions(scene.history())
+        count = sum(ways.values())
+        assert min(ways["add"], ways["compare-and-set"]) > count / 10, ways
+        return (f"{count} additions, {ways['compare-and-set']} of them by comparing and setting, "
                 f"{doubt} in doubt, {scene.note()}")
+
+
+def alone_a_shared_value_is_followed_by_all(server):
+    with Scene(server) as scene:
+        workers = [scene.add("share", f"s{i}") for i in range(3)]
+        for worker in workers:
+            worker.wait_for("added")
+        scene.do_mischief(workers)
+        scene.finish()
+        last = scene.add("share", "last")
+        last.wait_for("added")
+        last.finish()
+        history = scene.history()
+        ways, doubt = check_additions([line for line in history if line.event != "beaten"])
+        # A copy that was made current has every sum that was added before that began.
+        looking, highest, seen = {}, 0, {}
+        for line in history:
+            if line.event == "looking":
+                looking[line.pid] = highest
+            elif line.event == "added":
+                highest = max(highest, int(line.words[0]))
+            elif line.event == "saw":
+                value = int(line.words[0])
+                assert value >= looking[line.pid], f"{line}, and {looking[line.pid]} had been added before"
+                assert value >= seen.get(line.pid, 0), f"{line} goes back from {seen[line.pid]}"
+                seen[line.pid] = value
+        beaten = len(of_event(history, "beaten"))
+        return f"{sum(ways.values())} additions, {beaten} times another one was first, {doubt} in doubt, {scene.note()}"
 
 
 class Queues:

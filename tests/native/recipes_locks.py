@@ -206,7 +206,7 @@ def check_tokens(workers, kind, begin, end):
                 continue
             if line.event == begin:
                 asked[line.thread] = line.ns
-            elif line.event == end:
+            if line.event == end:
                 since = asked.get(line.thread, line.ns)
                 if not any(a < line.ns and since < b + GRACE_NS for a, b in gaps):
                     acquired.append((line.ns, int(line.arguments[1])))
@@ -331,6 +331,30 @@ def check_mutex(histories, note):
 
 def alone_a_mutex_has_one_holder(server):
     return check_mutex(*run_workers(server, "mutex", new_seed(), "--resource", "/resource"))
+
+
+def alone_a_semaphore_mutex_has_one_holder(server):
+    histories, note = run_workers(server, "semaphore-mutex", new_seed())
+    holds = all_holds(histories)
+    found = overlaps(holds)
+    assert not found, f"{note}: two processes hold it: {described(found[0], histories)}"
+    assert len(holds) > 10, f"{note}: {len(holds)} acquired"
+    return f"{len(holds)} acquired, {note}"
+
+
+def alone_a_leader_selector_has_one_leader(server):
+    histories, note = run_workers(server, "selector", new_seed(), "--resource", "/resource")
+    holds = all_holds(histories, ("elected",), ("deposed",))
+    found = overlaps(holds)
+    assert not found, f"{note}: two lead: {described(found[0], histories)}"
+    terms = check_tokens(histories, "selector", "elected", "elected")
+    # What leaders write under their guards is written in the order of their terms.
+    wrote = sorted((int(line.arguments[1]), int(line.arguments[0])) for _, lines in histories
+                   for line in lines if line.event == "wrote")
+    assert [token for _, token in wrote] == sorted({token for _, token in wrote}), f"{note}: {wrote}"
+    leaders = len({hold.key[0] for hold in holds})
+    assert terms > 10 and leaders > 1 and len(wrote) > 10, f"{note}: {terms} terms of {leaders}, {len(wrote)} writes"
+    return f"{terms} terms of {leaders} processes, {len(wrote)} guarded writes, {note}"
 
 
 def heard_in_line(server):

@@ -10,6 +10,7 @@ from recipes_data import PATIENCE_SECONDS, Scene, of_event
 
 # The faults go on until there were more such events.
 READS_MIN, DELETIONS_MIN, FINDS_MIN = 100, 50, 50
+LONG_TTL_SECONDS = 600
 
 Said = collections.namedtuple("Said", "session number")
 
@@ -107,6 +108,27 @@ def alone_a_persistent_node_is_there_and_its_owners(server):
         deleted = len(of_event(history, "deleted"))
         assert reads > READS_MIN and deleted > DELETIONS_MIN, f"{reads} reads, {deleted} deletions"
         return f"{reads} reads, {deleted} deletions, {scene.note()}"
+
+
+def alone_a_znode_with_a_ttl_outlives_its_holders(server):
+    with Scene(server) as scene:
+        keepers = [scene.add("keep-ttl", f"t{i}", "--jobs", LONG_TTL_SECONDS) for i in range(2)]
+        brief = scene.add("keep-ttl", "brief", "--jobs", 1)
+        for worker in keepers + [brief]:
+            worker.wait_for("there")
+        observer = scene.add("observe-ttl", "o0", "--jobs", LONG_TTL_SECONDS)
+        observer.wait_for("saw")
+        brief.kill()
+        scene.do_mischief(keepers, is_enough=lambda: len(of_event(observer.history(), "saw")) > READS_MIN)
+        for worker in keepers:
+            worker.kill()
+        # Without a holder, the servers delete the znode with the short TTL, and not yet the other one.
+        scene.add("observe-ttl", "o1", "--jobs", 1).wait_for("missed")
+        seen = len(of_event(observer.history(), "saw"))
+        observer.wait_for("saw", seen + 3)
+        assert not of_event(observer.history(), "missed"), "the znode did not exist at some time"
+        scene.finish([worker for worker in scene.workers if worker.name.startswith("o")])
+        return f"{len(of_event(observer.history(), 'saw'))} reads, {scene.note()}"
 
 
 def check_finds(history):

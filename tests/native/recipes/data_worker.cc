@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// data_worker: uses one of the recipes for data repeatedly, until it gets SIGTERM or is killed, and
-// prints a history (history.h). When its session is lost, it prints `lost` and continues with a new
-// session; when the servers' disks are full, it prints `no-space` and does the same.
-//
-//   data_worker --servers HOSTS --session-timeout-ms MS --name NAME RECIPE
-//
-// The help texts of the subcommands (in main) describe them; tests/native/recipes_data.py checks
-// the histories.
+// data_worker: uses one of the recipes for data (worker.h). The help texts of kRecipes describe them;
+// tests/native/recipes_data.py checks the histories.
 
-#include <signal.h>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <cstdio>
-#include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,74 +19,34 @@
 #include "client/recipes/double_barrier.h"
 #include "client/recipes/group_membership.h"
 #include "client/recipes/persistent_node.h"
+#include "client/recipes/persistent_ttl_node.h"
 #include "client/recipes/priority_queue.h"
 #include "client/recipes/queue.h"
 #include "client/recipes/service_discovery.h"
+#include "client/recipes/shared_value.h"
 #include "client/recipes/tree_cache.h"
 #include "client/recipes/two_phase_commit.h"
 #include "client/recipes/waiting.h"
 #include "tests/native/recipes/history.h"
+#include "tests/native/recipes/worker.h"
 
 namespace {
 
 using quorate::Client;
 using quorate::Decision;
 using quorate::history::Print;
+using quorate::worker::IsOutOfSpace;
+using quorate::worker::kPatienceMs;
+using quorate::worker::NamedRecipe;
+using quorate::worker::Random;
+using quorate::worker::Settings;
+using quorate::worker::stops;
+using quorate::worker::WaitForFreeSpace;
 
-// How long a recipe waits before the worker checks whether it has to stop.
-constexpr int kPatienceMs = 300;
 constexpr char kPlain[] = "/queue", kPriority[] = "/priority-queue", kDelayed[] = "/delayed-queue";
-constexpr char kTransactions[] = "/2pc", kGate[] = "/gate", kKept[] = "/kept";
+constexpr char kTransactions[] = "/2pc", kGate[] = "/gate", kKept[] = "/kept", kTtl[] = "/ttl";
 constexpr char kServices[] = "/services", kService[] = "web";
 constexpr int kDelayMsMax = 300;
-
-struct Settings {
-  std::string servers, name;
-  std::string ca_file;  // empty: without TLS
-  int session_timeout_ms = 4000;
-  int members = 3;
-  int jobs = 40;
-};
-
-std::atomic<bool> stops{false};
-
-// Makes SIGTERM set `stops`. REQUIRES: no thread has been started.
-void StopAtSignal() {
-  static sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::thread([] {
-    int ignored = 0;
-    sigwait(&signals, &ignored);
-    stops = true;
-    stops.notify_all();
-  }).detach();
-}
-
-bool IsLost(const absl::Status& status) {
-  return quorate::ErrorOf(status) == quorate::ErrorCode::kSessionExpired;
-}
-
-// Whether a write was refused because the disks of servers are full. They may have free space soon.
-bool IsOutOfSpace(const absl::Status& status) {
-  return quorate::ErrorOf(status) == quorate::ErrorCode::kNoSpace;
-}
-
-void WaitForFreeSpace() { std::this_thread::sleep_for(std::chrono::milliseconds(kPatienceMs)); }
-
-// Returns the status as text without blanks.
-std::string WordOf(const absl::Status& status) {
-  std::string text = status.ToString();
-  std::replace(text.begin(), text.end(), ' ', '_');
-  return text;
-}
-
-// Returns a random number from 0 to below - 1.
-int Random(int below) {
-  static std::mt19937 random{std::random_device{}()};
-  return std::uniform_int_distribution<int>(0, below - 1)(random);
-}
 
 // --- Recipes; each function runs until `stops` (OK) or a failure ---------------------------------
 
@@ -125,6 +70,30 @@ absl::Status Count(Client* client, const Settings&) {
     const absl::StatusOr<int64_t> sum = compares ? CompareAndAdd(&counter) : counter.Add(1);
     if (!sum.ok()) return sum.status();
     Print("added", *sum, compares ? "compare-and-set" : "add");
+  }
+  return absl::OkStatus();
+}
+
+// Adds to a value of which it follows all changes. The arguments of `added` are the sum and the method.
+// After `looking`, the copy has to have at least every sum that was added before; the argument of `saw` is
+// what it has.
+absl::Status Share(Client* client, const Settings&) {
+  auto value = quorate::SharedValue::Start(client, "/shared", "0");
+  if (!value.ok()) return value.status();
+  while (!stops) {
+    Print("looking");
+    if (absl::Status s = (*value)->WaitUntilCurrent(); !s.ok()) return s;
+    const quorate::VersionedValue before = (*value)->Get();
+    Print("saw", before.data);
+    const std::string sum = std::to_string(std::stoll(before.data) + 1);
+    Print("adding");
+    const absl::StatusOr<bool> is_set = (*value)->TrySet(before, sum);
+    if (!is_set.ok()) return is_set.status();
+    if (*is_set) {
+      Print("added", sum, "try-set");
+    } else {
+      Print("beaten");
+    }
   }
   return absl::OkStatus();
 }
@@ -559,6 +528,40 @@ absl::Status Keep(Client* client, const Settings& settings) {
   return absl::OkStatus();
 }
 
+// Returns the znode of all workers with the same TTL, which is `--jobs` in seconds.
+std::string TtlPath(const Settings& settings) {
+  return std::string(kTtl) + "-" + std::to_string(settings.jobs);
+}
+
+// Keeps a znode with a TTL. `there` is printed when it exists.
+absl::Status KeepTtl(Client* client, const Settings& settings) {
+  auto node = quorate::PersistentTtlNode::Start(client, TtlPath(settings), settings.name,
+                                                {.ttl_ms = settings.jobs * int64_t{1000}});
+  if (!node.ok()) return node.status();
+  while (!stops) {
+    const absl::Status there = (*node)->WaitUntilThere(kPatienceMs);
+    if (absl::IsDeadlineExceeded(there)) continue;
+    if (!there.ok()) return there;
+    Print("there");
+    if (absl::Status s = (*node)->SetData(settings.name); !s.ok()) return s;
+    quorate::worker::SleepUpTo(10);
+  }
+  return absl::OkStatus();
+}
+
+// Looks for that znode, with `saw` and `missed`.
+absl::Status ObserveTtl(Client* client, const Settings& settings) {
+  while (!stops) {
+    Print("looking");
+    const auto read = client->Get(TtlPath(settings), {.linearizable = true});
+    const bool is_missing = quorate::ErrorOf(read.status()) == quorate::ErrorCode::kNoNode;
+    if (!read.ok() && !is_missing) return read.status();
+    Print(is_missing ? "missed" : "saw");
+    quorate::worker::SleepUpTo(5);
+  }
+  return absl::OkStatus();
+}
+
 // Deletes znodes that other workers keep.
 absl::Status Raid(Client* client, const Settings&) {
   while (!stops) {
@@ -631,70 +634,33 @@ absl::Status Serve(Client* client, const Settings& settings) {
 
 // --- All -----------------------------------------------------------------------------------------
 
-using Recipe = absl::Status (*)(Client*, const Settings&);
-
-int Run(Recipe recipe, const Settings& settings) {
-  while (!stops) {
-    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(
-        {.servers = settings.servers,
-         .session_timeout_ms = settings.session_timeout_ms,
-         .connect_timeout_ms = 15'000,
-         // The history has one session per run of the recipe.
-         .on_session_loss = quorate::SessionLoss::kStop,
-         .tls = {.enabled = !settings.ca_file.empty(), .ca_file = settings.ca_file}});
-    if (!client.ok()) {
-      Print("error", WordOf(client.status()));
-      return 1;
-    }
-    Print("connected", (*client)->session_id());
-    const absl::Status status = recipe(client->get(), settings);
-    if (status.ok()) return 0;
-    if (IsOutOfSpace(status)) {
-      Print("no-space");
-      WaitForFreeSpace();
-      continue;
-    }
-    Print(IsLost(status) ? "lost" : "error", WordOf(status));
-    if (!IsLost(status)) return 1;
-  }
-  return 0;
-}
+constexpr NamedRecipe kRecipes[] = {
+    {"count", "adds 1 to a counter", Count},
+    {"share", "adds 1 to a value, of which it follows all changes", Share},
+    {"produce", "offers items to three queues", Produce},
+    {"consume", "takes items from these queues", Consume},
+    {"drain", "takes the remaining items of these queues, and ends", Drain},
+    {"gate", "closes and opens a gate", KeepGate},
+    {"pass", "waits at the gate", PassGate},
+    {"meet", "enters and leaves a double barrier", Meet},
+    {"count-down", "counts a latch down", CountDown},
+    {"await", "waits for the latch", WaitForLatch},
+    {"coordinate", "begins and completes transactions", Coordinate},
+    {"participate", "votes on transactions", Participate},
+    {"churn", "changes a tree", Churn},
+    {"follow", "follows the tree with a cache, and compares it at the end", Follow},
+    {"member", "is a member of a group", BeMember},
+    {"keep", "keeps persistent znodes", Keep},
+    {"raid", "deletes them", Raid},
+    {"observe", "reads them", Observe},
+    {"keep-ttl", "keeps a znode with a TTL", KeepTtl},
+    {"observe-ttl", "looks for it", ObserveTtl},
+    {"serve", "is an instance of a service, and follows all instances", Serve},
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  StopAtSignal();
-  Settings settings;
-  CLI::App app("A worker that uses one of the recipes for data.");
-  app.add_option("--servers", settings.servers)->required();
-  app.add_option("--ca", settings.ca_file, "use TLS, with these authorities of servers");
-  app.add_option("--name", settings.name);
-  app.add_option("--session-timeout-ms", settings.session_timeout_ms);
-  app.add_option("--members", settings.members);
-  app.add_option("--jobs", settings.jobs);
-  Recipe recipe = nullptr;
-  const auto add = [&](const char* name, const char* what, Recipe does) {
-    app.add_subcommand(name, what)->callback([&recipe, does] { recipe = does; });
-  };
-  add("count", "adds 1 to a counter", Count);
-  add("produce", "offers items to three queues", Produce);
-  add("consume", "takes items from these queues", Consume);
-  add("drain", "takes the remaining items of these queues, and ends", Drain);
-  add("gate", "closes and opens a gate", KeepGate);
-  add("pass", "waits at the gate", PassGate);
-  add("meet", "enters and leaves a double barrier", Meet);
-  add("count-down", "counts a latch down", CountDown);
-  add("await", "waits for the latch", WaitForLatch);
-  add("coordinate", "begins and completes transactions", Coordinate);
-  add("participate", "votes on transactions", Participate);
-  add("churn", "changes a tree", Churn);
-  add("follow", "follows the tree with a cache, and compares it at the end", Follow);
-  add("member", "is a member of a group", BeMember);
-  add("keep", "keeps persistent znodes", Keep);
-  add("raid", "deletes them", Raid);
-  add("observe", "reads them", Observe);
-  add("serve", "is an instance of a service, and follows all instances", Serve);
-  app.require_subcommand(1);
-  CLI11_PARSE(app, argc, argv);
-  return Run(recipe, settings);
+  return quorate::worker::Main(argc, argv, "A worker that uses one of the recipes for data.",
+                               kRecipes);
 }

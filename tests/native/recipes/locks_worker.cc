@@ -6,7 +6,8 @@
 //
 //   tick                       each 50 ms: in a gap between ticks the process did not run
 //   session ID
-//   acquiring KIND             KIND: mutex, read, write, lease; first, second, both (MultiLock)
+//   acquiring KIND             KIND: mutex, read, write, lease, semaphore-mutex; first, second, both
+//                              (MultiLock)
 //   acquired KIND TOKEN
 //   suspended KIND TOKEN
 //   resumed KIND TOKEN
@@ -18,7 +19,7 @@
 //   kept KIND                  the session has ended, and the lock reports that it is still held
 //   wrote TOKEN ZXID           the fenced resource accepted a write
 //   refused TOKEN NEWER        the fenced resource had seen a newer token
-//   elected KIND TOKEN         KIND: election, latch
+//   elected KIND TOKEN         KIND: election, latch, selector
 //   deposed KIND TOKEN
 
 #include <signal.h>
@@ -38,10 +39,12 @@
 #include "client/client.h"
 #include "client/recipes/election.h"
 #include "client/recipes/leader_latch.h"
+#include "client/recipes/leader_selector.h"
 #include "client/recipes/multi_lock.h"
 #include "client/recipes/mutex.h"
 #include "client/recipes/read_write_lock.h"
 #include "client/recipes/semaphore.h"
+#include "client/recipes/semaphore_mutex.h"
 #include "tests/native/recipes/history.h"
 
 namespace {
@@ -283,6 +286,33 @@ void RunSemaphore(Turn* turn, quorate::Semaphore* semaphore) {
   }
 }
 
+// Acquires, holds and releases a semaphore mutex, which has no token: a number of this process stands for it.
+void RunSemaphoreMutex(Turn* turn) {
+  static std::atomic<int64_t> last{0};
+  std::atomic<int64_t> number{0};
+  quorate::SemaphoreMutex mutex(turn->client, turn->options->path,
+                                {.listener = [&number](const LockEvent& event) {
+                                  if (event.type == LockEvent::Type::kSuspended)
+                                    Print("suspended", "semaphore-mutex", number);
+                                  if (event.type == LockEvent::Type::kResumed)
+                                    Print("resumed", "semaphore-mutex", number);
+                                  if (event.type == LockEvent::Type::kLost)
+                                    Print("lost", "semaphore-mutex", number);
+                                }});
+  while (!stops && turn->client->state() != Client::State::kLost) {
+    number = ++last;
+    Print("acquiring", "semaphore-mutex");
+    if (absl::Status s = mutex.Acquire(turn->AcquireMs()); !s.ok()) {
+      Print("failed", "semaphore-mutex", OneWord(s));
+      continue;
+    }
+    Print("acquired", "semaphore-mutex", number);
+    turn->Hold("semaphore-mutex", [&mutex] { return mutex.IsAcquiredInThisProcess(); });
+    Print("release", "semaphore-mutex", number);
+    if (absl::Status s = mutex.Release(); !s.ok()) Print("failed", "semaphore-mutex", OneWord(s));
+  }
+}
+
 // Prints when this worker begins to lead and when it stops leading. A latch has no token here, so a
 // number is printed instead. Used by a listener only.
 class Leadership {
@@ -328,6 +358,35 @@ void RunElection(Turn* turn) {
   latch.Close(kAcquireMs).IgnoreError();
 }
 
+// Leads for a moment, until it is asked to stop at the latest, again and again.
+void RunSelector(Turn* turn) {
+  quorate::LeaderSelector selector(
+      turn->client, turn->options->path,
+      [turn](const quorate::Leadership& leadership) {
+        const int64_t token = leadership.fencing_token();
+        std::atomic<bool> is_over{false};
+        const auto end = [&is_over, token] {
+          if (!is_over.exchange(true)) Print("deposed", "selector", token);
+        };
+        Print("elected", "selector", token);
+        const std::stop_callback asked(leadership.stop(), end);
+        turn->Hold("term", [&leadership] { return !leadership.stop().stop_requested(); });
+        quorate::Transaction transaction;
+        if (leadership.Guard(&transaction).ok()) {
+          transaction.Set(turn->options->resource, std::to_string(token));
+          const auto written = turn->client->Commit(transaction);
+          if (written.ok()) Print("wrote", token, written->zxid);
+        }
+        end();
+      },
+      {.id = "worker"});
+  if (!selector.Start().ok()) return;
+  while (!stops && turn->client->state() != Client::State::kLost) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kTick.tv_nsec));
+  }
+  selector.Close(kAcquireMs).IgnoreError();
+}
+
 // The work of one session.
 void RunSession(const std::string& recipe, const Options& options, uint64_t session) {
   quorate::ClientOptions client_options;
@@ -358,7 +417,9 @@ void RunSession(const std::string& recipe, const Options& options, uint64_t sess
       if (recipe == "multi") RunMulti(&turn, &pair);
       if (recipe == "read-write") RunReadWrite(&turn, &lock);
       if (recipe == "semaphore") RunSemaphore(&turn, &semaphore);
+      if (recipe == "semaphore-mutex") RunSemaphoreMutex(&turn);
       if (recipe == "election") RunElection(&turn);
+      if (recipe == "selector") RunSelector(&turn);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -378,7 +439,8 @@ int main(int argc, char** argv) {
   CLI::App app("Uses a recipe until SIGTERM, and prints a history.");
   app.add_option("recipe", recipe)
       ->required()
-      ->check(CLI::IsMember({"mutex", "multi", "read-write", "semaphore", "election"}));
+      ->check(CLI::IsMember({"mutex", "multi", "read-write", "semaphore", "semaphore-mutex",
+                             "election", "selector"}));
   app.add_option("--servers", options.servers)->required();
   app.add_option("--ca", options.ca_file, "use TLS, with these authorities of servers");
   app.add_option("--path", options.path)->required();
