@@ -13,8 +13,6 @@ WORKER = os.environ.get("TASKS_WORKER", os.path.join(recipes_data.PROGRAMS, "tas
 AT_A_TIME = 2  # members in their steps, as in tasks_worker.cc
 # The least number of such events, so that a test has seen what it is about.
 ITEMS_MIN, AGAIN_MIN, REMOVED_MIN, COMPLETE_MIN, REAPED_MIN, USED_MIN = 50, 3, 5, 2, 20, 50
-# How long after the end of a worker its last request may take effect.
-LATE_NS = 2_000_000_000
 
 
 class Scene(recipes_data.Scene):
@@ -62,6 +60,7 @@ def alone_items_with_leases_come_back_and_are_acknowledged_once(server):
                           is_enough=lambda: len(of_event(scene.history(), "acknowledged")) > AGAIN_MIN)
         scene.finish(producers)
         scene.finish(consumers)
+        assert_once(words_of(scene.history(), "acknowledged"), "acknowledged")
         scene.add("finish-jobs", "f0").wait(gets_on=True)
         acknowledged, again, doubt = check_jobs(scene.history())
         assert acknowledged > ITEMS_MIN and again > AGAIN_MIN, f"{acknowledged} acknowledged, {again} leased again"
@@ -133,8 +132,8 @@ def steps_of(history):
 
 
 def check_rollouts(history, members):
-    """Checks that at most AT_A_TIME members are in their steps at a time, that no step begins while a rollout is
-    stopped, and that each member has done each complete rollout once."""
+    """Checks that at most AT_A_TIME members are in their steps at a time, and that each member has done each complete
+    rollout once."""
     current = []
     for begin, end, generation, line in sorted(steps_of(history), key=lambda step: step[:2]):
         current = [step for step in current if step[1] > begin] + [(begin, end, generation, line)]
@@ -148,16 +147,6 @@ def check_rollouts(history, members):
     for generation in complete:
         for member in members:
             assert (member, generation) in ending, f"rollout {generation} is complete without {member}"
-    failed_at = {}
-    for line in history:
-        if line.event == "failed":
-            failed_at.setdefault(line.words[0], line.ns)
-        elif line.event in ("resuming", "starting"):
-            failed_at.clear()
-        elif line.event == "begun" and not line.worker.stops:
-            since = failed_at.get(line.words[0])
-            # Another process may print that a step has begun some time after the transaction that has begun it.
-            assert since is None or line.ns - since < LATE_NS, f"{line} although the rollout had stopped at {since}"
     return len(complete), len(of_event(history, "failed")), sum(done.values())
 
 

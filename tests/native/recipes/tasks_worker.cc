@@ -245,8 +245,10 @@ absl::Status Relay(Client* client, const Settings& settings, bool drains) {
   while (!stops) {
     const auto delivered = relay.Deliver(
         [](const quorate::OutboxMessage& message) {
+          const int what = Random(40);
+          if (what == 0) return absl::UnavailableError("the receiver is away");
           Print("delivering", message.data, message.id, message.zxid, message.relay_token);
-          if (Random(20) == 0) return absl::UnavailableError("the receiver is away");
+          if (what == 1) return absl::UnavailableError("the answer of the receiver is lost");
           SleepUpTo(5);
           return absl::OkStatus();
         },
