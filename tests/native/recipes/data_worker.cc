@@ -278,6 +278,7 @@ const char* NameOf(Decision decision) { return decision == Decision::kCommit ? "
 
 std::vector<std::string> Participants(const Settings& settings) {
   std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(settings.members));
   for (int i = 0; i < settings.members; ++i) names.push_back("p" + std::to_string(i));
   return names;
 }

@@ -409,6 +409,7 @@ void RunSession(const std::string& recipe, const Options& options, uint64_t sess
                                {.listener = PrintEvents("lease")});
   Pair pair(client->get(), options.path);
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(options.threads));
   for (int i = 0; i < options.threads; ++i) {
     threads.emplace_back([&, i] {
       Turn turn{client->get(), resource_client->get(), &options,
