@@ -4,6 +4,7 @@ from backups, and the output of `quorate members` and `quorate status`."""
 
 import json
 import os
+import pwd
 import random
 import re
 import shutil
@@ -317,6 +318,7 @@ def alone_damage_and_full_directories_are_refused_and_a_killed_restore_can_be_re
             output, _ = _quorate("--json", "restore", path, "--config", _config(cluster, number), *options)
             made.append(json.loads(output)["cluster_id"])
         assert made[0] != made[1], "--cluster-name makes no difference"
+        _check_owners(path, cluster)
         return f"{refused} damaged files refused, {_kill_restores(server, path, facts)}"
 
 
@@ -327,6 +329,27 @@ def _config(cluster, number):
     with open(path, "w", encoding="ascii") as file:
         file.write(f"dataDir={directory}\nclientPort=1\n")
     return path
+
+
+def _check_owners(path, cluster):
+    """Checks that root restores a member's files for the user to whom the directories belong."""
+    if os.geteuid() != 0:
+        return
+    user = pwd.getpwnam("nobody").pw_uid
+    data, log = (os.path.join(cluster.parent, f"owned-{name}") for name in ("data", "log"))
+    for directory in (data, log):
+        os.mkdir(directory, 0o700)
+        os.chown(directory, user, -1)
+    for name, text in (("myid", "1\n"), ("zoo.cfg", "")):
+        with open(os.path.join(data, name), "w", encoding="ascii") as file:
+            file.write(text)
+    _quorate("restore", path, "--data-dir", data, "--log-dir", log, "--member", 1, "--members", 1)
+    owners = {os.path.join(parent, name): os.lstat(os.path.join(parent, name)).st_uid for directory in (data, log)
+              for parent, directories, files in os.walk(directory) for name in (*directories, *files)}
+    assert owners.pop(os.path.join(data, "zoo.cfg")) == 0, "a file of the administrator was given away"
+    names = {os.path.basename(name) for name in owners}
+    assert {"LOCK", "checkpoints", "hard_state", "identity", "incarnation", "log", "myid"} <= names, names
+    assert set(owners.values()) == {user}, owners
 
 
 def _damage(path, cluster):

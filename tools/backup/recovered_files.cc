@@ -2,11 +2,7 @@
 
 #include "tools/backup/recovered_files.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -22,6 +18,7 @@
 #include "rpc/member/checkpoints/checkpoint_metadata.h"
 #include "rpc/member/checkpoints/divergence_marker.h"
 #include "rpc/member/disk/incarnation.h"
+#include "tools/offline/file_owner.h"
 
 namespace quorate::tools {
 namespace {
@@ -94,28 +91,6 @@ absl::Status Replace(Env* env, const std::string& directory, const std::string& 
     if (absl::Status s = Move(env, place, Join(aside, name)); !s.ok()) return s;
   }
   return Move(env, made, place);
-}
-
-// Gives a file, or a directory with all that is in it, to the owner of `directory`.
-absl::Status GiveToOwnerOf(const std::string& directory, const std::string& path) {
-  struct stat owner {};
-  const auto failure = [&path](int error) {
-    return DiskError(path, "given to the owner of its directory",
-                     std::error_code(error, std::generic_category()));
-  };
-  if (stat(directory.c_str(), &owner) != 0) return failure(errno);
-  // Only root can give files away, and has to.
-  if (geteuid() != 0 || owner.st_uid == 0) return absl::OkStatus();
-  if (lchown(path.c_str(), owner.st_uid, owner.st_gid) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : failure(errno);
-  }
-  std::error_code error;
-  if (!fs::is_directory(fs::symlink_status(path, error))) return absl::OkStatus();
-  for (fs::recursive_directory_iterator it(path, error), end; !error && it != end;
-       it.increment(error)) {
-    if (lchown(it->path().c_str(), owner.st_uid, owner.st_gid) != 0) return failure(errno);
-  }
-  return error ? failure(error.value()) : absl::OkStatus();
 }
 
 std::vector<std::string> DirectoriesOf(const MemberPaths& paths) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -12,8 +13,10 @@
 #include "base/clock.h"
 #include "base/strings.h"
 #include "consensus/core/membership.h"
+#include "consensus/log/file_names.h"
 #include "rpc/member/checkpoints/checkpoint_metadata.h"
 #include "rpc/member/disk/incarnation.h"
+#include "tools/offline/file_owner.h"
 #include "tree/record.h"
 
 namespace quorate::tools {
@@ -22,12 +25,20 @@ namespace {
 using consensus::MemberId;
 using consensus::NewDataDir;
 
+constexpr std::string_view kMyIdName = "myid";
+
 // The files that MemberDirectoryWriter creates besides those of NewDataDir.
 constexpr std::string_view kMadeInLogDir[] = {rpc::kIncarnationName,
                                               rpc::kIncarnationTemporaryName};
 constexpr std::string_view kMadeInDataDir[] = {rpc::kCheckpointDirectoryName};
 constexpr std::string_view kMadeInOneDir[] = {rpc::kIncarnationName, rpc::kIncarnationTemporaryName,
                                               rpc::kCheckpointDirectoryName};
+
+// The files that the server of a new member has to be able to change or to read.
+constexpr std::string_view kOwnedInLogDir[] = {consensus::kLockName, consensus::kIdentityName,
+                                               consensus::kHardStateName, consensus::kLogName,
+                                               rpc::kIncarnationName};
+constexpr std::string_view kOwnedInDataDir[] = {rpc::kCheckpointDirectoryName, kMyIdName};
 
 // Returns the canonical path, so that different spellings of a directory are equal.
 std::filesystem::path DirectoryOf(const std::string& path) {
@@ -135,7 +146,7 @@ absl::Status MemberDirectoryWriter::Begin() {
 }
 
 absl::Status MemberDirectoryWriter::CheckMyId() const {
-  const std::string path = member_.data_dir + "/myid";
+  const std::string path = absl::StrCat(member_.data_dir, "/", ToAbsl(kMyIdName));
   if (!envs_.env->Exists(path)) return absl::OkStatus();
   absl::StatusOr<std::string> my_id = ReadMyId(envs_.env, path);
   if (!my_id.ok()) return my_id.status();
@@ -188,7 +199,8 @@ absl::Status MemberDirectoryWriter::Add(std::string_view key, std::string_view v
 }
 
 absl::Status MemberDirectoryWriter::WriteMyId() {
-  auto file = envs_.env->OpenFile(member_.data_dir + "/myid", /*create=*/true);
+  auto file =
+      envs_.env->OpenFile(absl::StrCat(member_.data_dir, "/", ToAbsl(kMyIdName)), /*create=*/true);
   if (!file.ok()) return file.status();
   const std::string text = absl::StrCat(member_.member, "\n");
   const std::string_view piece = text;
@@ -213,7 +225,26 @@ absl::Status MemberDirectoryWriter::Finish() {
   const consensus::Identity identity{MemberId(static_cast<uint32_t>(member_.member)),
                                      member_.cluster_id, consensus::kFirstDirectoryEpoch};
   if (absl::Status s = new_data_dir_->Finish(identity, meta_.index, meta_.term); !s.ok()) return s;
-  return is_apart() ? NewDataDir::Unmark(envs_.env, member_.data_dir) : absl::OkStatus();
+  if (is_apart()) {
+    if (absl::Status s = NewDataDir::Unmark(envs_.env, member_.data_dir); !s.ok()) return s;
+  }
+  return GiveToOwners();
+}
+
+absl::Status MemberDirectoryWriter::GiveToOwners() const {
+  const auto give = [](const std::string& directory, std::span<const std::string_view> names) {
+    for (const std::string_view name : names) {
+      const std::string path = absl::StrCat(directory, "/", ToAbsl(name));
+      if (absl::Status s = GiveToOwnerOf(directory, path); !s.ok()) {
+        return absl::Status(s.code(), absl::StrCat(s.message(),
+                                                   "; the data is complete: give it to that user "
+                                                   "by chown before you start the server"));
+      }
+    }
+    return absl::OkStatus();
+  };
+  if (absl::Status s = give(member_.log_dir, kOwnedInLogDir); !s.ok()) return s;
+  return give(member_.data_dir, kOwnedInDataDir);
 }
 
 bool MemberDirectoryWriter::is_apart() const {

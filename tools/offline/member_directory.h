@@ -8,6 +8,9 @@
 // directories: the file "unfinished" marks both as incomplete. They can be created again in the
 // same place, which removes the files of the interrupted run.
 //
+// If root creates them in a directory of another user, they belong to that user: a server that runs
+// as that user can start on them.
+//
 // Thread-safety: none.
 #pragma once
 
@@ -64,7 +67,8 @@ class MemberDirectoryWriter {
   // records together are a tree with that digest: a server checks this when it loads them.
   absl::Status Add(std::string_view key, std::string_view value);
 
-  // Turns the directory into one that a server starts from. It is durable when this returns.
+  // Turns the directory into one that a server starts from. It is durable when this returns. If its
+  // files cannot be given to the owner of the directory, it is complete, and the error says so.
   // REQUIRES: no error was returned before; called once, after at least the head was added.
   absl::Status Finish();
 
@@ -79,6 +83,8 @@ class MemberDirectoryWriter {
   absl::Status PrepareDataDir() const;
   absl::Status CheckHead(std::string_view key, std::string_view value);
   absl::Status WriteMyId();
+  // Gives the files to the owners of the directories that they are in.
+  absl::Status GiveToOwners() const;
 
   const NewMember member_;
   const consensus::SnapshotMeta meta_;
