@@ -201,8 +201,8 @@ void Examination::CheckMember(const Observation& leader, const v1::Member& membe
         absl::StrCat("is not connected with the leader",
                      member.problem().empty() ? "" : absl::StrCat(": ", member.problem())),
         "Start it if it is down; else see whether its peer port can be reached from the leader's "
-        "machine. A machine that is gone for good is replaced by `quorate member move` or "
-        "`member add` (docs/operations/membership.md).");
+        "machine. A machine that is gone for good is replaced by `quorate member replace` "
+        "(docs/operations/membership.md).");
     return;
   }
   const double behind = BehindOf(leader, member);
@@ -415,14 +415,15 @@ void Examination::CheckCertificates(const Observation& server) {
     const double days = (at - here) * kMsPerSecond / static_cast<double>(kMsPerDay);
     if (days > kCertificateWarningDays) continue;
     const std::string advice =
-        "Put a new one in the place of the old one: with certReload it is used without a restart "
-        "(docs/guides/tls.md).";
+        "Put a new one in the place of the old one: with client.certReload and "
+        "sslQuorumReloadCertFiles it is used without a restart (docs/security.md#certificates).";
     if (days <= 0) {
       Report(server, absl::StrCat("has a certificate that has expired: ", labels), advice);
     } else {
+      const long long whole_days = std::llround(std::floor(days));
       Warn(server,
-           absl::StrCat("has a certificate that expires in ", std::llround(std::floor(days)),
-                        " days: ", labels),
+           absl::StrCat("has a certificate that expires in ", whole_days,
+                        whole_days == 1 ? " day: " : " days: ", labels),
            advice);
     }
   }

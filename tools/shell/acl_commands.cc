@@ -145,6 +145,8 @@ std::vector<Command> AclCommands() {
            "    auth::cdrwa              all identities of this session (whoami)\n"
            "    digest:alice:HASH:rw     clients with alice's password; HASH is the base64 of\n"
            "                             the SHA-1 of alice:PASSWORD\n"
+           "    x509:CN=app:cdrwa        clients with a certificate of this subject\n"
+           "    sasl:alice:cdrwa         clients that have authenticated as alice by SASL\n"
            "    ip:10.0.0.0/8:r          clients at these addresses",
        .example = "addauth digest alice:secret\nsetAcl /app auth::cdrwa,world:anyone:r",
        .run = SetAcl},

@@ -209,6 +209,10 @@ std::string HintFor(const absl::Status& status, const std::string& command,
     case ErrorCode::kBadVersion:
       return absl::StrCat("stat ", path, " shows the current versions of the znode");
     case ErrorCode::kNoAuth:
+      if (command == "getAcl") {
+        return "only identities that may read or administer the znode see its list; whoami shows "
+               "yours, and addauth adds one";
+      }
       return absl::StrCat("getAcl ", path,
                           " shows the permissions, whoami your identities; addauth adds one");
     case ErrorCode::kSessionExpired:

@@ -75,8 +75,8 @@ absl::Status Config(Invocation& invocation) {
 
 absl::Status Reconfig(Invocation&) {
   return absl::FailedPreconditionError(
-      "KeeperErrorCode = Reconfig is disabled: clients cannot change the members of these servers; "
-      "`quorate members` shows the members");
+      "KeeperErrorCode = Reconfig is disabled: this shell does not change the members; "
+      "`quorate member` does, and `quorate members` shows them");
 }
 
 absl::Status History(Invocation& invocation) {
@@ -180,7 +180,7 @@ std::vector<Command> SessionCommands() {
   commands.push_back({.name = "reconfig",
                       .options = {},
                       .arguments = "[change...]",
-                      .summary = "Is refused: clients cannot change the members of these servers",
+                      .summary = "Is refused: `quorate member` changes the members",
                       .details = "",
                       .example = "reconfig -remove 3",
                       .takes_path = false,
