@@ -128,6 +128,31 @@ def test_prometheus_takes_the_configuration_of_the_page():
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def test_the_rules_for_backups_tell_of_a_failed_one_and_of_a_timer_that_is_off():
+    with tempfile.TemporaryDirectory(prefix="quorate-docs-") as name:
+        directory = pathlib.Path(name)
+        (directory / "backups.yml").write_text(blocks("yaml", BACKUPS)[0], encoding="utf-8")
+        unit = 'node_systemd_unit_state{name="quorate-backup.%s", state="%s"}'
+        (directory / "test.yml").write_text(f"""
+rule_files: [backups.yml]
+tests:
+  - interval: 1m
+    input_series:
+      - {{series: '{unit % ("service", "failed")}', values: "0x9 1x40"}}
+      - {{series: '{unit % ("timer", "active")}', values: "1x9 0x40"}}
+    alert_rule_test:
+      - {{eval_time: 5m, alertname: QuorateBackupFailed, exp_alerts: []}}
+      - {{eval_time: 5m, alertname: QuorateBackupNotScheduled, exp_alerts: []}}
+      - eval_time: 30m
+        alertname: QuorateBackupFailed
+        exp_alerts: [{{exp_labels: {{name: quorate-backup.service, state: failed, severity: warning}}}}]
+      - {{eval_time: 30m, alertname: QuorateBackupNotScheduled, exp_alerts: [{{exp_labels: {{severity: warning}}}}]}}
+""", encoding="utf-8")
+        checked = subprocess.run(["promtool", "test", "rules", "test.yml"], cwd=directory, capture_output=True, text=True,
+                                 check=False)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 def test_the_alertmanager_takes_the_configuration_of_the_page_and_sends_what_is_critical():
     with tempfile.TemporaryDirectory(prefix="quorate-docs-") as name:
         configuration = pathlib.Path(name, "alertmanager.yml")
