@@ -427,7 +427,8 @@ void Replica::MeasureServing() {
 }
 
 void Replica::OnMembership(const consensus::Membership& membership) {
-  spdlog::info("members: {}", consensus::ToString(membership));
+  if (membership != shown_membership_) spdlog::info("members: {}", consensus::ToString(membership));
+  shown_membership_ = membership;
   LinkMembers(membership);
   UpdateStatus();
 }

@@ -363,6 +363,7 @@ class Replica final : public Service,
   int ticks_to_checkpoint_ = 0;
   bool awaits_checkpoint_ = false;
   consensus::Status raft_status_;
+  consensus::Membership shown_membership_;  // the last one in the log of events
   consensus::Index applied_;
   consensus::Term applied_term_;
   bool expires_sessions_ = false;  // leads, and has applied all entries of earlier terms

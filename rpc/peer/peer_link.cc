@@ -124,7 +124,7 @@ void PeerLink::Stop() {
     MutexLock lock(&mutex_);
     connection = connection_;
   }
-  if (connection != nullptr) Close(connection, "we stop");
+  if (connection != nullptr) Close(connection, "this server stops its links");
 }
 
 // --- Connecting ----------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ std::string StatusLine(const ServerStatus& status) {
   if (status.serving()) return "serving as follower";
   if (status.read_only) return "serving reads only: there is no leader";
   if (status.leader_known) return "not serving: catching up with the leader";
-  return "not serving: there is no leader, because no majority of the voters runs and is connected";
+  return "not serving: there is no leader; the end of the log says what this server waits for";
 }
 
 ServiceManager::ServiceManager()
