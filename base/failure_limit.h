@@ -9,7 +9,7 @@
 // all.
 //
 // If a caller has names of users that may not exist, and hides which do, it limits both alike. It
-// passes a hash of few values in the place of the name (as DigestMd5 does), so that made-up names
+// passes a hash of few values in the place of the name (as sasl::Passwords does), so that made-up names
 // cannot fill the table. Users with the same hash then share their attempts.
 //
 // Thread-safety: all functions may be called from any thread.

@@ -19,6 +19,9 @@ namespace quorate::rpc::sasl {
 inline constexpr size_t kTokenBytesMax = 64u << 10;
 // The most tokens of one exchange. DIGEST-MD5 takes two, GSSAPI with Kerberos two or three.
 inline constexpr int kRoundsMax = 10;
+// How much memory an exchange in progress takes, at the most: a connection of Cyrus SASL, and for
+// Kerberos its context.
+inline constexpr size_t kExchangeBytes = 16u << 10;
 
 // The answer to a token of the client.
 struct Reply {

@@ -10,22 +10,18 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdint>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
 #include "rpc/poller/descriptor.h"
+#include "rpc/sasl/cyrus.h"
 
 namespace quorate::rpc::sasl {
 namespace {
 
 constexpr absl::string_view kSuper = "super";
-// The only security layer that is offered: none.
-constexpr char kNoLayer = 1;
-constexpr size_t kLayersBytes = 4;  // the layers, and the longest message with a layer
-
 // Releases what the functions of GSSAPI allocate.
 struct Buffer {
   gss_buffer_desc value = GSS_C_EMPTY_BUFFER;
@@ -77,10 +73,6 @@ std::string ErrorText(OM_uint32 major, OM_uint32 minor) {
   return text;
 }
 
-absl::Status Failed(absl::string_view what, OM_uint32 major, OM_uint32 minor) {
-  return absl::UnauthenticatedError(absl::StrCat(what, ": ", ErrorText(major, minor)));
-}
-
 // The OID of Kerberos, as GSSAPI wants it in a set.
 gss_OID_set_desc KerberosOnly() { return {1, const_cast<gss_OID>(gss_mech_krb5)}; }
 
@@ -99,94 +91,30 @@ struct Gssapi::Credential {
   }
 };
 
-class Gssapi::Exchange : public ServerExchange {
+class Gssapi::Exchange : public CyrusExchange {
  public:
-  explicit Exchange(const Gssapi* owner) : owner_(*owner) {}
-  ~Exchange() override {
-    OM_uint32 minor = 0;
-    if (context_ != GSS_C_NO_CONTEXT) {
-      gss_delete_sec_context(&minor, &context_, GSS_C_NO_BUFFER);
-    }
-  }
-
-  absl::StatusOr<Reply> OnToken(std::string_view token) override {
-    switch (stage_) {
-      case Stage::kContext:
-        return Accept(token);
-      case Stage::kLayers:
-        if (!token.empty()) return absl::UnauthenticatedError("an empty token was expected");
-        return OfferLayers();
-      case Stage::kChoice:
-        return OnChoice(token);
-    }
-    return absl::UnauthenticatedError("no token was expected");
-  }
+  explicit Exchange(const Gssapi* owner)
+      : CyrusExchange(Mechanism::kGssapi, owner->credential_->value), owner_(*owner) {}
 
  private:
-  enum class Stage : uint8_t {
-    kContext,  // the context is not complete
-    kLayers,   // the layers are offered after an empty token
-    kChoice,   // the client has to choose a layer
-  };
-
-  absl::StatusOr<Reply> Accept(std::string_view token) {
-    // A context begins with a token of the client. Java's clients have one at once.
-    if (token.empty() && context_ == GSS_C_NO_CONTEXT) return Reply{std::string(), false, {}};
-    gss_buffer_desc input = BufferOf(token);
-    Buffer output;
-    OM_uint32 minor = 0;
-    const OM_uint32 major = gss_accept_sec_context(
-        &minor, &context_, owner_.credential_->value, &input, GSS_C_NO_CHANNEL_BINDINGS,
-        &client_.value, nullptr, &output.value, nullptr, nullptr, nullptr);
-    if (GSS_ERROR(major) != 0) return Failed("the client's ticket is not accepted", major, minor);
-    if ((major & GSS_S_CONTINUE_NEEDED) == 0) {
-      // Without a token for the client, the layers are offered at once.
-      if (output.text().empty()) return OfferLayers();
-      stage_ = Stage::kLayers;
-    }
-    return Reply{std::string(output.text()), false, {}};
+  absl::StatusOr<std::string> PasswordOf(std::string_view /*user*/) override {
+    return absl::UnauthenticatedError("clients of Kerberos have no password");
   }
 
-  absl::StatusOr<Reply> OfferLayers() {
-    const std::array<char, kLayersBytes> layers = {kNoLayer, 0, 0, 0};
-    gss_buffer_desc input = BufferOf({layers.data(), layers.size()});
-    Buffer output;
-    OM_uint32 minor = 0;
-    const OM_uint32 major = gss_wrap(&minor, context_, /*conf_req_flag=*/0, GSS_C_QOP_DEFAULT,
-                                     &input, nullptr, &output.value);
-    if (GSS_ERROR(major) != 0) return Failed("cannot offer the layers", major, minor);
-    stage_ = Stage::kChoice;
-    return Reply{std::string(output.text()), false, {}};
-  }
-
-  absl::StatusOr<Reply> OnChoice(std::string_view token) {
-    gss_buffer_desc input = BufferOf(token);
-    Buffer output;
-    OM_uint32 minor = 0;
-    OM_uint32 major = gss_unwrap(&minor, context_, &input, &output.value, nullptr, nullptr);
-    if (GSS_ERROR(major) != 0) return Failed("the client's choice is not valid", major, minor);
-    const std::string_view choice = output.text();
-    if (choice.size() < kLayersBytes || choice[0] != kNoLayer) {
-      return absl::UnauthenticatedError("the client wants a security layer; there is none");
-    }
-    Buffer name;
-    major = gss_display_name(&minor, client_.value, &name.value, nullptr);
-    if (GSS_ERROR(major) != 0) return Failed("the client's name cannot be shown", major, minor);
-    absl::StatusOr<std::string> id = owner_.ids_.IdOf(name.text(), choice.substr(kLayersBytes));
-    if (!id.ok()) return id.status();
+  // Cyrus SASL leaves out the realm of a name if it is the default one of krb5.conf.
+  absl::StatusOr<std::string> IdOf(std::string_view proved, std::string_view wanted) override {
+    std::string name(proved);
+    if (proved.find('@') == std::string_view::npos) absl::StrAppend(&name, "@", DefaultRealm());
+    absl::StatusOr<std::string> id = owner_.ids_.IdOf(name, wanted);
     // This id passes every entry of the scheme sasl.
-    if (*id == kSuper && !owner_.allows_super_) {
-      return absl::UnauthenticatedError(
-          absl::StrCat("the principal \"", ToAbsl(name.text()),
-                       "\" would get the id super, which superUser does not name"));
+    if (id.ok() && *id == kSuper && !owner_.allows_super_) {
+      return absl::UnauthenticatedError(absl::StrCat(
+          "the principal \"", name, "\" would get the id super, which superUser does not name"));
     }
-    return Reply{std::nullopt, true, *std::move(id)};
+    return id;
   }
 
   const Gssapi& owner_;
-  gss_ctx_id_t context_ = GSS_C_NO_CONTEXT;
-  Name client_;
-  Stage stage_ = Stage::kContext;
 };
 
 Gssapi::Gssapi(std::unique_ptr<Credential> credential, bool allows_super, IdMapping ids)
@@ -196,6 +124,7 @@ Gssapi::~Gssapi() = default;
 
 absl::StatusOr<std::unique_ptr<Gssapi>> Gssapi::Create(const KerberosOptions& options,
                                                        IdMapping ids) {
+  if (absl::Status s = CyrusExchange::Require(Mechanism::kGssapi); !s.ok()) return s;
   OM_uint32 minor = 0;
   Name name;
   gss_buffer_desc principal = BufferOf(options.principal);

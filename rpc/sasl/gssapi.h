@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The server of the SASL mechanism GSSAPI (RFC 4752) with Kerberos, without a security layer.
+// Clients that authenticate by the SASL mechanism GSSAPI (RFC 4752) with Kerberos, without a security
+// layer. Cyrus SASL has the mechanism; each exchange gives it the credential of its section.
 //
 // Accepting a client needs the keytab and the tables of this process, and no network. The file of
 // the keytab is read for each client, so that a keytab with new keys is used at once. Tokens that
@@ -11,7 +12,6 @@
 #pragma once
 
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 

@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/strings.h"
-#include "rpc/sasl/digest_md5.h"
 #include "rpc/sasl/gssapi.h"
 #include "rpc/sasl/names.h"
+#include "rpc/sasl/passwords.h"
 
 namespace quorate::rpc::sasl {
 namespace {
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Authenticator>> MakeDigest(const Options& options
                                                           const std::vector<LoginModule>& modules,
                                                           IdMapping ids,
                                                           std::vector<std::string>* warnings) {
-  DigestMd5::Users users;
+  Passwords::Users users;
   for (const LoginModule& module : modules) {
     for (const auto& [key, value] : module.options) {
       absl::string_view name = key;
@@ -73,9 +73,13 @@ absl::StatusOr<std::unique_ptr<Authenticator>> MakeDigest(const Options& options
     if (password.empty()) {
       return Unusable(options, absl::StrCat("the password of user ", name, " is empty"));
     }
+    // Cyrus SASL takes what is before it for the password.
+    if (password.find('\0') != std::string::npos) {
+      return Unusable(options, absl::StrCat("the password of user ", name, " has a zero byte"));
+    }
   }
-  absl::StatusOr<std::unique_ptr<DigestMd5>> made =
-      DigestMd5::Create(std::move(users), std::move(ids), options.random, options.clock);
+  absl::StatusOr<std::unique_ptr<Passwords>> made =
+      Passwords::Create(std::move(users), std::move(ids), options.random, options.clock);
   if (!made.ok()) return made.status();
   return *std::move(made);
 }

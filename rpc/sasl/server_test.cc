@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "rpc/sasl/digest_md5.h"
+#include "rpc/sasl/testing/digest_md5_client.h"
 
 namespace quorate::rpc::sasl {
 namespace {
@@ -49,8 +49,7 @@ std::string IdOf(Authenticator* authenticator, const std::string& user,
                  const std::string& password) {
   auto exchange = authenticator->Begin("10.0.0.1");
   const std::string challenge = exchange->OnToken("")->token.value();
-  const size_t begin = challenge.find("nonce=\"") + 7;
-  const std::string nonce = challenge.substr(begin, challenge.find('"', begin) - begin);
+  const std::string nonce = NonceOf(challenge);
   const std::string response = ClientResponse({.user = user,
                                                .realm = "zk-sasl-md5",
                                                .password = password,
@@ -59,7 +58,8 @@ std::string IdOf(Authenticator* authenticator, const std::string& user,
                                                .digest_uri = "zookeeper/zk-sasl-md5"});
   const auto reply = exchange->OnToken(absl::StrCat(
       "username=\"", user, "\",realm=zk-sasl-md5,nonce=\"", nonce,
-      "\",cnonce=c,digest-uri=\"zookeeper/zk-sasl-md5\",charset=utf-8,response=", response));
+      "\",cnonce=c,nc=00000001,digest-uri=\"zookeeper/zk-sasl-md5\",charset=utf-8,response=",
+      response));
   return reply.ok() ? reply->user : "";
 }
 
@@ -130,6 +130,8 @@ TEST_CASE("a section that cannot be used is refused with the reason, and without
   CHECK(Problem(Digest("")).find("section Server: it has no user") != std::string::npos);
   CHECK(Problem(Digest("user_=\"secret\"")).find("no name of a user") != std::string::npos);
   CHECK(Problem(Digest("user_bob=\"\"")).find("the password of user bob is empty") !=
+        std::string::npos);
+  CHECK(Problem(Digest("user_bob=\"sec\\000ret\"")).find("user bob has a zero byte") !=
         std::string::npos);
   CHECK(Problem("Server { a.B required user_bob=\"secret\"; };").find("the module a.B is not") !=
         std::string::npos);

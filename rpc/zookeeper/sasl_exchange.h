@@ -24,12 +24,9 @@ class SaslExchange {
                                       std::string_view token);
 
   // Returns approximately how many bytes the exchange takes.
-  size_t kept_bytes() const { return exchange_ == nullptr ? 0 : kExchangeBytes; }
+  size_t kept_bytes() const { return exchange_ == nullptr ? 0 : sasl::kExchangeBytes; }
 
  private:
-  // A context of Kerberos, which is the larger one.
-  static constexpr size_t kExchangeBytes = 8u << 10;
-
   std::unique_ptr<sasl::ServerExchange>
       exchange_;  // null before the first token, and after the end
   int rounds_ = 0;

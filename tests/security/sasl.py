@@ -27,6 +27,9 @@ PROVIDER = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationPr
 USERS = {"super": "admin-secret", "bob": "bob secret", "alice": "a\"l\\ice"}
 SASL, PING, WHO_AM_I = 102, zk.PING, 107
 REQUIRED_AUTH_MISSING = -124
+# The challenges of Java and of Cyrus SASL, which names the protection that is the default.
+CHALLENGES = (rb'realm="zk-sasl-md5",nonce="([^"]{40,})",charset=utf-8,algorithm=md5-sess',
+              rb'nonce="([^"]{40,})",realm="zk-sasl-md5",qop="auth",charset=utf-8,algorithm=md5-sess')
 
 
 def quoted(text):
@@ -167,7 +170,7 @@ class Exchange:
 
     def begin(self, token=b""):
         err, challenge = self.send(token)
-        found = re.fullmatch(rb'realm="zk-sasl-md5",nonce="([^"]{40,})",charset=utf-8,algorithm=md5-sess', challenge)
+        found = next(filter(None, (re.fullmatch(form, challenge) for form in CHALLENGES)), None)
         assert err == 0 and found, (err, challenge)
         assert len(base64.b64decode(found[1])) >= 30, challenge
         self.nonce = found[1].decode()
@@ -243,8 +246,12 @@ def transcript(address):
 def test_the_answers_to_digest_md5_are_those_of_zookeeper():
     with served() as (_, here), served(server="zookeeper") as (_, reference):
         wanted, got = transcript(reference.address(1)), transcript(here.address(1))
+        # RFC 2831 requires the count of responses ("nc"), and clients send it. Java's server does not look at it, and
+        # Cyrus SASL does.
+        refused = (zk.AUTH_FAILED, None), True
+        wanted = [(name, refused if name in ("other nc", "no nc") else result) for name, result in wanted]
         different = [(one, other) for one, other in zip(got, wanted) if one != other]
-        assert not different, "\n".join(f"here {one}\nthere {other}" for one, other in different)
+        assert len(got) == len(wanted) and not different, "\n".join(f"here {one}\nthere {other}" for one, other in different)
         # ZooKeeper 3.8 accepts an unknown user with the password of the user before.
         for user in ("nobody", ""):
             with Exchange(here.address(1)) as exchange:
@@ -540,11 +547,33 @@ def test_configurations_that_cannot_be_kept_are_refused():
                 assert "bob secret" not in start.log
 
 
+def test_a_missing_plug_in_and_an_openssl_without_md5_are_refused():
+    # Plug-ins are those beside the library: beside a copy of it, there are none.
+    library = re.search(r"=> (\S*/libsasl2\.so\S*) ", subprocess.run(["ldd", harness.SERVERS["quorate"]], capture_output=True,
+                                                                     text=True, check=True).stdout)[1]
+    with place() as made:
+        shutil.copy(library, os.path.join(made.directory, os.path.basename(library)))
+        alone = {"LD_LIBRARY_PATH": made.directory}
+        # As in FIPS mode, OpenSSL gives only what its FIPS module has, which is not installed here.
+        no_md5 = {"OPENSSL_CONF": made.write("openssl.cnf", "openssl_conf = init\n[init]\nalg_section = all\n[all]\n"
+                                                            "default_properties = fips=yes\n")}
+        keys = made.write("keys", "Server { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+                                  "keyTab=\"/no/keys\" principal=\"zookeeper/h@R\"; };")
+        for jaas, environment, wanted in (
+                (made.server, alone, "install the package libsasl2-modules of Debian"),
+                (keys, alone, "install the package libsasl2-modules-gssapi-mit of Debian"),
+                (made.server, no_md5, "DIGEST-MD5 needs MD5, which this machine's OpenSSL does not have")):
+            with contextlib.closing(Refused([], jaas, **environment)) as start:
+                assert wanted in start.log, f"{wanted!r} is not in\n{start.log}"
+                assert "bob secret" not in start.log
+
+
 class Refused:
     """A start that must fail; `log` is what the server wrote."""
 
-    def __init__(self, settings, jaas):
-        self.cluster = harness.Cluster("quorate", 1, [PROVIDER, *settings], start=False, environment=flags("quorate", jaas))
+    def __init__(self, settings, jaas, **environment):
+        self.cluster = harness.Cluster("quorate", 1, [PROVIDER, *settings], start=False,
+                                       environment={**flags("quorate", jaas), **environment})
         try:
             self.cluster.start()
             raise AssertionError(f"a server starts with {settings} and {jaas}")
