@@ -60,7 +60,7 @@ def the_same_programs_give_the_same_archive(machine):
         assert {member.partition("/")[0] for member in members} == {name}
         text = files.extractfile(name + "/LIBRARIES").read().decode()
     listed = re.findall(r"^    ([a-z0-9.+-]+)(?::\w+)? \S+$", text, re.MULTILINE)
-    assert {"librocksdb7.8", "libc6", "libstdc++6"} <= set(listed), listed
+    assert {"librocksdb7.8", "libc6", "libstdc++6", "libsasl2-modules", "libsasl2-modules-gssapi-mit"} <= set(listed), listed
     for package in listed:
         assert f"{name}/licenses/{package}" in members, f"the licence of {package} is missing"
     return f"{os.path.getsize(archive) >> 20} MiB"
@@ -76,7 +76,11 @@ def its_programs_run_where_no_library_is(machine):
     ports = harness.Reservation(1)
     client, grpc = ports.base + 1, ports.base + 101
     with open(f"{bare.path}/srv/zoo.cfg", "w", encoding="utf-8") as file:
-        file.write(f"dataDir=/srv/data\nclientPort={client}\ngrpcPort={grpc}\nadmin.enableServer=false\n")
+        file.write(f"dataDir=/srv/data\nclientPort={client}\ngrpcPort={grpc}\nadmin.enableServer=false\n"
+                   "jaasFile=/srv/jaas.conf\n"
+                   "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n")
+    with open(f"{bare.path}/srv/jaas.conf", "w", encoding="utf-8") as file:
+        file.write("Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_bob=\"secret\"; };\n")
     with open(f"{bare.path}/srv/log", "w", encoding="utf-8") as log, subprocess.Popen(
             bare.command(f"{programs}/quorated", "/srv/zoo.cfg"), stdout=log, stderr=subprocess.STDOUT) as server:
         try:
@@ -89,6 +93,9 @@ def its_programs_run_where_no_library_is(machine):
             with open(f"/proc/{server.pid}/maps", encoding="utf-8") as maps:
                 loaded = set(re.findall(r" (/\S+\.so[.0-9]*)$", maps.read(), re.MULTILINE))
             assert loaded and all(f"{programs}/lib/" in path for path in loaded), loaded
+            for plugin in ("libdigestmd5.so", "libgssapiv2.so"):
+                assert any(path.endswith(f"{programs}/lib/sasl2/{plugin}") for path in loaded), loaded
+            assert "clients can authenticate by SASL" in _text(f"{bare.path}/srv/log")
             server.send_signal(signal.SIGTERM)
             assert server.wait(timeout=30) == 0, _text(f"{bare.path}/srv/log")
         finally:

@@ -131,6 +131,9 @@ def the_image_runs_as_the_official_one(machine):
             for check in (*HEALTH_CHECKS, *HTTP_HEALTH_CHECKS):
                 result = container.run("bash", "-o", "pipefail", "-c", check)
                 assert result.returncode == 0, f"{check}: {result.stdout}{result.stderr}"
+            # The plug-ins of SASL, which the server's package brings.
+            for package in ("libsasl2-modules", "libsasl2-modules-gssapi-mit"):
+                assert container.run("dpkg-query", "--show", "--showformat=${Status}", package).stdout == "install ok installed"
             # For checks of the TLS port.
             assert container.run("openssl", "version").returncode == 0
             assert container.run(*container.config["Healthcheck"]["Test"][1:]).returncode == 0

@@ -174,6 +174,25 @@ def the_directory_of_logs_comes_back_when_the_machine_starts(machine):
     root.run("chmod", "0750", "/var/log/quorate")
 
 
+def sasl_finds_its_plug_ins(machine):
+    """By a section with a key of Kerberos that is not there, which is looked at after the plug-in, and one with a user."""
+    root = machine.root
+    for name, module, wanted in (
+            ("kerberos", 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/no/keys" '
+                         'principal="zookeeper/h@R"', "the keytab /no/keys cannot be used"),
+            ("passwords", 'org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="x"',
+             "clients can authenticate by SASL")):
+        with open(root.file(f"/tmp/{name}.jaas"), "w", encoding="utf-8") as file:
+            file.write(f"Server {{ {module}; }};\n")
+        with open(root.file(f"/tmp/{name}.cfg"), "w", encoding="utf-8") as file:
+            file.write(f"dataDir=/tmp/{name}\njaasFile=/tmp/{name}.jaas\nadmin.enableServer=false\n"
+                       "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
+                       # The server of the second section ends when SASL is set up: this is no address of any machine.
+                       "clientPort=2181\nclientPortAddress=192.0.2.1\n")
+        result = root.run("quorated", f"/tmp/{name}.cfg", check=False)
+        assert result.returncode != 0 and wanted in result.stdout + result.stderr, result.stdout + result.stderr
+
+
 def the_server_serves_by_the_command_of_its_unit(machine):
     with roots.Service(machine.root) as service:
         service.await_report("STATUS=serving alone")
@@ -278,7 +297,7 @@ def removal_keeps_data_and_configuration_and_purge_removes_them(machine):
     assert machine.mode("/var/lib/quorate") == "700 quorate:quorate"
 
 
-TESTS = (the_same_programs_give_the_same_packages, lintian_finds_nothing_wrong, the_packages_install,
+TESTS = (the_same_programs_give_the_same_packages, lintian_finds_nothing_wrong, the_packages_install, sasl_finds_its_plug_ins,
          systemd_understands_the_unit, maintainer_scripts_can_run_twice,
          the_directory_of_logs_comes_back_when_the_machine_starts, the_server_serves_by_the_command_of_its_unit,
          manual_pages_have_the_help_texts, completions_are_installed, an_upgrade_under_load_keeps_the_data,
