@@ -103,12 +103,12 @@ struct Config {
   int audit_files = 10;              // kept beside the one that is written
   bool audit_failures_only = false;  // zookeeper.auditlog.threshold
 
-  // Limits of one client identity or address (rpc/frontend/tenant_limits.h); 0: no limit. There is
-  // none of requests_per_second_max by default, because one fast client may well need all that a
-  // server can do (docs/guides/limits.md).
+  // Limits of one client identity or address (rpc/frontend/tenant_limits.h); 0: no limit. That of
+  // requests_per_second_max is above what a server can do, because one fast client may well need all
+  // of it (docs/guides/limits.md).
   int connections_per_identity_max = 10'000;
   int new_sessions_per_second_max = 10'000;
-  int requests_per_second_max = 0;
+  int requests_per_second_max = 1'000'000;
   int outstanding_requests_max = 100'000;
   int outstanding_bytes_max = 256 << 20;
   int watches_max = 2'000'000;

@@ -331,7 +331,6 @@ constexpr ConfigKey kConfigKeys[] = {
     {.name = "limits.requestsPerSecond",
      .value = Integer{&Config::requests_per_second_max, 0, 1 << 30, Unit::kRequests},
      .section = Section::kLimits,
-     .default_text = "0: no limit",
      .meaning = "requests in a second of one identity or address; its clients are read from more "
                 "slowly. 0: no limit"},
     {.name = "limits.outstandingRequests",

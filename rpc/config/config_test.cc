@@ -195,6 +195,15 @@ TEST_CASE("a key that requests a protection or a quorum that is not implemented 
   }
 }
 
+TEST_CASE("the rate of requests is limited unless its key is 0") {
+  const std::string common = "dataDir=/d\nclientPort=1\n";
+  CHECK(ParseConfig("zoo.cfg", common, NoFile)->requests_per_second_max == 1'000'000);
+  const auto none = ParseConfig("zoo.cfg", common + "limits.requestsPerSecond=0\n", NoFile);
+  CHECK(none->requests_per_second_max == 0);
+  const auto few = ParseConfig("zoo.cfg", common + "limits.requestsPerSecond=7\n", NoFile);
+  CHECK(few->requests_per_second_max == 7);
+}
+
 TEST_CASE("not every SASL user can be made super") {
   const auto config =
       ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\nletAnySaslUserDoX=super\n", NoFile);

@@ -70,12 +70,13 @@ TenantLimits::TenantLimits(const Config& config) {
   set(Limit::kFirstRequest, config.first_request_timeout_ms);
 }
 
-void TokenBucket::Take(int64_t per_second, Time now) {
+void TokenBucket::Take(int64_t per_second, Time now, int64_t count) {
   const int64_t now_ns = Ns(now);
   int64_t was = paid_until_.load(std::memory_order_relaxed);
   int64_t next = 0;
   do {
-    next = std::min(std::max(was, now_ns - kNsKept) + NsPerToken(per_second), now_ns + kNsKept);
+    next = std::min(std::max(was, now_ns - kNsKept) + count * NsPerToken(per_second),
+                    now_ns + kNsKept);
     next = std::max(next, was);  // another thread may be ahead of `now`
   } while (!paid_until_.compare_exchange_weak(was, next, std::memory_order_relaxed));
 }
@@ -218,6 +219,7 @@ TenantShare::TenantShare(TenantTable* table, std::string_view address, bool is_c
       token_taken_(now) {}
 
 TenantShare::~TenantShare() {
+  if (owed_ > 0) Pay(owed_, token_taken_);
   SetOutstanding(0, 0);
   SetWatches(0);
   SetEphemerals(0);
@@ -268,7 +270,9 @@ bool TenantShare::IsAlone() const {
   });
 }
 
-bool TenantShare::TakeRequest(Time now) {
+bool TenantShare::TakeRequestNow(Time now) {
+  if (owed_ > 0) Pay(std::exchange(owed_, 0), now);
+  paid_at_ = now;
   if (std::exchange(may_take_anyway_, false)) {
     TakeRequestAnyway(now);
     return true;
@@ -313,9 +317,13 @@ void TenantShare::SetSlowed(bool was_slowed) {
 
 void TenantShare::TakeRequestAnyway(Time now) {
   token_taken_ = now;
+  Pay(1, now);
+}
+
+void TenantShare::Pay(int64_t count, Time now) {
   const int64_t per_second = table_->limit(Limit::kRequests);
   for (Tenant* tenant : tenants_) {
-    if (tenant != nullptr && per_second > 0) tenant->requests.Take(per_second, now);
+    if (tenant != nullptr && per_second > 0) tenant->requests.Take(per_second, now, count);
   }
 }
 

@@ -72,9 +72,9 @@ class TokenBucket {
   bool IsOpen(int64_t per_second, Time now) const {
     return paid_until_.load(std::memory_order_relaxed) + NsPerToken(per_second) <= Ns(now);
   }
-  // Takes a token. If none is there, takes one that comes later: the bucket is then not open for
-  // longer, but for no more than a second.
-  void Take(int64_t per_second, Time now);
+  // Takes `count` tokens. If so many are not there, takes some that come later: the bucket is then not
+  // open for longer, but for no more than a second.
+  void Take(int64_t per_second, Time now, int64_t count = 1);
   // Returns whether the bucket has all tokens that it keeps.
   bool IsFull(Time now) const {
     return paid_until_.load(std::memory_order_relaxed) <= Ns(now) - kNsKept;
@@ -208,7 +208,18 @@ class TenantShare {
   // Takes a token of each tenant for a request. If one has none, or if other clients wait and this
   // one has had its part, takes none and returns false: the client is slowed then, until EndSlowing
   // returns true.
-  bool TakeRequest(Time now);
+  //
+  // A client takes the tokens of up to kOwedFor later than it has used them, all at once: most requests
+  // then change no count that other threads change too. It owes at most the tokens that come in that
+  // time, so that a tenant is above its rate by these for each client.
+  bool TakeRequest(Time now) {
+    if (now - paid_at_ < kOwedFor && owed_ < MayOwe() && part_ == kNoPart && !may_take_anyway_) {
+      ++owed_;
+      token_taken_ = now;
+      return true;
+    }
+    return TakeRequestNow(now);
+  }
   // Called about every kTurn while the client is slowed. Returns true if it may take tokens again: its
   // part of those that come in one turn; or one that is not there yet (TakeRequestAnyway), if it has
   // got none for `wait_max`.
@@ -270,10 +281,19 @@ class TenantShare {
 
  private:
   static constexpr int64_t kNoPart = INT64_MAX;
+  static constexpr auto kOwedFor = std::chrono::milliseconds(1);
   using Count = std::atomic<int64_t> Tenant::*;
   using Bucket = TokenBucket Tenant::*;
 
   void Join(TenantPtr tenant);
+  bool TakeRequestNow(Time now);
+  // Returns how many tokens the client may owe: none at low rates.
+  int64_t MayOwe() const {
+    constexpr int64_t kPartsOfSecond = std::chrono::seconds(1) / kOwedFor;
+    return table_->limit(Limit::kRequests) / kPartsOfSecond - 1;
+  }
+  // Takes `count` tokens of each tenant, whether they are there or not.
+  void Pay(int64_t count, Time now);
   void SetSlowed(bool was_slowed);
   // Returns whether no other client of the tenants has waited lately.
   bool IsAlone() const;
@@ -309,7 +329,9 @@ class TenantShare {
   int64_t part_ = kNoPart;        // the tokens that it may still take
   bool may_take_anyway_ = false;  // the next request needs no token
   Time slowed_at_;
-  Time token_taken_;  // when it took the last token; at first, when it connected
+  Time token_taken_;  // when it used the last token; at first, when it connected
+  int64_t owed_ = 0;  // tokens that it has used and not taken
+  Time paid_at_;      // when it owed none; at first, long ago
 };
 
 // Returns the tenant of an address: the address, or the first 64 bits of an IPv6 address.

@@ -357,6 +357,57 @@ TEST_CASE("without limits nothing is refused or slowed") {
   }
 }
 
+// Returns how many requests the client makes before it is slowed; at most `max`.
+int RequestsBeforeSlowed(TenantShare* client, Time now, int max) {
+  int count = 0;
+  while (count < max && client->TakeRequest(now)) ++count;
+  return count;
+}
+
+TEST_CASE("by default a client is slowed above a million requests in a second, and with 0 never") {
+  constexpr int kPerSecond = 1'000'000;
+  constexpr int kOwed = kPerSecond / 1000;  // the tokens of a millisecond
+  Config config;
+  TenantTable table;
+  table.SetLimits(TenantLimits(config));
+  {
+    TenantShare client(&table, "10.0.0.1", /*is_connection=*/true, kStart);
+    CHECK(client.limits_requests());
+    const int count = RequestsBeforeSlowed(&client, kStart, 2 * kPerSecond);
+    CHECK(count >= kPerSecond);
+    CHECK(count < kPerSecond + kOwed);
+    TenantShare other(&table, "10.0.0.2", /*is_connection=*/true, kStart);
+    CHECK(RequestsBeforeSlowed(&other, kStart, 100) == 100);
+  }
+  config.requests_per_second_max = 0;
+  TenantTable unlimited;
+  unlimited.SetLimits(TenantLimits(config));
+  TenantShare client(&unlimited, "10.0.0.1", /*is_connection=*/true, kStart);
+  CHECK(RequestsBeforeSlowed(&client, kStart, 2 * kPerSecond) == 2 * kPerSecond);
+}
+
+TEST_CASE("tokens that clients owe are taken later, and when they disconnect") {
+  constexpr int kPerSecond = 10'000;  // a client may owe 9 tokens
+  Table t(Limit::kRequests, kPerSecond);
+  // Clients that connect and disconnect get no more than one that stays.
+  int count = 0;
+  for (int client = 0; client < 2 * kPerSecond / 5; ++client) {
+    count += RequestsBeforeSlowed(t.Connect().get(), kStart, 5);
+  }
+  CHECK(count == kPerSecond);
+  // In a second there are as many again, for a client with a request in each millisecond.
+  const Time later = kStart + std::chrono::seconds(2);
+  const auto slow = t.Connect();
+  const auto fast = t.Connect();
+  count = 0;
+  for (int i = 0; i < 100; ++i)
+    count += RequestsBeforeSlowed(slow.get(), later + milliseconds(i), 3);
+  CHECK(count == 300);
+  count += RequestsBeforeSlowed(fast.get(), later + milliseconds(99), 2 * kPerSecond);
+  CHECK(count >= kPerSecond);
+  CHECK(count <= kPerSecond + 99 * kPerSecond / 1000 + 2 * 9);
+}
+
 TEST_CASE("each limit has a key of the configuration and takes its value from it") {
   Config config;
   config.watches_max = 17;

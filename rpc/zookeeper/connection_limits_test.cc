@@ -25,6 +25,7 @@ Config With(int Config::*limit, int max) {
   config.max_client_connections = 0;
   config.connections_per_identity_max = 0;
   config.new_sessions_per_second_max = 0;
+  config.requests_per_second_max = 0;
   config.outstanding_requests_max = 0;
   config.outstanding_bytes_max = 0;
   config.watches_max = 0;
@@ -122,6 +123,23 @@ TEST_CASE("requests above the rate wait, none is lost, and they are answered in 
   f.Pass(3000);
   f.SendReads(tag, 50);
   CHECK(f.Replies(tag) == 50);
+}
+
+TEST_CASE("a rate so high that clients may owe tokens is kept") {
+  Limited f(&Config::requests_per_second_max, 10'000);
+  const uint32_t tag = f.Open();
+  f.SendReads(tag, 12'000);
+  const int at_once = f.Replies(tag);
+  CHECK(at_once >= 10'000);
+  CHECK(at_once < 10'010);
+  f.Pass(1000);
+  CHECK(at_once + f.Replies(tag) == 12'000);
+  CHECK(f.reached(Limit::kRequests) > 0);
+}
+
+TEST_CASE("by default the rate of requests is limited") {
+  Fixture f(TestConfig());
+  CHECK(f.service.tenants().limit(Limit::kRequests) == 1'000'000);
 }
 
 TEST_CASE("clients of one address share its rate, others are not slowed") {

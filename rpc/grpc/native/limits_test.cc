@@ -17,6 +17,7 @@ Config With(int Config::*limit, int max) {
   config.max_client_connections = 0;
   config.connections_per_identity_max = 0;
   config.new_sessions_per_second_max = 0;
+  config.requests_per_second_max = 0;
   config.outstanding_requests_max = 0;
   config.outstanding_bytes_max = 0;
   config.watches_max = 0;
