@@ -51,5 +51,13 @@ def is_serving(cluster, member=1):
         return False
 
 
+def knows_versions(cluster, member):
+    """Returns whether the member knows that all members understand more than the first version of the cluster, which it
+    learns shortly after the first start. Before, changes of the console are refused. True without a console."""
+    answer = get(cluster, "/console/api/overview", member)
+    return answer.status != 200 or json.loads(answer.text)["cluster_version"] > 1
+
+
 def await_serving(cluster):
-    cluster.wait_until("all members are ready", lambda: all(is_serving(cluster, i) for i in cluster.numbers()))
+    cluster.wait_until("all members are ready", lambda: all(
+        is_serving(cluster, i) and knows_versions(cluster, i) for i in cluster.numbers()))
