@@ -73,6 +73,7 @@ struct Status {
   Term term;
   MemberId leader;                  // kNoMember if unknown
   bool leader_established = false;  // this member leads and has committed an entry of its term
+  // The newest one that is durable: what the member would be after a restart.
   MemberState member_state = MemberState::kNormal;
   // The cluster version: the newest committed version.
   uint32_t version = kVersionBase;

@@ -36,6 +36,7 @@ Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
       election_timer_(options_.election_ticks, options_.heartbeat_ticks),
       settings_(state.checkpoint, options_.membership, state.control_entries),
       member_state_(state.hard_state.member_state),
+      durable_member_state_(member_state_),
       peers_(AliveTicks()),
       directory_epoch_(state.hard_state.member_state == MemberState::kNormal
                            ? options_.directory_epoch
@@ -329,6 +330,7 @@ void Raft::TakePersistBatch(Output* output) {
 
 void Raft::Persisted(PersistId id) {
   if (!durability_.Persisted(id)) return;
+  if (durability_.IsMemberStateDurable()) durable_member_state_ = member_state_;
   OwnVoteDurable(id);
   if (role() == Role::kLeader) CommitByCounting();
   if (auto* follower = std::get_if<FollowerRole>(&role_)) {
@@ -351,7 +353,7 @@ Status Raft::CurrentStatus() const {
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
     status.leader_established = IsEstablished(*leader);
   }
-  status.member_state = member_state_;
+  status.member_state = durable_member_state_;
   status.version = cluster_version();
   status.removed = settings_.IsRemoved(commit_, options_.self);
   if (lost_) {

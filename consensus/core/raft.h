@@ -586,6 +586,7 @@ class Raft {
   LogSettings settings_;
 
   MemberState member_state_;
+  MemberState durable_member_state_;  // the newest one that is durable
   std::optional<Recovery> recovery_;
   std::optional<Loss> lost_;
   Peers peers_;

@@ -610,8 +610,12 @@ TEST_CASE("a member recovers after its leader's acknowledgement and a newly comm
   server.Take();
   CHECK(server.raft().member_state() == MemberState::kRecovering);  // not committed yet
   server.Say(2, Heartbeat{Index{2}, {}});
-  server.Take();
+  server.member().Collect();
   CHECK(server.raft().member_state() == MemberState::kNormal);
+  // A restart would find it recovering.
+  CHECK(server.member().status.member_state == MemberState::kRecovering);
+  server.Take();
+  CHECK(server.member().status.member_state == MemberState::kNormal);
   CHECK(server.member().disk().hard_state.vote == MemberId{2});
   CHECK(server.member().disk().directory_epoch == directory_epoch);
   server.Say(2, Heartbeat{});
