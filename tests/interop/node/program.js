@@ -37,8 +37,15 @@ class Session {
     return session;
   }
 
+  // Waits until the library is connected. It queues what is called before that, and sends it before its login.
+  async connected() {
+    if (this.client.getState() === zookeeper.State.SYNC_CONNECTED) return;
+    await new Promise((resolve) => { this.client.once('connected', resolve); });
+  }
+
   // Makes one call. Returns its result, or the code of its error.
-  once(method, ...args) {
+  async once(method, ...args) {
+    if (this.logsIn) await this.connected();
     return new Promise((resolve, reject) => {
       this.client[method](...args, (error, ...results) => {
         if (!error) resolve({code: 'OK', results});
@@ -163,6 +170,7 @@ async function rights() {
   const path = `${ROOT}/secret`;
   await withSession(async (owner) => {
     owner.client.addAuthInfo('digest', Buffer.from('alice:secret'));
+    owner.logsIn = true;
     const mine = [new zookeeper.ACL(zookeeper.Permission.ALL, new zookeeper.Id('auth', ''))];
     const {code} = await owner.call('create', path, Buffer.from('x'), mine);
     assert(code === 'OK' || code === 'NODE_EXISTS', `create ${path}: ${code}`);
