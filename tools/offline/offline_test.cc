@@ -85,7 +85,8 @@ class Member {
  public:
   explicit Member(std::vector<uint64_t> voters = {1, 2, 3}, uint64_t entries = 5) {
     FillTree(kTestZxid, &server_);
-    REQUIRE(MakeMember(TestMember(path(), 1, std::move(voters)), server_.tree()).ok());
+    const absl::Status made = MakeMember(TestMember(path(), 1, std::move(voters)), server_.tree());
+    REQUIRE(made.ok());
     auto dir = Open();
     std::vector<Entry> list;
     for (uint64_t i = 1; i <= entries; ++i) {
@@ -660,7 +661,8 @@ TEST_CASE("an observer of the only voter is rebuilt, even after an interrupted r
     FillTree(kTestZxid, &server);
     NewMember member = TestMember(directory.path(), is_observer ? 2 : 1, {1});
     member.observers = {2};
-    REQUIRE(MakeMember(std::move(member), server.tree()).ok());
+    const absl::Status made = MakeMember(std::move(member), server.tree());
+    REQUIRE(made.ok());
     // Directories of other rebuilds, from other times.
     fs::create_directory(directory.path() + "/aside-20200101-000000");
     fs::create_directory(directory.path() + "/aside-20960101-000000");
