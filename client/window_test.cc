@@ -33,6 +33,7 @@ TEST_CASE("a client whose answers are large loses few streams, and tries to send
   REQUIRE(client->Create("/a").ok());
   const auto set = [&](int writes) {
     std::vector<Call<Stat>> calls;
+    calls.reserve(static_cast<size_t>(writes));
     for (int i = 0; i < writes; ++i) calls.push_back(client->AsyncSet("/a", ""));
     for (Call<Stat>& call : calls) REQUIRE(call.Wait().ok());
   };

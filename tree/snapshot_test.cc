@@ -365,6 +365,7 @@ void Fill(Server* server) {
   }
   std::vector<Op> ops;
   const std::vector<std::string> paths = {"/m", "/m/1", "/m/1/2", "/m/1/2/3"};
+  ops.reserve(paths.size() + 1);
   for (const std::string& path : paths) ops.push_back(MakeCreate(path));
   ops.push_back(MakeCreateContainer("/c"));
   ops.push_back(MakeCreateTtl("/t", 77));

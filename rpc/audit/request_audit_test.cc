@@ -277,8 +277,8 @@ TEST_CASE("refusals, failed authentication and deletions of the cluster are reco
               kBegin + "operation=reconfig result=failure",
               kBegin + "operation=authenticate detail=evil\\tscheme result=failure",
               "ip=10.9.9.9 operation=authenticate detail=x509: expired result=failure",
-              "session=0x100000000000abc user=server "
-              "operation=ephemeralZNodeDeletionOnSessionCloseOrExpire znode=/e result=success",
+              std::string("session=0x100000000000abc user=server ") +
+                  "operation=ephemeralZNodeDeletionOnSessionCloseOrExpire znode=/e result=success",
               "user=server operation=containerOrTtlZNodeDeletion znode=/c result=success"});
 }
 

@@ -78,6 +78,7 @@ TEST_CASE("threads that share a bucket take as many tokens as it has") {
   TokenBucket bucket;
   std::atomic<int64_t> taken{0};
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (; bucket.IsOpen(kPerSecond, kStart); ++taken) bucket.Take(kPerSecond, kStart);
@@ -266,6 +267,7 @@ TEST_CASE("clients that wait for tokens take turns, and each gets its part") {
   constexpr int kClients = 10;
   Table t(Limit::kRequests, 1000);
   std::vector<std::unique_ptr<TenantShare>> clients;
+  clients.reserve(kClients);
   for (int i = 0; i < kClients; ++i) clients.push_back(t.Connect());
   while (clients[0]->TakeRequest(kStart)) {
   }

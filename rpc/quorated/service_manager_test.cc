@@ -69,7 +69,7 @@ TEST_CASE("a server is ready when it serves, and says when it stops") {
   reporter.Stop();
   CHECK(manager.Received() == "STOPPING=1\nSTATUS=stopping\n");
   reporter.Report();
-  CHECK(manager.Received() == "");
+  CHECK(manager.Received().empty());
 }
 
 TEST_CASE("the status line is sent when it changes") {
@@ -80,7 +80,7 @@ TEST_CASE("the status line is sent when it changes") {
   reporter.Serve(&service);
   manager.Received();
   reporter.Report();
-  CHECK(manager.Received() == "");
+  CHECK(manager.Received().empty());
   service.current.is_leader = true;
   service.current.voters = 3;
   service.current.followers_in_sync = 1;
@@ -99,7 +99,7 @@ TEST_CASE("the watchdog is not fed while the node thread is stuck") {
   reporter.Report();
   CHECK(manager.Received() == "WATCHDOG=1\n");
   reporter.Report();
-  CHECK(manager.Received() == "");
+  CHECK(manager.Received().empty());
   reporter.OnNodeThread();
   reporter.Report();
   CHECK(manager.Received() == "WATCHDOG=1\n");

@@ -344,6 +344,7 @@ TEST_CASE("threads run exchanges at once") {
   Server server;
   std::vector<int> right(kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int number = 0; number < kThreads; ++number) {
     threads.emplace_back([&server, &right, number] {
       for (int i = 0; i < kExchanges; ++i) {
