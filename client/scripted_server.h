@@ -39,8 +39,8 @@ class ScriptedServer final : public v1::SessionService::Service {
     std::function<void(const v1::Request& request, v1::Response* response)> at_answer{};
     // Unless this returns OK, the write is refused with the returned code.
     std::function<v1::ErrorCode(const v1::Request::Write& write)> refuses{};
-    // The most answers of a session that are not acknowledged; one more write is refused with
-    // TOO_MANY_UNACKNOWLEDGED, and later ones as long as that is not made.
+    // The most answers of a session that are not acknowledged. The server refuses one more write with
+    // TOO_MANY_UNACKNOWLEDGED, and all later ones until the client has repeated that write.
     size_t unacknowledged_max = std::numeric_limits<size_t>::max();
     // Called by each ClusterService/Version before it is answered.
     std::function<void()> at_version{};

@@ -255,8 +255,8 @@ class Transaction {
     compares_.push_back(std::move(compare));
     return *this;
   }
-  // Appends the operations of `then`, as the functions that append one: for those who like to see
-  // both branches as lists. Branches cannot be nested: if `then` has compares or an Else, Commit
+  // Appends the operations of `then`, as if its functions had been called on this object, so that a
+  // program can write both branches as lists. Branches cannot be nested: if `then` has compares or an Else, Commit
   // fails with INVALID_ARGUMENT.
   Transaction& Then(Transaction then) {
     has_nested_branches_ |= then.has_branches();

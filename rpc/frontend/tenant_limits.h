@@ -210,8 +210,8 @@ class TenantShare {
   // returns true.
   //
   // A client takes the tokens of up to kOwedFor later than it has used them, all at once: most requests
-  // then change no count that other threads change too. It owes at most the tokens that come in that
-  // time, so that a tenant is above its rate by these for each client.
+  // then change no count that other threads change too. A client owes at most the tokens that its tenant gets
+  // in that time. A tenant can exceed its rate by this number for each of its clients.
   bool TakeRequest(Time now) {
     if (now - paid_at_ < kOwedFor && owed_ < MayOwe() && part_ == kNoPart && !may_take_anyway_) {
       ++owed_;

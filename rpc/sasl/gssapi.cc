@@ -108,8 +108,11 @@ class Gssapi::Exchange : public CyrusExchange {
     absl::StatusOr<std::string> id = owner_.ids_.IdOf(name, wanted);
     // This id passes every entry of the scheme sasl.
     if (id.ok() && *id == kSuper && !owner_.allows_super_) {
-      return absl::UnauthenticatedError(absl::StrCat(
-          "the principal \"", name, "\" would get the id super, which superUser does not name"));
+      return absl::UnauthenticatedError(
+          absl::StrCat("the principal \"", name,
+                       "\" would get the id super, but superUser does not name it; set superUser "
+                       "to its id, or rename "
+                       "the principal"));
     }
     return id;
   }

@@ -114,7 +114,7 @@ def steps_of(history):
     for line in history:
         if line.event in ("begun", "ending", "failing", "done", "failed", "overtaken", "lost"):
             if line.event == "begun":
-                if line.pid in begun:  # the process has lost its session in the step, and its worker has not told yet
+                if line.pid in begun:  # the session was lost in the step before, without a line of history
                     yield begun[line.pid].ns, last[line.pid], begun[line.pid].words[0], begun[line.pid]
                 begun[line.pid] = line
             elif line.pid in begun and line.event != "lost":

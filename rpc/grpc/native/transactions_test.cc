@@ -515,7 +515,8 @@ TEST_CASE("an operation that is refused now, sent again, has its first answer") 
   const v1::Response second = f.CallOne(tag, InSession(2, large));
   CHECK(second.error() == v1::ERROR_CODE_TOO_LARGE);
   CHECK(second.write().results_size() == 1);
-  // One that was refused as a whole has the error of then, whatever it would be refused for now.
+  // A write that was refused as a whole gets the same error when it is sent again, even if another one
+  // would apply now.
   const v1::Response third = f.CallOne(tag, InSession(3, Txn({}, {CreateOp("/b"), {}})));
   CHECK(third.error() == v1::ERROR_CODE_BAD_ARGUMENTS);
   CHECK_FALSE(third.has_write());
