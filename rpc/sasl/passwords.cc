@@ -110,7 +110,9 @@ class Passwords::Exchange : public CyrusExchange {
     // This id passes every entry of the scheme sasl.
     if (id.ok() && *id == kSuper && user_ != kSuper) {
       return absl::UnauthenticatedError(
-          absl::StrCat("the user \"", user_, "\" would get the id super"));
+          absl::StrCat("the user \"", user_,
+                       "\" would get the id super; change the rule of "
+                       "security.auth_to_local that gives it this id"));
     }
     return id;
   }
